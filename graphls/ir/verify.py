@@ -72,8 +72,9 @@ class _Verifier:
         for value in outputs:
             if value not in self.defined:
                 raise fault(self.graph, outputs, f"the output {self.undefined(value)}")
-            self.require(value.type != TOKEN, outputs, f"the token {reference(value)} cannot leave the graph")
-            self.require(not value.type.stacked, outputs, f"the stack {reference(value)} cannot leave the graph")
+            if value.type == TOKEN or value.type.stacked:
+                kind = "token" if value.type == TOKEN else "stack"
+                raise fault(self.graph, outputs, f"the {kind} {reference(value)} cannot leave the graph")
 
     def header(self) -> None:
         for value in self.graph.inputs:
@@ -89,10 +90,6 @@ class _Verifier:
                 kind = "token" if value.type == TOKEN else "stack"
                 raise fault(self.graph, value, f"the state {reference(value)} cannot be a {kind}")
             self.define(value, value)
-
-    def require(self, condition: bool, where: object, message: str, loc: Location | None = None) -> None:
-        if not condition:
-            raise fault(self.graph, where, message, loc)
 
     def define(self, value: Value, where: object) -> None:
         key = (value.is_state, value.name)
@@ -134,16 +131,20 @@ class _Verifier:
         return f"{reference(value)} is used before it is defined"
 
     def region(self, region: Graph, node: Node) -> None:
-        self.require(not region.states and not region.writes, node, "a region cannot have states or writes")
+        if region.states or region.writes:
+            raise fault(self.graph, node, "a region cannot have states or writes")
         for value in region.inputs:
             self.result(value, node)
         for inner in region.nodes:
             self.node(inner)
         for value in region.outputs:
-            place = region.outputs, f"the region yields {reference(value)}, which is not defined", node.loc
-            self.require(value in self.defined, *place)
-            place = region.outputs, f"the token {reference(value)} cannot leave its region", node.loc
-            self.require(value.type != TOKEN, *place)
+            # A message takes longer to write than its question takes to ask, of thousands of values.
+            if value not in self.defined:
+                text = f"the region yields {reference(value)}, which is not defined"
+                raise fault(self.graph, region.outputs, text, node.loc)
+            if value.type == TOKEN:
+                text = f"the token {reference(value)} cannot leave its region"
+                raise fault(self.graph, region.outputs, text, node.loc)
         own = {*region.inputs, *(value for inner in region.nodes for value in inner.outputs)}
         self.enclosed |= own
         self.defined -= own
@@ -165,13 +166,15 @@ class _Verifier:
         states = set(self.graph.states)
         for write in self.graph.writes:
             state, value = write.state, write.value
-            written = state.is_state and state in self.defined
-            self.require(written, write, f"{reference(state)} is not a state of this graph")
-            self.require(state in states, write, f"{reference(state)} is written twice")
+            if not state.is_state or state not in self.defined:
+                raise fault(self.graph, write, f"{reference(state)} is not a state of this graph")
+            if state not in states:
+                raise fault(self.graph, write, f"{reference(state)} is written twice")
             if value not in self.defined:
                 raise fault(self.graph, write, self.undefined(value))
-            fits = f"{reference(state)} holds {state.type} and cannot take {value.type}"
-            self.require(state.type == value.type, write, fits)
+            if state.type != value.type:
+                text = f"{reference(state)} holds {state.type} and cannot take {value.type}"
+                raise fault(self.graph, write, text)
             states.remove(state)
 
 

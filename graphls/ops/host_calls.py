@@ -157,7 +157,7 @@ class _Call:
         types = leaves(self.results)
         named = HostFunction(self.name, self, self.location)
         arrays = call(named, tuple(tensor.asnumpy() for tensor in tensors), tuple(types))
-        return rebuild(self.results, [Tensor.on_host(a, t) for a, t in zip(arrays, types, strict=True)])
+        return rebuild(self.results, [Tensor.on_host(np.array(a), t) for a, t in zip(arrays, types, strict=True)])
 
     def in_graph(self, tracer: Tracer, *symbols: Symbol) -> Any:
         """The results as symbols."""

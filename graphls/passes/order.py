@@ -170,7 +170,8 @@ class _Block:
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
         """The same for states whose new value is made in every region of a `cond`."""
-        positions = {state: node.outputs.index(value) for state, value in targets.items()}
+        place = {value: at for at, value in enumerate(node.outputs)}
+        positions = {state: place[value] for state, value in targets.items()}
         safe = set(targets)
         for region in node.regions:
             aliases = Aliases(region.nodes, self.aliases)

@@ -37,7 +37,7 @@ class Partition:
         }  // update
         @w <- %w
 
-    After, where the state is large (`least`, in bytes):
+    After, where the states are large (`least`, in bytes: below, a second call takes longer than it saves):
 
         %g_1, %bad_1 = segment() {engine="onnxruntime"} : f32[4,4], bool[] region {
           %g = matmul(%x, %y) : f32[4,4]  // backward
@@ -63,7 +63,7 @@ class Partition:
 
     engine: str = DEFAULT
     skips: bool = True
-    least: int = 1 << 20
+    least: int = 1 << 25
 
     name = "partition"
     proves_writes = True

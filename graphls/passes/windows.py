@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from graphls.ir.graph import Graph, Node, Value, captures, definers, uses
 from graphls.ir.reach import Reachability, ancestors, behind, descendants, marks_behind
@@ -25,7 +26,7 @@ class Window:
     before: frozenset[Node]
     behind: frozenset[Node]
 
-    @property
+    @cached_property
     def inside(self) -> frozenset[Node]:
         """What runs after the start and before the get."""
         return self.before & self.behind - {self.start}
@@ -169,10 +170,11 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
 
 def _check_writes(graph: Graph, block: Written, window: Window) -> None:
     # An update that is skipped reads the flag by data; one that only runs after the get writes all the same.
-    checked = {v for n in descendants(block.nodes, [window.get], control=False) for v in n.outputs}
+    readers = descendants(block.nodes, [window.get], control=False)
+    checked = {*window.get.outputs, *(v for n in readers for v in n.outputs)}
     made_inside = behind(block.nodes, {v for n in window.inside for v in n.outputs})
     for write in block.writes:
-        if write.value in made_inside and write.value not in checked | set(window.get.outputs):
+        if write.value in made_inside and write.value not in checked:
             writer = definers(block.nodes).get(write.value)
             text = (
                 f"{reference(write.state)} is written{_at(writer)} before the status {_name(window.get)} is read, so "

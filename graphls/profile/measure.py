@@ -22,7 +22,8 @@ from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Node, walk
-from graphls.ir.plan import Plan, is_plan
+from graphls.ir.plan import Plan, is_plan, plan_of
+from graphls.passes.host_calls import without_effects
 from graphls.profile.memory import memory_of
 from graphls.profile.plain import PlainCopy
 from graphls.profile.profile import Profile
@@ -45,10 +46,6 @@ class Step(Protocol):
     _open_session: Any
 
     @property
-    def _plan(self) -> Plan:
-        """What the session runs."""
-
-    @property
     def output_types(self) -> Any:
         """The types of what the step returns."""
 
@@ -65,10 +62,11 @@ class Measured:
 def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
-    graph = step._ending.graph
-    plan = step._plan
-    plain = _timed(step, step._open_session(graph, _copies(step)), arrays, count)
-    found = _measured(step, graph, arrays, count)
+    graph = without_effects(step._ending.graph)
+    session = step._open_session(graph, _copies(step))
+    plan: Plan = getattr(session, "plan", None) or plan_of(graph)
+    plain = _timed(step, session, arrays, count)
+    found = _measured(step, graph, plan, arrays, count)
     if not found.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
@@ -92,12 +90,12 @@ def _is_interpreted(step: Step) -> bool:
     return isinstance(step._session, ReferenceSession)
 
 
-def _measured(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
+def _measured(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
     """Steps on the clock, by what runs them."""
     if _is_interpreted(step):
         return _interpreted(step, graph, arrays, count)
-    if is_plan(step._plan.graph):
-        return _in_segments(step, graph, arrays, count)
+    if is_plan(plan.graph):
+        return _in_segments(step, graph, plan, arrays, count)
     return _profiled(step, graph, arrays, count)
 
 
@@ -165,12 +163,12 @@ def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measur
     return measured
 
 
-def _in_segments(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
+def _in_segments(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
     """Steps of the plan that the step runs, each segment of it in the profiler of its engine."""
     from graphls.backends.profiled_plan import ProfiledPlan  # which loads ONNX Runtime
 
-    copy = PlainCopy(step._plan.graph)
-    parameters = _renamed_states(step, step._plan.graph, copy)
+    copy = PlainCopy(plan.graph)
+    parameters = _renamed_states(step, plan.graph, copy)
     with TemporaryDirectory(prefix="graphls-") as folder:
         session = ProfiledPlan(copy.graph, parameters, step._session.device, Path(folder))
         try:

@@ -17,7 +17,8 @@ from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
-from graphls.passes.host_calls import calls_for_results
+from graphls.passes.dce import Dce
+from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
 from graphls.steps.repeated import RepeatedStep
@@ -126,7 +127,7 @@ class Compiled:
         from graphls.backends.onnx.weights import complete
 
         lowered = self._lowered()
-        return complete(described(lowered, self.graph), lowered.outside)
+        return complete(described(lowered, self._model_graph), lowered.outside)
 
     def _lowered(self, opset: int | None = None) -> Lowered:
         """What the session runs or, at another opset, a model for any runtime."""
@@ -134,8 +135,15 @@ class Compiled:
         from graphls.backends.onnxruntime.runtime import installed_version
 
         if opset is not None:
-            return lower(self.graph, device=self._session.device, opset=opset)
-        return getattr(self._session, "lowered", None) or lower(self.graph, runtime=installed_version())
+            return lower(self._model_graph, device=self._session.device, opset=opset)
+        found: Lowered | None = getattr(self._session, "lowered", None) if self._model_graph is self.graph else None
+        return found or lower(self._model_graph, device=self._session.device, runtime=installed_version())
+
+    @property
+    def _model_graph(self) -> Graph:
+        """The graph as a model has it, without what the step only shows, such as prints."""
+        quiet = without_effects(self.graph)
+        return self.graph if quiet is self.graph else Dce().run(quiet)
 
     def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
@@ -148,7 +156,7 @@ class Compiled:
         from graphls.backends.onnx.weights import write_model
 
         lowered = self._lowered(opset)
-        checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
+        checked(write_model, as_path(path), described(lowered, self._model_graph), lowered.outside)
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.
@@ -220,7 +228,9 @@ class Compiled:
         own, here = self._session.device, installed_version()
         device, version = device or own, runtime or here or OLDEST_RUNTIME
         is_own = (device, version) == (own, here)
-        lowered = self._lowered() if is_own else lower(self.graph, device=device, runtime=version)
+        graph = without_calls(self.graph) if calls_for_results(self.graph) else self._model_graph
+        is_own = is_own and graph is self.graph
+        lowered = self._lowered() if is_own else lower(graph, device=device, runtime=version)
         return place(lowered.model, version, device, lowered.origins)
 
     def profile(self, *inputs: object, steps: int = 20) -> Profile:

@@ -228,7 +228,8 @@ def test_functions_of_one_name_are_told_apart() -> None:
     assert [node.attrs["function"] for node in nodes(step, "pure_callback")] == ["<lambda>", "<lambda>_1"]
 
 
-def test_calls_with_effects_stay_in_order_each_once() -> None:
+@on_backends
+def test_calls_with_effects_stay_in_order_each_once(backend: str) -> None:
     calls: list[str] = []
 
     def noted(name: str) -> Any:
@@ -246,7 +247,7 @@ def test_calls_with_effects_stay_in_order_each_once() -> None:
         ops.py_func(noted("nothing"), ())
         return y + ops.py_func(once, x, x)
 
-    step = gl.compile(net, X, backend="numpy")
+    step = gl.compile(net, X, backend=backend)
     assert step(X).tolist() == [2, 4, 6] and calls == ["unused", "once", "nothing", "once"]
 
 
@@ -491,11 +492,35 @@ def test_a_step_may_do_nothing_but_print(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == "called\n"
 
 
-def test_diagnosis_and_profile_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    step = gl.compile(ops.grad(lambda x: shown(x).sum()), X)
-    step.profile(X, steps=1)
-    step.explain_overflow(X)
-    assert capsys.readouterr().out == ""
+@on_backends
+def test_diagnosis_and_profile_print_nothing(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def net(x: Any) -> Any:
+        y = ops.py_func(sine, x, shown(x), vjp=sine_vjp)
+        return shown(y).sum()
+
+    for function in (ops.grad(lambda x: shown(x).sum()), ops.grad(net)):
+        step = gl.compile(function, X, backend=backend)
+        step.profile(X, steps=1)
+        step.explain_overflow(X)
+        assert capsys.readouterr().out == ""
+
+
+@on_backends
+def test_a_profile_has_the_time_of_calls(backend: str) -> None:
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(3, 4, weight_init="ones")
+
+        def construct(self, x: Any) -> Any:
+            y = ops.py_func(lambda x: np.sin(np.ones((300, 300), F32) @ np.ones((300, 300), F32))[:1, :3] * x, x, x)
+            return ops.tanh(self.dense(y))
+
+    step = gl.compile(Net(), X.reshape(1, 3), backend=backend)
+    found = step.profile(X.reshape(1, 3), steps=3)
+    (call,) = nodes(step, "py_func")
+    assert found.node_seconds[call] > 0.3 * found.step_seconds
+    assert "py_func" in str(found) and "tanh" in str(found)
 
 
 def test_a_saved_model_leaves_out_what_is_printed_and_refuses_calls(tmp_path: Any) -> None:
@@ -503,10 +528,11 @@ def test_a_saved_model_leaves_out_what_is_printed_and_refuses_calls(tmp_path: An
 
     gl.compile(shown, X).save(tmp_path / "step.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "step.onnx", providers=["CPUExecutionProvider"])
-    assert session.run(None, {session.get_inputs()[0].name: X})[0].tolist() == [2, 4, 6]
+    assert [array.tolist() for array in session.run(None, {session.get_inputs()[0].name: X})] == [[2, 4, 6]]
     step = gl.compile(lambda x: ops.py_func(sine, x, x), X, backend="numpy")
     with pytest.raises(ValueError, match=r"A model cannot hold 'sine', which is Python.*test_host_calls\.py"):
         step.save(tmp_path / "other.onnx")
+    assert step.placement(device="cuda").sentences == ()
     step.dump(tmp_path / "dumped")
     assert {"index.html", "00_trace.ir"} <= {path.name for path in (tmp_path / "dumped").iterdir()}
 

@@ -6,7 +6,7 @@ import graphls.passes  # noqa: F401
 from graphls.ir import parse
 from graphls.ir.errors import VerifyError
 from graphls.passes.manager import parse_pipeline
-from graphls.passes.windows import verify_windows
+from graphls.passes.windows import verify_windows, windows
 
 RIGHT = """
 graph @step(%x: f32[4], %scale: f32[]) {
@@ -42,6 +42,11 @@ def message(text: str) -> str:
 
 def test_a_right_step_is_accepted() -> None:
     verify_windows(parse(RIGHT))
+
+
+def test_what_is_inside_is_found_once() -> None:
+    (window,) = windows(parse(RIGHT).nodes)
+    assert window.inside is window.inside, "a check that asks for every node would take the square of their number"
 
 
 def test_the_window_opens_after_the_loss() -> None:

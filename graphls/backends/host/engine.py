@@ -26,15 +26,15 @@ class Host:
 
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment whose calls are made with arrays."""
-        from graphls.backends.numpy.part import InterpretedPart
+        from graphls.backends.host.part import HostPart
 
-        return InterpretedPart(segment, bench)
+        return HostPart(segment, bench)
 
     def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
-        """A segment whose nodes are timed, one by one."""
-        from graphls.backends.numpy.timed import TimedPart
+        """A segment whose calls are timed, one by one."""
+        from graphls.backends.host.timed import TimedHostPart
 
-        return TimedPart(segment, bench)
+        return TimedHostPart(segment, bench)
 
     def title(self, device: str) -> str:
         """Python with its version."""

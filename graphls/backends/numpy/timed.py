@@ -80,7 +80,7 @@ class TimedPart(InterpretedPart):
         self.watch = self.times.watch
 
     def run(self, fed: Mapping[Value, Any]) -> None:
-        """Interpret the segment."""
+        """Run the segment."""
         self.times.begin()
         super().run(fed)
         self.times.end()

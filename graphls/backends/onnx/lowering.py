@@ -193,8 +193,10 @@ class Lowering(Rules):
         return self.forms[value][dtype]
 
     def scalar(self, value: float) -> str:
-        """A number as a constant of the dtype in which the current node is computed."""
-        return self.const(value, self.in_types[0].dtype)
+        """A number as a constant of the dtype in which the current node is computed; with its axes, if elementwise."""
+        kind = self.in_types[0]
+        is_alike = self.node is not None and self.node.primitive.elementwise and kind.shape[-1:] == (1,)
+        return self.const(np.full((1,) * kind.rank if is_alike else (), value), kind.dtype)
 
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""

@@ -15,7 +15,7 @@ from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnxruntime.availability import check_device, check_provider
 from graphls.backends.onnxruntime.cuda_failures import cuda_failure
-from graphls.backends.onnxruntime.failures import Torn, failed_node, states_before_an_index, states_behind
+from graphls.backends.onnxruntime.failures import Torn, failed_node, states_behind
 from graphls.backends.onnxruntime.guard import first_line
 from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
@@ -24,6 +24,7 @@ from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.ir.graph import Graph, Value
+from graphls.ir.indices import early_states
 from graphls.ir.types import Type
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
@@ -51,7 +52,7 @@ class OrtSession(Session):
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.graph = graph
         # A small state that an index out of range might find written already is swapped, so that it stays as it was.
-        early = {s.name for s in graph.states if s.type.nbytes <= SMALL} & states_before_an_index(graph)
+        early = early_states(graph)
         self.in_place = {w.state.name for w in graph.writes if w.in_place and w.state.name not in early}
         self.swapped = [w.state.name for w in graph.writes if w.state.name not in self.in_place]
         self.session: Any = None
