@@ -244,7 +244,7 @@ def test_calls_with_effects_stay_in_order_each_once(backend: str) -> None:
     def net(x: Any) -> Any:
         ops.py_func(noted("unused"), x, x)
         y = ops.py_func(once, x, x)
-        ops.py_func(noted("nothing"), ())
+        ops.py_func(noted("nothing"), None)
         return y + ops.py_func(once, x, x)
 
     step = gl.compile(net, X, backend=backend)
@@ -488,7 +488,7 @@ def test_a_step_may_do_nothing_but_print(capsys: pytest.CaptureFixture[str]) -> 
 
     assert gl.compile(net, X)(X) is None
     assert capsys.readouterr().out == "6\n"
-    gl.compile(lambda: ops.py_func(lambda: print("called"), ()))()
+    gl.compile(lambda: ops.py_func(lambda: print("called"), None))()
     assert capsys.readouterr().out == "called\n"
 
 
