@@ -45,9 +45,7 @@ class OrtPart(OrtSession):
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
         self.group = self.bench.owner.group
-        if self.seen != self.group.changes:
-            self._follow_changes()
-        binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        binding = self.turn()
         for name, dtype, value in self.fed:
             self._bind_input(binding, name, dtype, fed[value])
         if self.device != "cpu":
