@@ -258,7 +258,7 @@ def test_a_call_that_reads_a_state_sees_it_before_the_step(backend: str) -> None
     def net(x: Any) -> Any:
         old = cell.c + 0.0
         cell.c += 1.0
-        ops.py_func(noted, (), old, cell.c)
+        ops.py_func(noted, None, old, cell.c)
         return ops.py_func(same, x, x)
 
     step = graphls.compile(net, ONES, backend=backend)
@@ -320,3 +320,19 @@ def test_random_programs_compute_and_call_what_the_interpreter_does(seed: int) -
     np.testing.assert_allclose([total for _, total in first], [total for _, total in second], rtol=1e-3, atol=1e-3)
     for value, other in zip(values, others, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-4)
+
+
+@on_backends
+def test_hooks_see_numbers_by_calls(backend: str) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def noted(name: str) -> Callable[[Any], None]:
+        return lambda x: seen.append((name, x.tolist()))
+
+    net = nn.Dense(3, 1, weight_init="ones", has_bias=False)
+    net.register_forward_hook(lambda cell, inputs, output: ops.py_func(noted("forward"), None, output))
+    net.register_backward_hook(lambda cell, inputs, outputs: ops.py_func(noted("backward"), None, inputs[0]))
+    step = graphls.compile(ops.grad(lambda x: (net(x) * 2).sum()), ONES.reshape(1, 3), backend=backend)
+    for i in (1, 2):
+        assert step(i * ONES.reshape(1, 3)).tolist() == [[2, 2, 2]]
+    assert seen == [("forward", [[3]]), ("backward", [[2, 2, 2]]), ("forward", [[6]]), ("backward", [[2, 2, 2]])]

@@ -121,6 +121,7 @@ class OrtSession(Session, BoundStates):
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.use_deterministic_compute = self.cuda.deterministic
+        options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
         options.log_severity_level = 4  # what is worth telling is raised
         return options
 
