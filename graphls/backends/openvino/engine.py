@@ -39,7 +39,7 @@ class Openvino:
         values = (*node.inputs, *node.outputs)
         if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
             return False
-        if primitive.takes_indices and axis_size(node) > LONGEST:
+        if (primitive.takes_indices and axis_size(node) > LONGEST) or _may_repeat(node):
             return False
         return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
 
@@ -56,6 +56,15 @@ class Openvino:
         from graphls.backends.openvino.part import OpenvinoPart
 
         return OpenvinoPart(segment, bench)
+
+
+def _may_repeat(node: Node) -> bool:
+    """Whether a node joins operands that may be one and the same, of size 1.
+
+    OpenVINO makes a Broadcast of that and moves an operator before it which not all of its readers want (2026.4.1).
+    """
+    kinds = {v.type for v in node.inputs}
+    return node.primitive.name == "concat" and len(kinds) == 1 and kinds.pop().shape[node.attrs["axis"]] == 1
 
 
 def _is_exact(value: Value) -> bool:
