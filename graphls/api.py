@@ -31,7 +31,7 @@ from graphls.trace.trace import Traced, trace
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
-BACKENDS = ("onnxruntime", "openvino", "numpy")
+BACKENDS = ("onnxruntime", "numpy")
 
 
 def compile(
@@ -84,7 +84,7 @@ def _compiled(
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
-    if (backend, device) in (("onnxruntime", "cpu"), ("openvino", "cpu")):
+    if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
 
@@ -95,15 +95,10 @@ def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
-        from graphls.backends.onnxruntime.availability import check_device
-
-        check_device(device)
+        for name in dict.fromkeys((backend, engine)):
+            find_engine(name).check(device)
     elif device != "cpu":
-        raise GraphValueError(f"The backend {backend!r} runs on 'cpu', not on {device!r}.")
-    if backend == "openvino":
-        from graphls.backends.openvino.runtime import core
-
-        core()
+        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
 
 
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
@@ -131,10 +126,6 @@ def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parame
         from graphls.backends.numpy.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
-    if backend == "openvino":
-        from graphls.backends.openvino.session import OpenvinoSession
-
-        return OpenvinoSession(graph, parameters)
     plan = Partition(engine, skips=device == "cpu").run(graph)
     if is_plan(plan):
         verify(plan)

@@ -37,7 +37,7 @@ class Partition:
         }  // update
         @w <- %w
 
-    After, where the state is large (`least`, in bytes):
+    After, where the states are large (`least`, in bytes: below, a second call takes longer than it saves):
 
         %g_1, %bad_1 = segment() {engine="onnxruntime"} : f32[4,4], bool[] region {
           %g = matmul(%x, %y) : f32[4,4]  // backward
@@ -63,7 +63,7 @@ class Partition:
 
     engine: str = DEFAULT
     skips: bool = True
-    least: int = 1 << 20
+    least: int = 1 << 25
 
     name = "partition"
     proves_writes = True
@@ -178,7 +178,8 @@ class _Cut:
         home = next((key for key in order if key[1] == DEFAULT), order[0] if order else None)
         made_in = {v: where[node] for node in nodes for v in node.outputs}
         wanted = {*leaving, *(v for node in nodes for v in uses(node) if made_in.get(v, where[node]) != where[node])}
-        return [self.segment(key[1], groups[key], wanted, loose if key == home else ()) for key in order]
+        made = [self.segment(key[1], groups[key], wanted, loose if key == home else ()) for key in order]
+        return [node for node in made if node.outputs or node.attrs["engine"] == HOST]  # the others nobody reads
 
     def segment(self, engine: str, nodes: Sequence[Node], wanted: set[Value], loose: Iterable[Value]) -> Node:
         """One segment: its nodes with copies of the constants that they need, and names for its results outside."""

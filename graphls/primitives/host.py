@@ -36,7 +36,7 @@ class HostFunction(str):
 
 
 def call(name: str, arrays: tuple[Array, ...], types: tuple[Type, ...]) -> tuple[Array, ...]:
-    """What a function gives for arrays, which it cannot change, as new arrays of these types.
+    """What a function gives for arrays, which it cannot change, as arrays of these types, which may be its own.
 
     What it raises comes out as it is. Raises GraphRuntimeError for a function that is not known, and GraphTypeError and
     GraphValueError, with the line of the call, where it gives something else than these types.
@@ -64,20 +64,21 @@ def _read_only(array: Array) -> Array:
 
 
 def _fitted(name: HostFunction, result: object, wanted: Type) -> Array:
-    """A copy, as the function may change its own array later; Python's numbers take the type that is declared."""
+    """A result as an array; Python's numbers take the type that is declared."""
     if isinstance(result, (bool, int, float)) and not isinstance(result, np.generic):
         kinds = {bool: ("bool", "int", "uint", "float"), int: ("int", "uint", "float"), float: ("float",)}
         if not wanted.shape and wanted.dtype.kind in kinds[type(result)]:
             return _number(name, result, wanted)
     try:
-        kind = type_of(np.asarray(result))
+        array = np.asarray(result)
+        kind = type_of(array)
     except (GraphTypeError, ValueError):
         text = f"{name} gives {type(result).__name__} where {wanted} is declared."
         raise GraphTypeError(text, name.location) from None
     if kind != wanted:
         error = GraphTypeError if kind.dtype is not wanted.dtype else GraphValueError
         raise error(f"{name} gives {kind} where {wanted} is declared; declare that or convert it.", name.location)
-    return np.array(result)
+    return array
 
 
 def _number(name: HostFunction, result: float, wanted: Type) -> Array:
@@ -101,6 +102,13 @@ class HostCall(Primitive, abstract=True):
     half = "native"
     calls_python = True
 
+    def run(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
+        """The results, which may be arrays of the function's own; who keeps them copies them before the next call."""
+        raise NotImplementedError
+
+    def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
+        return tuple(np.array(result) for result in self.run(arrays, attrs, types))
+
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """None that anybody knows of."""
         return 0
@@ -115,9 +123,7 @@ class PureCallback(HostCall):
     def infer(self, *types: Type, function: str, results: tuple[str, ...]) -> tuple[Type, ...]:
         return _declared(results)
 
-    def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
-    ) -> tuple[Array, ...]:
+    def run(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         return call(attrs["function"], arrays, types)
 
     def onnx(self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...]) -> Any:
@@ -135,16 +141,14 @@ class Effect(HostCall, abstract=True):
             raise GraphTypeError(f"The first operand of a guarded {self.name} is a bool[].")
         return TOKEN
 
-    def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
-    ) -> tuple[Array, ...]:
+    def run(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         if not attrs.get("guarded"):
-            return (_DONE, *self.run(arrays, attrs, types[1:]))
+            return (_DONE, *self.act(arrays, attrs, types[1:]))
         if arrays[0]:
-            self.run(arrays[1:], attrs, ())
+            self.act(arrays[1:], attrs, ())
         return (_DONE,)
 
-    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+    def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         """Do it; returns what is left behind the token."""
         raise NotImplementedError
 
@@ -162,7 +166,7 @@ class PyFunc(Effect):
             raise GraphTypeError("A guarded py_func has no results.")
         return (self.token(types, guarded), *_declared(results))
 
-    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+    def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         return call(attrs["function"], arrays, types)
 
     def onnx(
@@ -183,7 +187,7 @@ class Print(Effect):
             raise GraphTypeError(text)
         return self.token(types, guarded)
 
-    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+    def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         show_printed(attrs["parts"], arrays)
         return ()
 

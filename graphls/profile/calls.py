@@ -44,7 +44,7 @@ class TimedCalls:
 
     def _call(self, node: Node, name: str, arrays: tuple[Array, ...], types: tuple[Type, ...]) -> tuple[Array, ...]:
         start = perf_counter()
-        self.results[node] = call(name, arrays, types)
+        self.results[node] = tuple(map(np.array, call(name, arrays, types)))
         self.seconds[node].append(perf_counter() - start)
         return self.results[node]
 

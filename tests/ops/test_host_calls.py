@@ -228,7 +228,8 @@ def test_functions_of_one_name_are_told_apart() -> None:
     assert [node.attrs["function"] for node in nodes(step, "pure_callback")] == ["<lambda>", "<lambda>_1"]
 
 
-def test_calls_with_effects_stay_in_order_each_once() -> None:
+@on_backends
+def test_calls_with_effects_stay_in_order_each_once(backend: str) -> None:
     calls: list[str] = []
 
     def noted(name: str) -> Any:
@@ -243,10 +244,10 @@ def test_calls_with_effects_stay_in_order_each_once() -> None:
     def net(x: Any) -> Any:
         ops.py_func(noted("unused"), x, x)
         y = ops.py_func(once, x, x)
-        ops.py_func(noted("nothing"), ())
+        ops.py_func(noted("nothing"), None)
         return y + ops.py_func(once, x, x)
 
-    step = gl.compile(net, X, backend="numpy")
+    step = gl.compile(net, X, backend=backend)
     assert step(X).tolist() == [2, 4, 6] and calls == ["unused", "once", "nothing", "once"]
 
 
@@ -487,7 +488,7 @@ def test_a_step_may_do_nothing_but_print(capsys: pytest.CaptureFixture[str]) -> 
 
     assert gl.compile(net, X)(X) is None
     assert capsys.readouterr().out == "6\n"
-    gl.compile(lambda: ops.py_func(lambda: print("called"), ()))()
+    gl.compile(lambda: ops.py_func(lambda: print("called"), None))()
     assert capsys.readouterr().out == "called\n"
 
 

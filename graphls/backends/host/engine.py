@@ -22,8 +22,11 @@ class Host:
         """Calls of Python, and nothing else."""
         return node.primitive.calls_python
 
+    def check(self, device: object) -> None:
+        """It is always there."""
+
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment whose calls are made with arrays."""
-        from graphls.backends.numpy.part import InterpretedPart
+        from graphls.backends.host.part import HostPart
 
-        return InterpretedPart(segment, bench)
+        return HostPart(segment, bench)

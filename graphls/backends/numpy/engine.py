@@ -22,6 +22,9 @@ class Numpy:
         """Whatever is no call of a user's function."""
         return not node.primitive.calls_python
 
+    def check(self, device: object) -> None:
+        """It is always there."""
+
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment that is interpreted."""
         from graphls.backends.numpy.part import InterpretedPart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,18 +33,27 @@ class InterpretedPart:
         return partial(self.run, fed)
 
     def run(self, fed: Mapping[Value, Any]) -> None:
-        """Interpret the segment; what crosses goes to its slot, and new states to the buffers that are next."""
+        """Interpret the segment."""
+        inputs, states = self.read(fed)
+        results, after = interpret(self.graph, inputs, {v.name: array for v, array in states.items()})
+        self.give(results, [after[write.state.name] for write in self.graph.writes])
+
+    def read(self, fed: Mapping[Value, Any]) -> tuple[list[Any], dict[Value, Any]]:
+        """The inputs of the segment, and its states."""
         slots, parameters = self.bench.slots, self.bench.parameters
         inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
-        states = {v.name: _readable(parameters[v.name].storage.read(), v) for v in self.graph.states}
-        results, after = interpret(self.graph, inputs, states)
+        return inputs, {v: _readable(parameters[v.name].storage.read(), v) for v in self.graph.states}
+
+    def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
+        """Put what crosses into its slot, unless it lies there, and new states into the buffers that are next."""
+        slots = self.bench.slots
         for value, array in zip(self.gives, results, strict=True):
-            if value in slots:
-                slots[value][...] = array
-            else:
+            if value not in slots:
                 self.results[value] = np.array(array)
-        for write in self.graph.writes:
-            self._write(write, after[write.state.name])
+            elif slots[value] is not array:
+                slots[value][...] = array
+        for write, array in zip(self.graph.writes, written, strict=True):
+            self._write(write, array)
 
     def _write(self, write: Write, array: Any) -> None:
         """Put the new value of a state where it will be when the step is complete."""

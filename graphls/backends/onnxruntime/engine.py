@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
@@ -21,6 +21,12 @@ class OnnxRuntime:
     def takes(self, node: Node) -> bool:
         """Whatever is no call of Python."""
         return not node.primitive.calls_python
+
+    def check(self, device: Any) -> None:
+        """Raise GraphRuntimeError where the runtime, or what the device needs, is missing."""
+        from graphls.backends.onnxruntime.availability import check_device
+
+        check_device(device)
 
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A session of a segment."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph, Node, inside
-from graphls.ir.reach import Reachability, behind
+from graphls.ir.reach import behind
 
 
 class Torn:
@@ -32,15 +32,6 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
     top = next((n for n in graph.nodes if any(inner is node for inner in (n, *inside(n)))), None)
     made = behind(graph.nodes, () if top is None else top.outputs)
     return {write.state.name for write in graph.writes if write.value in made}
-
-
-def states_before_an_index(graph: Graph) -> set[str]:
-    """The states that may be written before the runtime has looked at every index."""
-    marked = [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
-    reach = Reachability(graph.nodes, marked)
-    every = (1 << len(marked)) - 1
-    makers = ((write, reach.definer.get(write.value)) for write in graph.writes)
-    return {write.state.name for write, maker in makers if (reach.until(maker) if maker else 0) != every}
 
 
 def failed_node(error: Exception, origins: Mapping[str, Node]) -> Node | None:

@@ -36,12 +36,16 @@ class OrtPart(OrtSession):
                 self.buffers[i], self.small[i] = bench.slots[value], False
         self.results: list[Any] = []
 
+    def _options(self) -> Any:
+        options = super()._options()
+        # The threads of a session go on looking for work when its run has ended, and would take the cores of the next.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        return options
+
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
         self.group = self.bench.owner.group
-        if self.seen != self.group.changes:
-            self._follow_changes()
-        binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        binding = self.turn()
         for name, dtype, value in self.fed:
             self._bind_input(binding, name, dtype, fed[value])
         if self.device != "cpu":

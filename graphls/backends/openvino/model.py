@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -16,7 +15,6 @@ from graphls.backends.openvino.runtime import EXACT, core, first_line, load_open
 from graphls.ir.errors import GraphRuntimeError
 
 Array = np.ndarray[Any, Any]
-Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Request:
@@ -40,9 +38,9 @@ class Request:
         if name in self._ports:
             self._request.set_tensor(self._ports[name], self._tensor(array))
 
-    def task(self) -> Task:
-        """A run, as a function that is not written in Python, and its arguments."""
-        return deque, (map(partial.__call__, self._calls), 0)
+    def call(self) -> partial[object]:
+        """What runs the model; no function that is written in Python."""
+        return partial(deque, map(partial.__call__, self._calls), 0)
 
 
 def compiled(lowered: Lowered) -> Any:

@@ -1,0 +1,49 @@
+"""A segment of a plan that calls Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.backends.numpy.part import InterpretedPart
+from graphls.ir.graph import Node, Value
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.backends.engine import Bench
+
+
+class HostPart(InterpretedPart):
+    """Calls of Python, one after the other; what they give is copied once, into its slot, as soon as it is there."""
+
+    def __init__(self, segment: Segment, bench: Bench) -> None:
+        super().__init__(segment, bench)
+        crossing = ((v, bench.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
+        self.slots = {v: slot for v, slot in crossing if slot is not None and slot.dtype == v.type.dtype.numpy}
+
+    def run(self, fed: Mapping[Value, Any]) -> None:
+        """Make the calls, in the order of the program."""
+        inputs, states = self.read(fed)
+        arrays = {**dict(zip(self.graph.inputs, inputs, strict=True)), **states}
+        for node in self.graph.nodes:
+            results = self._results(node, tuple(arrays[value] for value in node.inputs))
+            arrays.update((v, self._kept(v, r)) for v, r in zip(node.outputs, results, strict=True))
+        written = [arrays[write.value] for write in self.graph.writes]
+        self.give([arrays[value] for value in self.graph.outputs], written)
+
+    def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        primitive: Any = node.primitive
+        types = tuple(value.type for value in node.outputs)
+        run = primitive.run if primitive.calls_python else primitive.evaluate
+        results: tuple[Any, ...] = run(arrays, node.attrs, types)
+        return results
+
+    def _kept(self, value: Value, array: Any) -> Any:
+        """A copy, as the function may change its own array later."""
+        if value not in self.slots:
+            return np.array(array)
+        slot = self.slots[value]
+        slot[...] = array
+        return slot
