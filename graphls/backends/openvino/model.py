@@ -26,6 +26,7 @@ class Request:
 
     def __init__(self, model: Any, lowered: Lowered) -> None:
         self.fault = np.zeros((), np.int32)
+        self._held: dict[str, Array] = {}
         self._request = model.create_infer_request()
         self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
         self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
@@ -38,6 +39,7 @@ class Request:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
         if name in self._ports:
             self._request.set_tensor(self._ports[name], self._tensor(array))
+            self._held[name] = array  # which the tensor does not
 
     def call(self) -> partial[object]:
         """What runs the model; no function that is written in Python."""
