@@ -25,6 +25,9 @@ ROOT = Path(__file__).parent.parent.parent
 MEMORY_SHARE = 0.7
 """So much of the memory that is free may be taken by workers that are alive at the same time."""
 
+PAUSE = 0.3
+"""Seconds before a turn: the threads of PyTorch and JAX look for work for 0.2 s behind a step, and take its cores."""
+
 
 class WorkerError(Exception):
     """A worker ended or did not answer in time."""
@@ -154,6 +157,7 @@ class RowRun:
 
     def _take_turn(self, name: str) -> bool:
         with noted(self.results[name]):
+            time.sleep(PAUSE)
             self.workers[name].say(self.settings.seconds)
             self.results[name].add(self.workers[name].hear())
         if self.results[name].error:

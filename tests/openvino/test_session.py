@@ -168,3 +168,10 @@ def test_an_index_out_of_range_changes_nothing(kind: str, wrong: int) -> None:
     wanted = graphls.compile(picked(kind)[1], x, good)(x, good)
     np.testing.assert_array_equal(step(x, good).asnumpy(), wanted.asnumpy())
     assert float(count) == 1.0
+
+
+def test_inputs_that_are_converted_live_as_long_as_the_step_reads_them() -> None:
+    function = lambda a, b: a + b  # noqa: E731
+    arrays = [RANDOM.normal(size=(2, 4)).astype(bfloat16.numpy) for _ in range(2)]
+    found = graphls.compile(function, *arrays, engine="openvino")(*arrays)
+    np.testing.assert_array_equal(found.asnumpy().astype(F32), (arrays[0] + arrays[1]).astype(F32))
