@@ -67,10 +67,10 @@ def from_zero(runs: Iterable[Run]) -> tuple[Run, ...]:
     """The same runs, with times from the start of the first one on."""
     runs = tuple(runs)
     zero = runs[0].start if runs else 0.0
-    return tuple(shifted(run, -zero) for run in runs)
+    return tuple(_shifted(run, -zero) for run in runs)
 
 
-def shifted(run: Run, by: float) -> Run:
+def _shifted(run: Run, by: float) -> Run:
     """The same run some seconds later."""
     kernels = tuple(replace(k, start=k.start + by) for k in run.kernels)
     segments = tuple(replace(s, start=s.start + by) for s in run.segments)

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphls.backends.devices import Cuda
 from graphls.backends.engine import Part, ProfiledPart, Profiles
-from graphls.backends.kernels import Kernel, Run, SegmentRun, shifted
+from graphls.backends.kernels import Kernel, Run, SegmentRun
 from graphls.backends.plan import PlanSession
 from graphls.backends.session import Inputs
 from graphls.backends.states import HasStorage
@@ -106,6 +106,10 @@ class ProfiledPlan(PlanSession):
 
 
 def _kernels(known: Run, called: SegmentRun) -> Iterator[Kernel]:
-    """The kernels of a segment at the time at which the plan has run it."""
-    for kernel in shifted(known, called.start - known.start).kernels:
-        yield replace(kernel, segment=called.number)
+    """The kernels of a segment when the plan has run it, shortened where they were rounded beyond its end."""
+    end = max((k.start + k.seconds for k in known.kernels), default=known.start) - known.start
+    part = min(1.0, called.seconds / end) if end else 1.0
+    for k in known.kernels:
+        start = called.start + part * (k.start - known.start)
+        seconds, own = part * k.seconds, part * k.own_seconds
+        yield replace(k, start=start, seconds=seconds, own_seconds=own, segment=called.number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests.backends.test_plan import X, Y, states, trained
 from tests.profile.test_measure import dropout
 from tests.profile.test_report import check_nesting, check_trace
 
-ENGINES = ["onnxruntime", "numpy", "mixed"]
+NEEDS_OPENVINO = pytest.mark.skipif(find_spec("openvino") is None, reason="OpenVINO is not installed")
+ENGINES = ["onnxruntime", "numpy", "mixed", pytest.param("openvino", marks=NEEDS_OPENVINO)]
 
 
 def settled(engine: str, monkeypatch: pytest.MonkeyPatch) -> graphls.Compiled:
@@ -69,7 +71,8 @@ def test_the_times_of_segments_add_up(engine: str, monkeypatch: pytest.MonkeyPat
             assert begin - 1e-9 <= kernel.start <= kernel.start + kernel.seconds <= end + 2e-6
     text = str(profile)
     assert "(between them)" in text and " if false" in text and "ms of these are between the segments" in text
-    assert ("NumPy" in text) == (engine != "onnxruntime") and ("ONNX Runtime" in text) == (engine != "numpy")
+    assert ("NumPy" in text) == (engine in ("numpy", "mixed")) and ("OpenVINO 2" in text) == (engine == "openvino")
+    assert ("ONNX Runtime" in text) == (engine != "numpy")
     assert "if false" in profile._repr_html_()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.ir.errors import GraphValueError
@@ -11,7 +12,7 @@ from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
 from graphls.primitives.indexing import axis_size
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
@@ -56,6 +57,18 @@ class Openvino:
         from graphls.backends.openvino.part import OpenvinoPart
 
         return OpenvinoPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A model of a segment whose operators are timed."""
+        from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
+
+        return ProfiledOpenvinoPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """OpenVINO with its version."""
+        from graphls.backends.openvino.runtime import load_openvino
+
+        return f"OpenVINO {load_openvino().__version__.partition('-')[0]}"
 
 
 def _may_repeat(node: Node) -> bool:
