@@ -190,7 +190,15 @@ def _backward(vjp: Callable[..., Any], inputs: tuple[Any, ...], *arguments: Any)
     found = leaves(given)
     if len(found) != len(tensors):
         raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(found)}.")
-    return tuple(zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True))
+    return tuple(map(_fitting, tensors, found))
+
+
+def _fitting(tensor: Tensor, gradient: Any) -> Tensor:
+    """A gradient of a tensor, which has its type."""
+    found = zeros_like(tensor) if gradient is None else tensor_of(gradient)
+    if found.type != tensor.type:
+        raise GraphTypeError(f"A vjp gives a gradient of the type of each input, not {found.type} for {tensor.type}.")
+    return found
 
 
 def _declared(result_types: Any) -> Any:

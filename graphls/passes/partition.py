@@ -14,6 +14,7 @@ from graphls.ir.plan import DEFAULT, is_plan
 from graphls.ir.reach import descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
+from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan
 
@@ -79,7 +80,7 @@ class Partition:
         """The graph of segments, with its writes marked."""
         if is_plan(graph):
             return graph
-        cut = _Cut(graph, self.engine)
+        cut = _Cut(Dce().run(graph), self.engine)  # an engine takes no segment whose results nobody needs
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -189,8 +190,7 @@ class _Cut:
         home = next((key for key in order if key[1] == DEFAULT), order[0] if order else None)
         made_in = {v: where[node] for node in nodes for v in node.outputs}
         wanted = {*leaving, *(v for node in nodes for v in uses(node) if made_in.get(v, where[node]) != where[node])}
-        made = [self.segment(key[1], groups[key], wanted, loose if key == home else ()) for key in order]
-        return [node for node in made if node.outputs or node.attrs["engine"] == HOST]  # the others nobody reads
+        return [self.segment(key[1], groups[key], wanted, loose if key == home else ()) for key in order]
 
     def segment(self, engine: str, nodes: Sequence[Node], wanted: set[Value], loose: Iterable[Value]) -> Node:
         """One segment: its nodes with copies of the constants that they need, and names for its results outside."""

@@ -112,6 +112,10 @@ class Emitter(Protocol):
         """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
 
     @property
+    def folds_slowly(self) -> bool:
+        """Whether ConvTranspose takes longer than the same products in other forms."""
+
+    @property
     def opset(self) -> int:
         """The version of the operators of ONNX that the model is made of."""
 

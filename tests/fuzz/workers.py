@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from graphls.ir.plan import DEFAULT
 from graphls.ir.text import dump
 from tests.fuzz.judge import FAULTS, judge
 from tests.fuzz.programs import program
@@ -25,8 +26,6 @@ from tests.fuzz.reduce import reduce_program
 
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
-
-DEFAULT = "onnxruntime"
 
 MOST = 400
 """Programs of one process, as a session's memory is not all given back."""
@@ -118,8 +117,8 @@ def run(seed: int, count: int, jobs: int, reduces: bool, engine: str) -> int:
             counts[found.outcome] += 1
             if found.outcome in FAULTS:
                 print(f"FAULT {found.outcome}: {reproducer(found.seed, engine)}\n{found.text}\n", flush=True)
-                if reduces and engine == DEFAULT:  # which is what a graph is cut on
-                    print(reduced(found), flush=True)
+                if reduces:
+                    print(reduced(found, engine), flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(follow, parts))
@@ -128,9 +127,9 @@ def run(seed: int, count: int, jobs: int, reduces: bool, engine: str) -> int:
     return 1 if any(counts[outcome] for outcome in FAULTS) else 0
 
 
-def reduced(found: Found) -> str:
+def reduced(found: Found, engine: str) -> str:
     """The smallest graph that ends as the program did, as text with the passes that it still goes through."""
-    graph, passes = reduce_program(found.seed, found.outcome)
+    graph, passes = reduce_program(found.seed, found.outcome, engine)
     return f"{dump(graph)}// passes: {passes}\n"
 
 

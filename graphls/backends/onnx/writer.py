@@ -58,6 +58,11 @@ class Writer:
         return self.target.is_gpu
 
     @property
+    def folds_slowly(self) -> bool:
+        """Whether ConvTranspose takes longer than the same products in other forms."""
+        return self.target.folds_slowly
+
+    @property
     def opset(self) -> int:
         """The version of the operators of ONNX that the model is made of."""
         return self.target.opset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.ir.errors import GraphValueError
@@ -11,7 +12,7 @@ from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
 from graphls.primitives.indexing import axis_size
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
@@ -39,7 +40,7 @@ class Openvino:
         values = (*node.inputs, *node.outputs)
         if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
             return False
-        if primitive.takes_indices and axis_size(node) > LONGEST:
+        if (primitive.takes_indices and axis_size(node) > LONGEST) or _may_repeat(node):
             return False
         return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
 
@@ -56,6 +57,27 @@ class Openvino:
         from graphls.backends.openvino.part import OpenvinoPart
 
         return OpenvinoPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A model of a segment whose operators are timed."""
+        from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
+
+        return ProfiledOpenvinoPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """OpenVINO with its version."""
+        from graphls.backends.openvino.runtime import load_openvino
+
+        return f"OpenVINO {load_openvino().__version__.partition('-')[0]}"
+
+
+def _may_repeat(node: Node) -> bool:
+    """Whether a node joins operands that may be one and the same, of size 1.
+
+    OpenVINO makes a Broadcast of that and moves an operator before it which not all of its readers want (2026.4.1).
+    """
+    kinds = {v.type for v in node.inputs}
+    return node.primitive.name == "concat" and len(kinds) == 1 and kinds.pop().shape[node.attrs["axis"]] == 1
 
 
 def _is_exact(value: Value) -> bool:

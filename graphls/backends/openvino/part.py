@@ -15,7 +15,7 @@ from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.model import Request, compiled
-from graphls.backends.openvino.runtime import first_line
+from graphls.backends.openvino.runtime import EXACT, first_line
 from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Node, Value
@@ -30,6 +30,8 @@ Array = np.ndarray[Any, Any]
 class OpenvinoPart(BoundStates):
     """One segment; each of its states that is written has two buffers, as operators run in an order of their own."""
 
+    settings: Mapping[str, object] = EXACT
+
     def __init__(self, segment: Segment, bench: Bench) -> None:
         graph = self.graph = segment.graph
         self.bench = bench
@@ -39,7 +41,7 @@ class OpenvinoPart(BoundStates):
         self.swapped = [name for name in self.types if name in bench.swapped]
         self.in_place = set()
         self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
-        self.model: Any = compiled(self.lowered)
+        self.model: Any = compiled(self.lowered, self.settings)
         inputs = list(zip(self.lowered.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.lowered.outputs, segment.gives, strict=True))
         self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in bench.slots]
@@ -83,7 +85,7 @@ class OpenvinoPart(BoundStates):
         """Nothing is written in place."""
 
     def _reopen(self) -> None:
-        self.model = self.model or compiled(self.lowered)
+        self.model = self.model or compiled(self.lowered, self.settings)
 
     def _is_here(self, buffer: Any) -> bool:
         return isinstance(buffer, np.ndarray)
