@@ -8,7 +8,7 @@ from typing import Any
 
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
-from graphls.context import cuda_of_context
+from graphls.context import cuda_of_context, default_engine
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -41,7 +41,7 @@ def compile(
     passes: object = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
-    engine: str = "onnxruntime",
+    engine: str | None = None,
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
@@ -50,13 +50,14 @@ def compile(
     pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
-    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; see
-    docs/engines.md.
+    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
+    default it is what `set_context` says. See docs/engines.md.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
     _check_target(backend, device, engine)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
