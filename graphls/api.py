@@ -8,7 +8,7 @@ from typing import Any
 
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
-from graphls.context import cuda_of_context
+from graphls.context import cuda_of_context, default_engine
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -34,7 +34,7 @@ from graphls.trace.trace import Traced, trace
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
-BACKENDS = ("onnxruntime", "openvino", "numpy")
+BACKENDS = ("onnxruntime", "numpy")
 
 
 def compile(
@@ -44,7 +44,7 @@ def compile(
     passes: object = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
-    engine: str = "onnxruntime",
+    engine: str | None = None,
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
@@ -53,13 +53,14 @@ def compile(
     pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
-    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; see
-    docs/engines.md.
+    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
+    default it is what `set_context` says. See docs/engines.md.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
     _check_target(backend, device, engine)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
@@ -95,7 +96,7 @@ def _require_equal_ranks(graph: Graph) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
-    if (backend, device) in (("onnxruntime", "cpu"), ("openvino", "cpu")):
+    if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
 
@@ -106,15 +107,10 @@ def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
-        from graphls.backends.onnxruntime.availability import check_device
-
-        check_device(device)
+        for name in dict.fromkeys((backend, engine)):
+            find_engine(name).check(device)
     elif device != "cpu":
-        raise GraphValueError(f"The backend {backend!r} runs on 'cpu', not on {device!r}.")
-    if backend == "openvino":
-        from graphls.backends.openvino.runtime import core
-
-        core()
+        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
 
 
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
@@ -142,10 +138,6 @@ def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parame
         from graphls.backends.numpy.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
-    if backend == "openvino":
-        from graphls.backends.openvino.session import OpenvinoSession
-
-        return OpenvinoSession(graph, parameters)
     plan = Partition(engine, skips=device == "cpu").run(graph)
     if is_plan(plan):
         verify(plan)

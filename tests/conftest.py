@@ -18,10 +18,16 @@ settings.load_profile("fixed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expected halves of the .ir files")
     parser.addoption("--engine", choices=["onnxruntime", "openvino"], help="what runs every step that names no engine")
+    parser.addoption("--cut", action="store_true", help="let the host skip updates of any size: steps in segments")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the engine of `--engine` run what would run on ONNX Runtime."""
+    """Let the engine of `--engine` run what would run on ONNX Runtime, and `--cut` cut steps into segments."""
+    if config.getoption("--cut"):
+        from tests import cut
+
+        config.pluginmanager.register(cut)
+        cut.pytest_configure()
     if config.getoption("--engine") == "openvino":
         from tests.openvino import forced
 

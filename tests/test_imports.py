@@ -45,7 +45,7 @@ ALLOWED: dict[str, str] = {
     "ops": "ir names primitives ranks tensors trace",
     "summary": "backends ir tensors text trace",
     "nn": "context initializer ir names ops ranks tensors text trace",
-    "profile": "backends diagnosis files ir passes primitives sharing text trace",
+    "profile": "backends diagnosis files ir passes sharing summary text trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends diagnosis files ir nn passes profile sharing summary tensors trace viz",

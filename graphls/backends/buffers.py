@@ -27,3 +27,8 @@ class DeviceBuffer:
 def in_rows(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """An array in row-major order, in a dtype or its own; unlike that of NumPy, with no axes where it has none."""
     return np.ascontiguousarray(array, dtype).reshape(array.shape)
+
+
+def array_of(buffer: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """What a buffer holds, as an array on the host in row-major order, in a dtype."""
+    return in_rows(buffer.numpy() if isinstance(buffer, DeviceBuffer) else buffer, dtype)

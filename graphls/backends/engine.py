@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from graphls.backends.devices import Cuda
 from graphls.backends.session import Session
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Value
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.backends.kernels import Run
 
 Array = np.ndarray[Any, Any]
 
@@ -56,3 +61,27 @@ class Part(Protocol):
 
     def spoil(self, reason: str) -> None:
         """Mark the states that this segment wrote in place, since a later one has failed."""
+
+
+class ProfiledPart(Part, Protocol):
+    """A part that takes the time of each of its nodes."""
+
+    def profile(self) -> list[Run]:
+        """The kernels of each run, up to the first that is not known; asked for once, behind the last run.
+
+        Times count from a beginning of its own. The nodes are those of the graph of the segment.
+        """
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """An engine that can say how long the nodes of a segment take; of another one a profile has whole segments."""
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A part as `open` gives it, on the clock; what it writes goes to an empty folder.
+
+        The names in the segment are plain, in letters and digits.
+        """
+
+    def title(self, device: str) -> str:
+        """What runs, with its version, in words."""

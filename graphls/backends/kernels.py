@@ -14,7 +14,7 @@ class Kernel:
 
     `start` and `seconds` are in seconds, `start` from the first step on; `own_seconds` is without the graphs that ran
     inside of this one. `node` is the node that it computes, None where that is not known, and `operator` what
-    the backend calls it.
+    the backend calls it. `segment` is the number of the segment of the plan that it ran in.
     """
 
     node: Node | None
@@ -22,15 +22,29 @@ class Kernel:
     start: float
     seconds: float
     own_seconds: float
+    segment: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRun:
+    """A segment of a plan that ran in a step: its number, when it began and how long it took, in seconds."""
+
+    number: int
+    start: float
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Run:
-    """One step: when it began and how long it took, in seconds, and its kernels by their start, outer ones first."""
+    """One step: when it began and how long it took, in seconds, and its kernels by their start, outer ones first.
+
+    `segments` are those of a plan of several, in the order in which they ran.
+    """
 
     start: float
     seconds: float
     kernels: tuple[Kernel, ...]
+    segments: tuple[SegmentRun, ...] = ()
 
 
 def own_times(spans: Sequence[tuple[int, int]]) -> list[int]:
@@ -53,6 +67,11 @@ def from_zero(runs: Iterable[Run]) -> tuple[Run, ...]:
     """The same runs, with times from the start of the first one on."""
     runs = tuple(runs)
     zero = runs[0].start if runs else 0.0
-    return tuple(
-        Run(run.start - zero, run.seconds, tuple(replace(k, start=k.start - zero) for k in run.kernels)) for run in runs
-    )
+    return tuple(_shifted(run, -zero) for run in runs)
+
+
+def _shifted(run: Run, by: float) -> Run:
+    """The same run some seconds later."""
+    kernels = tuple(replace(k, start=k.start + by) for k in run.kernels)
+    segments = tuple(replace(s, start=s.start + by) for s in run.segments)
+    return Run(run.start + by, run.seconds, kernels, segments)

@@ -25,6 +25,9 @@ class Engine(Protocol):
     def takes(self, node: Node) -> bool:
         """Whether it runs a node, with all that is in its regions."""
 
+    def check(self, device: Any) -> None:
+        """Raise GraphRuntimeError where it is missing, GraphValueError for a device that it has nothing for."""
+
     def open(self, segment: Segment, bench: Any) -> Any:
         """The Part that runs a segment on the buffers of a Bench; `graphls.backends.engine` says what these are."""
 

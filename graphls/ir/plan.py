@@ -55,6 +55,7 @@ class Plan:
     def crossing(self) -> tuple[Value, ...]:
         """The values that one segment gives and another one, or the host, reads."""
         read = {v for s in self.segments for v in s.graph.inputs} | ({self.flag} if self.flag else set())
+        read.difference_update(self.graph.inputs)
         return tuple(dict.fromkeys(v for s in self.segments for v in s.gives if v in read))
 
 

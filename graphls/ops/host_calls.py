@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -61,7 +61,7 @@ def py_func(
 ) -> Any:
     """What a Python function that has effects gives for arrays: it is called once in each step, in the program's order.
 
-    See `pure_callback`, which is for functions without effects. With `()` for `result_types`, which declares nothing,
+    See `pure_callback`, which is for functions without effects. With None for `result_types`, which declares nothing,
     the function is called when all the rest of the step has been, unless another one that gives results comes later.
     """
     return _called("py_func", function, result_types, inputs, vjp)
@@ -109,14 +109,20 @@ def _called(
     for each in (function, *(() if vjp is None else (vjp,))):
         if not callable(each):
             raise GraphTypeError(f"{kind} takes a function, not {each!r}.")
-    call = _Call(kind, function, inputs, _declared(result_types), user_location())
+    results = _declared(() if result_types is None else result_types)
+    if results == () and kind == "pure_callback":
+        text = "A result of pure_callback is declared, as a call that gives nothing does nothing; see py_func."
+        raise GraphTypeError(text)
+    call = _Call(kind, function, inputs, results, user_location())
     tensors = [tensor_of(leaf) for leaf in leaves(inputs)]
     tracer = current_tracer()
     if tracer is None:
         return call.at_once(tensors)
     symbols = [Symbol(tracer.value(tensor)) for tensor in tensors]
     forward = partial(call.in_graph, tracer)
-    return forward(*symbols) if vjp is None else with_gradient(forward, partial(_backward, vjp, inputs), *symbols)
+    if vjp is None or results == ():
+        return forward(*symbols)
+    return with_gradient(forward, partial(_backward, vjp, inputs), *symbols)
 
 
 @dataclass(frozen=True)
@@ -157,14 +163,18 @@ class _Call:
         types = leaves(self.results)
         named = HostFunction(self.name, self, self.location)
         arrays = call(named, tuple(tensor.asnumpy() for tensor in tensors), tuple(types))
-        return rebuild(self.results, [Tensor.on_host(np.array(a), t) for a, t in zip(arrays, types, strict=True)])
+        return self.given([Tensor.on_host(np.array(a), t) for a, t in zip(arrays, types, strict=True)])
 
     def in_graph(self, tracer: Tracer, *symbols: Symbol) -> Any:
         """The results as symbols."""
         how = structure(self.results), structure(self.inputs)
         named = host_function(tracer, self.name, self.function, self, *how)
         values = [tracer.value(symbol) for symbol in symbols]
-        return rebuild(self.results, map(Symbol, call_python(tracer, self.kind, named, values, leaves(self.results))))
+        return self.given(map(Symbol, call_python(tracer, self.kind, named, values, leaves(self.results))))
+
+    def given(self, tensors: Iterable[Tensor]) -> Any:
+        """The nest of results, or None where nothing is declared."""
+        return None if self.results == () else rebuild(self.results, tensors)
 
 
 def _kind(given: Any) -> str:
@@ -180,7 +190,15 @@ def _backward(vjp: Callable[..., Any], inputs: tuple[Any, ...], *arguments: Any)
     found = leaves(given)
     if len(found) != len(tensors):
         raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(found)}.")
-    return tuple(zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True))
+    return tuple(map(_fitting, tensors, found))
+
+
+def _fitting(tensor: Tensor, gradient: Any) -> Tensor:
+    """A gradient of a tensor, which has its type."""
+    found = zeros_like(tensor) if gradient is None else tensor_of(gradient)
+    if found.type != tensor.type:
+        raise GraphTypeError(f"A vjp gives a gradient of the type of each input, not {found.type} for {tensor.type}.")
+    return found
 
 
 def _declared(result_types: Any) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Graph, Node, Value, inside, walk
+from graphls.ir.graph import Graph, Node, Value, inside, walk, with_blocks
 from graphls.ir.types import TOKEN
 
 
@@ -37,11 +38,15 @@ def last_effects(graph: Graph) -> tuple[Node, ...]:
     return tuple(reversed(found))
 
 
-def without(graph: Graph, effects: tuple[Node, ...]) -> Graph:
-    """The graph without some of its effects that give nothing."""
-    gone = {value for node in effects for value in node.outputs}
-    nodes = tuple(_not_after(node, gone) for node in graph.nodes if node not in set(effects))
-    return graph.replace(nodes=nodes) if effects else graph
+def without(graph: Graph, effects: Iterable[Node]) -> Graph:
+    """The graph without some of its effects that give nothing, which may stand in regions."""
+    left_out = set(effects)
+    gone = {value for node in left_out for value in node.outputs}
+
+    def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
+        return tuple(_not_after(with_blocks(node, kept), gone) for node in nodes if node not in left_out)
+
+    return graph.replace(nodes=kept(graph.nodes)) if left_out else graph
 
 
 def without_calls(graph: Graph) -> Graph:
@@ -64,4 +69,4 @@ def _not_after(node: Node, gone: set[Value]) -> Node:
 
 def without_effects(graph: Graph) -> Graph:
     """The graph without its effects that give nothing, such as what it prints."""
-    return without(graph, tuple(n for n in graph.nodes if n.primitive.has_effect and len(n.outputs) == 1))
+    return without(graph, (n for n in walk(graph) if n.primitive.has_effect and len(n.outputs) == 1))

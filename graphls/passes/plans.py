@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value, needs, walk
@@ -70,9 +69,9 @@ def _read(segment: Segment) -> Iterator[Value]:
 def verify_plan(graph: Graph, made: Graph) -> None:
     """Raise VerifyError unless a graph of segments does what the whole graph does, in an order that this allows.
 
-    Every node is there, values are made before they are read and control edges are kept, also between segments, calls
-    of Python keep their order, and a state is overwritten only after the last segment that reads its old value. That
-    each value is defined before its use inside of the plan is for `verify`.
+    Every node is there, values are made before they are read and control edges, by which calls with effects keep their
+    order, are kept, also between segments, and a state is overwritten only after the last segment that reads its old
+    value. That each value is defined before its use inside of the plan is for `verify`.
     """
     order = _positions(made)
     for node in walk(graph):
@@ -81,20 +80,12 @@ def verify_plan(graph: Graph, made: Graph) -> None:
         for value in needs(node):
             if order.get(value, -1) > order[node.outputs[0]]:
                 raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")
-    _verify_calls(graph, made, order)
     _verify_writes(made)
 
 
 def _positions(made: Graph) -> dict[Value, int]:
     """The place of each value in the order in which segments, and the nodes in them, run."""
     return {value: i for i, node in enumerate(walk(made)) for value in node.outputs}
-
-
-def _verify_calls(graph: Graph, made: Graph, order: Mapping[Value, int]) -> None:
-    calls = [node for node in walk(graph) if node.primitive.calls_python and node.outputs]
-    for first, second in pairwise(calls):
-        if order.get(first.outputs[0], -1) > order.get(second.outputs[0], -1):
-            raise fault(graph, second, f"the plan calls this before %{first.outputs[0].name}, which comes first")
 
 
 def _verify_writes(made: Graph) -> None:

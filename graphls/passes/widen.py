@@ -35,7 +35,7 @@ class Widen:
 
     So the numbers are those that the phase would have without rounding, overflow and underflow, on the values that
     the other phases gave it. A result keeps its name; outside of the phase it is read through a cast back, and it
-    leaves the graph wide. Constants, random arrays and the results of `custom_gradient` stay as they are.
+    leaves the graph wide. Constants, random arrays, and what `custom_gradient` and Python give stay as they are.
     """
 
     phase: str = "backward"
@@ -78,7 +78,7 @@ class _Widening(Rewriter):
         if primitive.name == "scan":
             inputs, regions = tuple(map(self.widened, node.inputs)), tuple(map(self.yielding_wide, node.regions))
             return self.put(replace(node, inputs=inputs, regions=regions))
-        if node.regions or not node.inputs or primitive.on_host:
+        if node.regions or not node.inputs or primitive.on_host or primitive.calls_python:
             return node
         inputs = tuple(map(self.widened, node.inputs))
         return self.put(replace(node, inputs=inputs, attrs=_wide_attributes(node.attrs)))

@@ -112,6 +112,10 @@ class Emitter(Protocol):
         """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
 
     @property
+    def runs_as_written(self) -> bool:
+        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
+
+    @property
     def opset(self) -> int:
         """The version of the operators of ONNX that the model is made of."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.graph import Value
+from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type, float32, int32, int64
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
@@ -26,6 +26,12 @@ def require_indices(name: str, indices: Type) -> None:
     """Raise GraphTypeError for any other dtype than int32 and int64."""
     if indices.dtype not in (int32, int64):
         raise GraphTypeError(f"{name} takes int32 or int64 indices, not {indices}; cast them first.")
+
+
+def axis_size(node: Node) -> int:
+    """How many elements the axis has that the indices of a node, its second operand, choose from."""
+    size: int = node.attrs.get("size") or node.inputs[0].type.shape[node.attrs["axis"]]
+    return size
 
 
 class OneHot(Primitive):

@@ -12,21 +12,23 @@ from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 
+from graphls.backends.engine import Profiles
 from graphls.backends.kernels import Run, from_zero
 from graphls.backends.numpy.reference import ReferenceSession
-from graphls.backends.onnxruntime.runtime import load_runtime
+from graphls.backends.numpy.timed import TimedReference
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
+from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph, Node
+from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.plan import Plan, is_plan, plan_of
 from graphls.passes.host_calls import without_effects
-from graphls.profile.calls import TimedCalls
-from graphls.profile.interpreted import InterpretedSession
 from graphls.profile.memory import memory_of
 from graphls.profile.plain import PlainCopy
 from graphls.profile.profile import Profile
 from graphls.sharing.storage import array_in
+from graphls.summary.plan import StepPlan
 from graphls.trace.trace import fill_outputs
 
 WARM_UP = 2
@@ -61,10 +63,10 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
     graph = without_effects(step._ending.graph)
-    calls = TimedCalls(graph)
-    is_interpreted = isinstance(step._session, ReferenceSession)
-    plain = _timed(step, step._open_session(calls.graph, _copies(step)), arrays, count)
-    found = _interpreted(step, graph, arrays, count) if is_interpreted else _profiled(step, calls, arrays, count)
+    session = step._open_session(graph, _copies(step))
+    plan: Plan = getattr(session, "plan", None) or plan_of(graph)
+    plain = _timed(step, session, arrays, count)
+    found = _measured(step, graph, plan, arrays, count)
     if not found.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
@@ -73,14 +75,28 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     recorded = len(found.runs)
     return Profile(
         graph=graph,
-        backend=_backend(step._session),
+        backend=_backend(step._session, plan),
         step_seconds=float(np.mean(found.seconds[:recorded])),
         unprofiled_seconds=float(np.mean(plain.seconds)),
         requested=count,
         skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
         runs=from_zero(found.runs),
-        memory=memory_of(graph, "numpy" if is_interpreted else step._session.device),
+        memory=memory_of(graph, "numpy" if _is_interpreted(step) else step._session.device, plan),
+        plan=StepPlan(plan),
     )
+
+
+def _is_interpreted(step: Step) -> bool:
+    return isinstance(step._session, ReferenceSession)
+
+
+def _measured(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
+    """Steps on the clock, by what runs them."""
+    if _is_interpreted(step):
+        return _interpreted(step, graph, arrays, count)
+    if is_plan(plan.graph):
+        return _in_segments(step, graph, plan, arrays, count)
+    return _profiled(step, graph, arrays, count)
 
 
 def _count(steps: SupportsIndex) -> int:
@@ -119,40 +135,68 @@ def _skip_flag(step: Step) -> int | None:
     return position if isinstance(position, int) else None
 
 
-def _profiled(step: Step, calls: TimedCalls, arrays: Inputs, count: int) -> Measured:
-    """Steps under the profiler of ONNX Runtime, which is given plain names; calls of Python have been timed before."""
+def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
+    """Steps under the profiler of ONNX Runtime, which is given plain names."""
     from graphls.backends.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
 
-    copy = PlainCopy(calls.rest)
-    states = {copy.values[v].name: v.name for v in calls.rest.states}
-    parameters = _copies(step)
-    renamed = {name: parameters[original] for name, original in states.items()}
+    copy = PlainCopy(graph)
+    parameters = _renamed_states(step, graph, copy)
     with TemporaryDirectory(prefix="graphls-") as folder:
-        session = ProfiledSession(copy.graph, renamed, step._session.device, Path(folder))
+        session = ProfiledSession(copy.graph, parameters, step._session.device, Path(folder))
         try:
-            measured = _timed(step, session, [*arrays, *calls.given()], count)
+            measured = _timed(step, session, arrays, count)
         finally:
-            profile = session.end()
-        nodes = {node: calls.original(original) for node, original in copy.nodes.items()}
-        measured.runs = calls.added_to_runs([_renamed(run, nodes) for run in session.runs(profile)[WARM_UP:]], WARM_UP)
-    measured.seconds = calls.added_to(measured.seconds, WARM_UP)
+            profile = session.end_profile()
+        measured.runs = [_renamed(run, copy.nodes) for run in session.runs(profile)[WARM_UP:]]
     return measured
 
 
-def _renamed(run: Run, nodes: Mapping[Node, Node | None]) -> Run:
+def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
     return replace(run, kernels=tuple(replace(k, node=k.node and nodes.get(k.node)) for k in run.kernels))
 
 
 def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
     """Steps in the reference interpreter, node by node."""
-    session = InterpretedSession(graph, _copies(step))
+    session = TimedReference(graph, _copies(step))
     measured = _timed(step, session, arrays, count)
-    measured.runs = session.runs[WARM_UP:]
+    measured.runs = session.times.runs[WARM_UP:]
     return measured
 
 
-def _backend(session: Any) -> str:
+def _in_segments(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
+    """Steps of the plan that the step runs, each segment of it in the profiler of its engine."""
+    from graphls.backends.profiled_plan import ProfiledPlan  # which loads ONNX Runtime
+
+    copy = PlainCopy(plan.graph)
+    parameters = _renamed_states(step, plan.graph, copy)
+    with TemporaryDirectory(prefix="graphls-") as folder:
+        session = ProfiledPlan(copy.graph, parameters, step._session.device, Path(folder))
+        try:
+            measured = _timed(step, session, arrays, count)
+        finally:
+            profiles = session.profiles()
+        origins = _origins(graph, copy)
+        measured.runs = [_renamed(run, origins) for run in list(session.runs(profiles))[WARM_UP:]]
+    return measured
+
+
+def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copied]:
+    """Copies of the states of a step by their names in a copy of its graph."""
+    parameters = _copies(step)
+    return {copy.values[v].name: parameters[v.name] for v in graph.states}
+
+
+def _origins(graph: Graph, copy: PlainCopy) -> dict[Node, Node]:
+    """The nodes of a graph by those of a copy of its plan; a constant has copies of its own in the segments."""
+    made = {value: node for node in walk(graph) for value in node.outputs}
+    constants = {id(node.attrs): node for node in walk(graph) if node.primitive.is_constant}
+    pairs = ((n, made.get(o.outputs[0]) if o.outputs else None, id(o.attrs)) for n, o in copy.nodes.items())
+    found = ((n, node or constants.get(attrs)) for n, node, attrs in pairs)
+    return {n: node for n, node in found if node is not None}
+
+
+def _backend(session: Any, plan: Plan) -> str:
     """What ran, in words."""
-    if isinstance(session, ReferenceSession):
-        return f"NumPy {np.__version__}"
-    return f"ONNX Runtime {load_runtime().__version__} on {session.device}"
+    names = ["numpy"] if isinstance(session, ReferenceSession) else dict.fromkeys(s.engine for s in plan.segments)
+    engines = map(find_engine, names)
+    return " and ".join(e.title(session.device) if isinstance(e, Profiles) else e.name for e in engines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.plan import Plan
 from graphls.ir.types import Type, bfloat16
 from graphls.profile.lifetimes import Delayed, Lifetimes
 
@@ -24,8 +25,9 @@ class Held:
 class Memory:
     """The memory of a step whose nodes run in the order of the graph, in bytes.
 
-    `peak` is all of it where it is largest: `states`, `inputs` and `constants`, which are always there, and `live`, the
-    values that are alive while the node `at` runs, the largest first; `at` is None for a graph without nodes.
+    `peak` is all of it where it is largest: `states`, `inputs`, `constants` and what is `crossing` between segments,
+    which are always there, and `live`, the values that are alive while the node `at` runs, the largest first; `at` is
+    None for a graph without nodes.
     `while_running` is what is there while each node runs, those in regions included.
     """
 
@@ -36,22 +38,26 @@ class Memory:
     at: Node | None
     live: tuple[Held, ...]
     while_running: Mapping[Node, int]
+    crossing: int = 0
 
 
-def memory_of(graph: Graph, backend: str) -> Memory:
-    """The memory of a step on "cpu" or "cuda" of ONNX Runtime, or on "numpy".
+def memory_of(graph: Graph, backend: str, plan: Plan | None = None) -> Memory:
+    """The memory of a step on "cpu" or "cuda" of ONNX Runtime, or on "numpy", in one piece or by a plan.
 
     A state that is not written in place counts twice; its new value is in one of its buffers. What the host draws
     counts twice, because that of the next step is drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
     Runtime, 6 where it is computed: itself and its float32 copy. ONNX Runtime holds states and inputs in bfloat16 as
     float32. On its CPU, products that only an overflow check would read are not made; see backends/onnx/finite.py.
+    What crosses between the segments of a plan is always there.
     """
     life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
     copies = 4 if backend == "cpu" else 0
-    sizes = {value: _with_copy(value.type, copies) for value in life.spans}
+    crossing = _crossing(plan) if plan else {}
+    sizes = {value: 0 if value in crossing else _with_copy(value.type, copies) for value in life.spans}
     alive = _sums([(s.first, s.last, sizes[v]) for v, s in life.spans.items()], len(life.ticks))
-    states, inputs, constants = _states(graph, backend), _inputs(graph, backend), _constants(graph)
-    fixed, peak = states + inputs + constants, max(alive, default=0)
+    states = _states(plan.graph if plan else graph, backend)
+    inputs, constants, crossed = _inputs(graph, backend), _constants(graph), sum(crossing.values())
+    fixed, peak = states + inputs + constants + crossed, max(alive, default=0)
     tick = alive.index(peak) if alive else -1
     live = [Held(v, s.node, sizes[v]) for v, s in life.spans.items() if s.first <= tick <= s.last and sizes[v]]
     return Memory(
@@ -59,6 +65,7 @@ def memory_of(graph: Graph, backend: str) -> Memory:
         states=states,
         inputs=inputs,
         constants=constants,
+        crossing=crossed,
         at=life.ticks[tick] if alive else None,
         live=tuple(sorted(live, key=lambda held: -held.bytes)),
         while_running={node: fixed + size for node, size in zip(life.ticks, alive, strict=True)},
@@ -97,6 +104,15 @@ def _constants(graph: Graph) -> int:
 def _outside(value: Value, backend: str) -> int:
     """The bytes of a value at the border of a session."""
     return _with_copy(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
+
+
+def _crossing(plan: Plan) -> dict[Value, int]:
+    """The bytes of what crosses between segments, by the values inside of those that make it."""
+    from graphls.backends.onnx.types import exchanged  # which loads onnx
+
+    crossing = set(plan.crossing)
+    given = (pair for s in plan.segments for pair in zip(s.graph.outputs, s.gives, strict=True))
+    return {inner: exchanged(value.type).nbytes for inner, value in given if value in crossing}
 
 
 def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:

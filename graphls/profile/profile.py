@@ -15,9 +15,10 @@ from graphls.files.files import write_parts
 from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.text import reference
 from graphls.profile.memory import Held, Memory
-from graphls.profile.shares import CellTime, Cost, Costs, NodeTime, PhaseTime, PrimitiveTime
+from graphls.profile.shares import CellTime, Cost, Costs, NodeTime, PhaseTime, PrimitiveTime, SegmentTime, by_segment
 from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
 from graphls.profile.trace import trace_parts
+from graphls.summary.plan import StepPlan
 from graphls.text.html import Page
 from graphls.text.plain import size
 from graphls.text.tables import Table
@@ -30,7 +31,7 @@ class Profile:
     Times are in seconds, means over the steps that were recorded. `step_seconds` is the time of a step from the call to
     its outputs, under the profiler, and `unprofiled_seconds` without it. `backend` says what ran, `requested` how many
     steps were asked for, `skipped` how many of those recorded overflowed. `runs` has the kernels of each, and
-    `memory` says what is held when, in bytes.
+    `memory` says what is held when, in bytes. `plan` is `step.plan`, whose segments ran.
     """
 
     graph: Graph
@@ -41,6 +42,7 @@ class Profile:
     skipped: int
     runs: tuple[Run, ...]
     memory: Memory
+    plan: StepPlan | None = None
 
     @property
     def steps(self) -> int:
@@ -91,13 +93,34 @@ class Profile:
         """The time of each node, the longest first."""
         return self._costs.by_node()
 
+    @property
+    def by_segment(self) -> tuple[SegmentTime, ...]:
+        """The time of each segment of a plan of several, in their order; none for a step in one piece."""
+        return by_segment(self._several.segments, self.runs, self.step_seconds) if self._several else ()
+
+    @property
+    def between_seconds(self) -> float:
+        """What of a step is in no segment of a plan of several; 0 for a step in one piece."""
+        rows = self.by_segment
+        return self.step_seconds - fsum(row.seconds for row in rows) if rows else 0.0
+
+    def engine_of(self, kernel: Kernel) -> str:
+        """The name of the engine that a kernel ran on."""
+        return self.plan.segments[kernel.segment].engine if self.plan else ""
+
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the steps as a file of Chrome's trace format, which chrome://tracing and Perfetto open.
 
-        It has tracks for steps, phases, cells and kernels, and as many whole steps as have 100,000 kernels, one at
-        least. Raises GraphFileError where the file cannot be written.
+        It has tracks for steps, phases, cells and kernels, for a plan of several segments also one for these, with
+        arrows for what crosses between them, and as many whole steps as have 100,000 kernels, one at least. Raises
+        GraphFileError where the file cannot be written.
         """
-        write_parts(Path(path), trace_parts(self.graph.name, self.runs))
+        write_parts(Path(path), trace_parts(self.graph.name, self.runs, self._several))
+
+    @property
+    def _several(self) -> StepPlan | None:
+        """The plan, where it has more than one segment."""
+        return self.plan if self.plan and len(self.plan.segments) > 1 else None
 
     @cached_property
     def _costs(self) -> Costs:
@@ -141,6 +164,8 @@ def _sentences(of: Profile) -> Iterator[str]:
         f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, binding of "
         "inputs and outputs, and the profiler itself."
     )
+    if of.by_segment:
+        yield f"{milliseconds(of.between_seconds)} ms of these are between the segments of the plan."
     if of.skipped:
         yield f"{of.skipped} of {of.steps} steps overflowed and were skipped."
     if of.steps < of.requested:
@@ -151,11 +176,25 @@ def _sentences(of: Profile) -> Iterator[str]:
 
 def tables(of: Profile) -> list[Table]:
     """The tables, in the order in which they are shown."""
-    return [_phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
+    segments = [_segments(of)] if of.by_segment else []
+    return [*segments, _phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
     return count(cost.kernels), milliseconds(cost.seconds), percent(cost.share)
+
+
+def _segments(of: Profile) -> Table:
+    header = ("segment", "engine", "phases", "ran", "reads", "gives", "in nodes ms", *COST)
+    rows = [_segment(row, of.steps) for row in of.by_segment]
+    between = of.between_seconds
+    rest = ("(between them)", *[""] * 5, "-", "-", milliseconds(between), percent(between / of.step_seconds))
+    return Table(header, (*rows, rest), texts=3)
+
+
+def _segment(row: SegmentTime, steps: int) -> tuple[str, ...]:
+    name, engine, phases, _, reads, gives, _ = row.segment.cells
+    return (name, engine, phases, f"{row.ran} of {steps}", reads, gives, milliseconds(row.in_nodes), *_cost(row))
 
 
 def _phases(of: Profile) -> Table:
@@ -217,9 +256,10 @@ def _held(held: Held) -> tuple[str, ...]:
 def _memory(of: Profile) -> Table:
     memory = of.memory
     alive = sum(held.bytes for held in memory.live)
+    crossing = f"what crosses between segments {size(memory.crossing)}, " if memory.crossing else ""
     sentences = [
         f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
-        f"{size(memory.inputs)}, constants {size(memory.constants)}, values {size(alive)}.",
+        f"{size(memory.inputs)}, constants {size(memory.constants)}, {crossing}values {size(alive)}.",
     ]
     if memory.at is not None:
         where = f"{name_of(memory.at)} = {memory.at.primitive.name}"

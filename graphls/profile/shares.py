@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from graphls.backends.kernels import Run
 from graphls.ir.graph import PHASES, Node
+from graphls.summary.plan import SegmentRow
 
 DEEPEST = 32
 """Cells further inside are counted as one, with the rest of the path as their name."""
@@ -56,6 +58,18 @@ class CellTime(Cost):
 
 
 @dataclass(frozen=True)
+class SegmentTime(Cost):
+    """One segment of the plan: what it is, and in how many of the steps it ran.
+
+    Its seconds are those from its call to its end, in which its nodes take `in_nodes`.
+    """
+
+    segment: SegmentRow
+    in_nodes: float
+    ran: int
+
+
+@dataclass(frozen=True)
 class Costs:
     """Kernels and seconds per step of each node, and the seconds of a step."""
 
@@ -102,6 +116,24 @@ class Costs:
     def _cell(self, tree: _Tree, depth: int) -> CellTime:
         seconds = sum(tree.phases.values())
         return CellTime(tree.kernels, seconds, self.share(seconds), tree.name, depth, dict(tree.phases))
+
+
+def by_segment(rows: Sequence[SegmentRow], runs: Sequence[Run], step_seconds: float) -> tuple[SegmentTime, ...]:
+    """The segments of a plan of several, in their order."""
+    calls: defaultdict[int, list[float]] = defaultdict(list)
+    kernels: defaultdict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        for called in run.segments:
+            calls[called.number].append(called.seconds)
+        for kernel in run.kernels:
+            kernels[kernel.segment].append(kernel.own_seconds)
+    return tuple(_segment(row, calls[row.number], kernels[row.number], len(runs), step_seconds) for row in rows)
+
+
+def _segment(row: SegmentRow, calls: list[float], own: list[float], steps: int, step_seconds: float) -> SegmentTime:
+    seconds = sum(calls) / steps
+    share = seconds / step_seconds if step_seconds else 0.0
+    return SegmentTime(len(own) / steps, seconds, share, row, sum(own) / steps, len(calls))
 
 
 @dataclass

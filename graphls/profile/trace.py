@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, product
 from typing import Any
 
-from graphls.backends.kernels import Kernel, Run
+from graphls.backends.kernels import Kernel, Run, SegmentRun
 from graphls.ir.graph import Node
 from graphls.profile.shares import cells
 from graphls.profile.texts import line_of, name_of, name_text
+from graphls.summary.plan import StepPlan
 
 MOST_KERNELS = 100_000
-TRACKS = ("steps", "phases", "cells", "kernels")
+TRACKS = ("steps", "segments", "phases", "cells", "kernels")
 PROCESS = 1
 ROUNDING = 1e-9
 """Clocks count microseconds or more; sums of their seconds are off by far less than this."""
@@ -24,25 +26,30 @@ ROUNDING = 1e-9
 Event = dict[str, Any]
 
 
-def trace_parts(name: str, runs: Sequence[Run]) -> Iterator[bytes]:
-    """The file, an event on each line."""
+def trace_parts(name: str, runs: Sequence[Run], plan: StepPlan | None = None) -> Iterator[bytes]:
+    """The file, an event on each line; the segments of a plan have a track of their own."""
     begin = "["
-    for event in _events(name, runs):
+    for event in _events(name, runs, plan):
         yield f"{begin}\n{json.dumps(event)}".encode()
         begin = ","
     yield b"\n]\n"
 
 
-def _events(name: str, runs: Sequence[Run]) -> Iterator[Event]:
+def _events(name: str, runs: Sequence[Run], plan: StepPlan | None) -> Iterator[Event]:
     yield _names("process_name", 0, f"@{name_text(name)}")
     for track, title in enumerate(TRACKS, start=1):
-        yield _names("thread_name", track, title)
+        if plan or title != "segments":
+            yield _names("thread_name", track, title)
+    numbers = count(1)
     for number, run in enumerate(_first(runs), start=1):
         leaves = _leaves(run.kernels)
         yield _slice("steps", f"step {number}", run.start, run.seconds, {"kernels": len(run.kernels)})
         yield from _merged("phases", leaves, lambda node: [node.phase])
         yield from _merged("cells", leaves, lambda node: cells(node.scope))
-        yield from map(_kernel, run.kernels)
+        yield from (_kernel(k, plan.segments[k.segment].engine if plan else "") for k in run.kernels)
+        if plan:
+            yield from _segments(run, plan)
+            yield from _crossing(run, plan, numbers)
 
 
 def _first(runs: Sequence[Run]) -> Iterator[Run]:
@@ -75,10 +82,37 @@ def _slice(
     }
 
 
-def _kernel(kernel: Kernel) -> Event:
+def _segments(run: Run, plan: StepPlan) -> Iterator[Event]:
+    """The segments of a step."""
+    for called in run.segments:
+        row = plan.segments[called.number]
+        args = {"engine": row.engine, "nodes": row.nodes, "bytes read": row.reads, "bytes given": row.gives}
+        yield _slice("segments", f"{row.name} {row.engine}", called.start, called.seconds, args)
+
+
+def _crossing(run: Run, plan: StepPlan, numbers: Iterator[int]) -> Iterator[Event]:
+    """An arrow for each value that crosses, from the end of the segment that made it to that which reads it."""
+    ran = {called.number: called for called in run.segments}
+    for row in plan.crossing:
+        for made, read in product(row.made, row.read):
+            if made in ran and read in ran:
+                args = {"type": row.type, "bytes": row.bytes}
+                common = {"name": name_text(f"%{row.value}"), "cat": "crossing", "id": next(numbers), "args": args}
+                yield {**common, "ph": "s", **_place(ran[made], ran[made].seconds)}
+                yield {**common, "ph": "f", "bp": "e", **_place(ran[read], 0.0)}
+
+
+def _place(called: SegmentRun, after: float) -> Event:
+    """Where and when: on the track of segments, some seconds into one."""
+    return {"pid": PROCESS, "tid": TRACKS.index("segments") + 1, "ts": round(1e6 * (called.start + after), 3)}
+
+
+def _kernel(kernel: Kernel, engine: str) -> Event:
+    ran = {"engine": engine} if engine else {}
     node = kernel.node
     if node is None:
-        return _slice("kernels", kernel.operator, kernel.start, kernel.seconds, {"operator": kernel.operator})
+        args = {"operator": kernel.operator, **ran}
+        return _slice("kernels", kernel.operator, kernel.start, kernel.seconds, args)
     args = {
         "node": name_of(node),
         "operator": kernel.operator,
@@ -87,6 +121,7 @@ def _kernel(kernel: Kernel) -> Event:
         "line": line_of(node),
         "inputs": ", ".join(str(value.type) for value in node.inputs),
         "outputs": ", ".join(str(value.type) for value in node.outputs),
+        **ran,
     }
     return _slice("kernels", node.primitive.name, kernel.start, kernel.seconds, args, node.phase)
 

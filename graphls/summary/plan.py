@@ -1,15 +1,20 @@
-"""A plan as a table: its segments, what runs them, and what crosses between them."""
+"""A plan as tables and as data: its segments, what runs them, and what crosses between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from graphls.ir.graph import Graph, Value, walk
+from graphls.ir.graph import PHASES, Graph, Value, walk
 from graphls.ir.plan import Plan, Segment
-from graphls.text.plain import fitted, size
+from graphls.text.html import Page
+from graphls.text.plain import shortened, shown, size
+from graphls.text.tables import Table
 
-HEADER = ("segment", "engine", "nodes", "phases", "reads", "gives", "states")
+HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
+CROSSING = ("value", "type", "from", "to", "size")
+MOST_ROWS = 12
+LONGEST = 48
 
 
 @dataclass(frozen=True)
@@ -33,65 +38,114 @@ class SegmentRow:
     runs: str = ""
 
     @property
+    def name(self) -> str:
+        """Its number, and when it runs."""
+        return f"{self.number} {self.runs}".rstrip()
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """The row as texts, one for each column of the table."""
         states = [f"{size(self.in_place)} in place"] * bool(self.in_place)
         states += [f"{size(self.swapped)} swapped"] * bool(self.swapped)
-        name = f"{self.number} {self.runs}".rstrip()
         crossing = (size(self.reads) if self.reads else "", size(self.gives) if self.gives else "")
-        return name, self.engine, str(self.nodes), ", ".join(self.phases), *crossing, ", ".join(states)
+        return self.name, self.engine, ", ".join(self.phases), str(self.nodes), *crossing, ", ".join(states)
+
+
+@dataclass(frozen=True)
+class CrossingRow:
+    """One value that crosses between segments: its name and type, its bytes, and the numbers of the segments.
+
+    `made` are those that give it, of which one runs in a step, `read` those that read it. `by_host` says whether the
+    host reads it, too, to choose a branch.
+    """
+
+    value: str
+    type: str
+    bytes: int
+    made: tuple[int, ...]
+    read: tuple[int, ...]
+    by_host: bool = False
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts, one for each column of the table."""
+        read = [*map(str, self.read), *["the host"] * self.by_host]
+        name = shown(shortened(f"%{self.value}", LONGEST))
+        return name, self.type, " or ".join(map(str, self.made)), ", ".join(read), size(self.bytes)
 
 
 class StepPlan:
-    """What a step runs: `segments` in the order in which they run, with the numbers of each; a table when printed.
+    """What a step runs: `segments` in the order in which they run, and the values `crossing` between them, as rows.
 
-    `graph` is the graph of segments, the step's own where there is one segment only.
+    It is a table when printed and in a notebook, and `dataclasses.asdict` makes data of a row. `overlaps` are
+    sentences on what runs at the same time. `graph` is the graph of segments, the step's own where there is one
+    segment only.
+
+        >>> step.plan.segments[0].engine
+        'onnxruntime'
     """
 
     def __init__(self, plan: Plan) -> None:
         self.graph: Graph = plan.graph
         self.segments: tuple[SegmentRow, ...] = tuple(_rows(plan))
-        self.crossing: tuple[Value, ...] = plan.crossing
+        self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
+        self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
         self._flag = plan.flag
-        self._drawn = len(plan.drawn)
 
     def __str__(self) -> str:
-        count = len(self.segments)
-        title = f"@{self.graph.name}: {count} segment{'s' * (count != 1)}"
-        return "\n".join([title, "", *_table([HEADER, *(row.cells for row in self.segments)]), *self._notes()])
+        tables = ("\n".join(table.lines()) for table in self._tables())
+        return "\n\n".join([self._headline, *tables, *filter(None, ["\n".join(self._notes())])])
 
     __repr__ = __str__
 
-    def _notes(self) -> Iterator[str]:
-        """Sentences under the table."""
+    def _repr_html_(self) -> str:
+        page = Page("Plan", self._headline)
+        for table in self._tables():
+            table.add_to(page)
+        page.notes(self._notes())
+        return page.text()
+
+    @property
+    def _headline(self) -> str:
+        count = len(self.segments)
+        return f"@{shown(shortened(self.graph.name, LONGEST))}: {count} segment{'s' * (count != 1)}"
+
+    def _tables(self) -> Iterator[Table]:
+        yield Table(HEADER, [row.cells for row in self.segments], texts=3)
         if self.crossing:
-            total = sum(v.type.nbytes for v in self.crossing)
-            yield ""
-            yield f"{len(self.crossing)} values cross between segments, {size(total)}, in buffers that both share."
+            rows = sorted(self.crossing, key=lambda row: -row.bytes)
+            texts, rest = [row.cells for row in rows[:MOST_ROWS]], rows[MOST_ROWS:]
+            if rest:
+                texts.append((f"({len(rest)} more)", "", "", "", size(sum(row.bytes for row in rest))))
+            yield Table(CROSSING, texts, texts=4)
+
+    def _notes(self) -> Iterator[str]:
+        """Sentences under the tables."""
+        if self.crossing:
+            total, count = sum(row.bytes for row in self.crossing), len(self.crossing)
+            values = "1 value crosses" if count == 1 else f"{count} values cross"
+            yield f"{values} between segments, {size(total)}, in buffers that both share."
         if self._flag is not None:
-            yield f"The host reads %{self._flag.name} and runs one of the two branches."
-        if self._drawn:
-            yield "Random arrays for the next step are drawn while this one runs."
+            yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} and runs one of the two branches."
+        yield from self.overlaps
 
 
 def _rows(plan: Plan) -> Iterator[SegmentRow]:
     crossing = set(plan.crossing)
     when = [("", plan.before), *zip(("if true", "if false"), plan.branches, strict=False), ("", plan.after)]
-    number = 0
-    for runs, segments in when:
-        for segment in segments:
-            yield _row(number, segment, crossing, runs)
-            number += 1
+    pairs = ((runs, segment) for runs, segments in when for segment in segments)
+    return (_row(number, segment, crossing, runs) for number, (runs, segment) in enumerate(pairs))
 
 
 def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> SegmentRow:
     graph = segment.graph
     nodes = [node for node in walk(graph) if not node.primitive.is_constant]
+    phases = {node.phase for node in nodes}
     return SegmentRow(
         number,
         segment.engine,
         len(nodes),
-        tuple(dict.fromkeys(node.phase for node in nodes)),
+        tuple(phase for phase in PHASES if phase in phases),
         _bytes(v for v in graph.inputs if v in crossing),
         _bytes(v for v in segment.gives if v in crossing),
         _bytes(w.state for w in graph.writes if w.in_place),
@@ -100,12 +154,23 @@ def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> Segm
     )
 
 
+def _crossing(plan: Plan) -> Iterator[CrossingRow]:
+    made: dict[Value, list[int]] = {}
+    read: dict[Value, list[int]] = {}
+    for number, segment in enumerate(plan.segments):
+        for value in segment.gives:
+            made.setdefault(value, []).append(number)
+        for value in segment.graph.inputs:
+            read.setdefault(value, []).append(number)
+    for v in plan.crossing:
+        yield CrossingRow(v.name, str(v.type), v.type.nbytes, tuple(made[v]), tuple(read.get(v, ())), v is plan.flag)
+
+
+def _overlaps(plan: Plan) -> Iterator[str]:
+    if plan.drawn:
+        total = _bytes(v for node in plan.drawn for v in node.outputs)
+        yield f"Random arrays for the next step ({size(total)}) are drawn while this one runs."
+
+
 def _bytes(values: Iterable[Value]) -> int:
     return sum(v.type.nbytes for v in dict.fromkeys(values))
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows as lines with columns of one width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(fitted, row, widths)).rstrip()

@@ -12,6 +12,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
 from graphls.passes import as_pipeline
+from graphls.passes.host_calls import without_effects
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.configuration import Configuration
 
@@ -44,7 +45,7 @@ def export(
 
     with COMPILING.lock, _evaluating(net):
         traced = trace_graph(net, *inputs)
-    graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
+    graph = as_pipeline(DEFAULT_PASSES).run(without_effects(traced.graph), source="trace").graph
     states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
     model, outside = checked(inference_model, graph, states)
     text = os.fsdecode(file_name)

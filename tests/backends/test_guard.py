@@ -107,6 +107,16 @@ def test_a_model_that_is_refused_gets_fewer_optimizations(monkeypatch: pytest.Mo
         guard.open_guarded(RUNTIME, MODEL, "cpu", open_at([], refuses_at=set(guard.LEVELS)))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "level"), [(12_000, 2, 0), (4204, 451, 0), (7886, 2407, 2), (15762, 4807, 3)]
+)
+def test_large_graphs_with_many_outputs_get_fewer_optimizations(nodes: int, outputs: int, level: int) -> None:
+    graph = onnx.GraphProto()
+    graph.node.extend(onnx.NodeProto() for _ in range(nodes))
+    graph.output.extend(onnx.ValueInfoProto() for _ in range(outputs))
+    assert guard.first_level(graph) == guard.LEVELS[level]
+
+
 def test_a_model_that_ends_the_process_is_never_opened_at_that_level(
     monkeypatch: pytest.MonkeyPatch, memory: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,36 @@ def test_a_training_step_computes_what_it_does_without_the_calls(backend: str, s
         plain(X, Y)
     for (name, value), other in zip(states(step).items(), states(plain).values(), strict=True):
         np.testing.assert_allclose(value, other, rtol=2e-3, atol=2e-3, err_msg=name)
+
+
+@on_backends
+def test_a_diagnosis_calls_functions_with_the_dtypes_of_the_step_and_prints_nothing(
+    backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def backward(x: Any, out: Any, gradient: Any) -> Any:
+        ops.print_("gradient", gradient.sum())
+        return ops.py_func(same, gradient, gradient)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(4, 3)
+
+        def construct(self, x: Any) -> Any:
+            y = self.dense(x)
+            return ops.py_func(same, y, y, vjp=backward)
+
+    net = Net()
+    criterion = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    loss = nn.WithLossCell(net.to_float(graphls.float16), criterion)
+    manager = nn.DynamicLossScaleUpdateCell(2.0**8, 2, 3)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.Momentum(net.trainable_params(), 0.1, 0.9), manager).set_train()
+    step = graphls.compile(cell, X, Y, backend=backend)
+    step(X, Y)
+    assert capsys.readouterr().out.startswith("gradient")
+    assert "dense.weight" in str(step.gradient_ranges(X, Y))
+    assert "Nothing" in str(step.explain_overflow(X, Y))
+    assert capsys.readouterr().out == ""
 
 
 @on_backends
@@ -228,10 +259,83 @@ def test_a_call_that_reads_a_state_sees_it_before_the_step(backend: str) -> None
     def net(x: Any) -> Any:
         old = cell.c + 0.0
         cell.c += 1.0
-        ops.py_func(noted, (), old, cell.c)
+        ops.py_func(noted, None, old, cell.c)
         return ops.py_func(same, x, x)
 
     step = graphls.compile(net, ONES, backend=backend)
     step(ONES)
     step(ONES)
     assert seen == [(1, 2, 1), (2, 3, 2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_compute_and_call_what_the_interpreter_does(seed: int) -> None:
+    calls: list[tuple[str, float]] = []
+
+    def noted(name: str) -> Any:
+        def function(x: Any) -> Any:
+            calls.append((name, float(x.sum())))
+            return np.cos(x)
+
+        return function
+
+    functions = [noted(str(i)) for i in range(12)]
+
+    class Program(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = Parameter(Tensor(ONES), requires_grad=False)
+            self.b = Parameter(Tensor(2 * ONES), requires_grad=False)
+
+        def construct(self, x: Any) -> Any:
+            random = np.random.default_rng(seed)
+            known = [x, self.a, self.b]
+            for function in functions:
+                first, second = (known[i] for i in random.integers(0, len(known), 2))
+                kind = random.integers(0, 6)
+                if kind == 0:
+                    known.append(ops.py_func(function, x, first * second))
+                elif kind == 1:
+                    known.append(ops.pure_callback(np.sin, x, first + second))
+                elif kind == 2:
+                    ops.py_func(function, x, first - second)
+                elif kind == 3:
+                    self.a = ops.tanh(first + second)
+                    known.append(self.a)
+                elif kind == 4:
+                    self.b += first
+                    known.append(self.b * 0.5)
+                else:
+                    known.append(ops.tanh(first * 2 + second))
+            return known[-1], sum(known[3:], x)
+
+    found = []
+    others = [{"engine": "openvino"}] if seed < 3 and find_spec("openvino") else []
+    for options in ({"backend": "numpy"}, {"backend": "onnxruntime"}, *others):
+        program = Program()
+        step = graphls.compile(program, ONES, **options)
+        calls.clear()
+        results = [result.asnumpy() for i in range(3) for result in step((i + 1) * ONES)]
+        found.append(([*calls], [*results, program.a.asnumpy(), program.b.asnumpy()]))
+    first, values = found[0]
+    for again, given in found[1:]:
+        assert [name for name, _ in first] == [name for name, _ in again]
+        np.testing.assert_allclose([total for _, total in first], [total for _, total in again], rtol=1e-3, atol=1e-3)
+        for value, other in zip(values, given, strict=True):
+            np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-4)
+
+
+@on_backends
+def test_hooks_see_numbers_by_calls(backend: str) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def noted(name: str) -> Callable[[Any], None]:
+        return lambda x: seen.append((name, x.tolist()))
+
+    net = nn.Dense(3, 1, weight_init="ones", has_bias=False)
+    net.register_forward_hook(lambda cell, inputs, output: ops.py_func(noted("forward"), None, output))
+    net.register_backward_hook(lambda cell, inputs, outputs: ops.py_func(noted("backward"), None, inputs[0]))
+    step = graphls.compile(ops.grad(lambda x: (net(x) * 2).sum()), ONES.reshape(1, 3), backend=backend)
+    for i in (1, 2):
+        assert step(i * ONES.reshape(1, 3)).tolist() == [[2, 2, 2]]
+    assert seen == [("forward", [[3]]), ("backward", [[2, 2, 2]]), ("forward", [[6]]), ("backward", [[2, 2, 2]])]

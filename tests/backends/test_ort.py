@@ -291,3 +291,33 @@ def test_a_condition_that_is_an_output_as_well_is_copied_for_a_gpu() -> None:
 
 def test_float32_products_on_a_gpu_keep_their_bits() -> None:
     assert graphls.Cuda().provider_options(0) == {"device_id": "0", "use_tf32": "0"}
+
+
+MEMORY = """
+import resource
+import numpy as np
+import graphls
+from graphls import nn
+
+class Wide(nn.Cell):
+    def construct(self, x):
+        y = x.expand_dims(1) * x.expand_dims(2)
+        for _ in range(4):
+            y = (y @ y).tanh() + y
+        return y.sum()
+
+x = np.ones((16, 512), np.float32)
+step = graphls.compile(Wide(), x)
+peaks = []
+for _ in range(3):
+    step(x)
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(*peaks)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of memory is counted in another way")
+def test_a_second_step_takes_no_more_memory_than_the_first() -> None:
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    first, _, third = map(int, run.stdout.split())
+    assert third < first + 16

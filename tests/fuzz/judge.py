@@ -37,12 +37,12 @@ class Verdict:
     graph: Graph | None = None
 
 
-def judge(program: Program) -> Verdict:
-    """Compile and run a program, and compare its numbers."""
+def judge(program: Program, engine: str = "onnxruntime") -> Verdict:
+    """Compile and run a program, on an engine where that takes it, and compare its numbers."""
     with warnings.catch_warnings(record=True) as told, unguarded():
         warnings.simplefilter("always")
         try:
-            verdict = _judged(program)
+            verdict = _judged(program, engine)
             refusals = [str(w.message) for w in told if "could not optimize" in str(w.message)]
             return Verdict("refused", refusals[0]) if refusals else verdict
         except GraphlsError as error:
@@ -63,14 +63,14 @@ def unguarded() -> Iterator[None]:
 
 
 def _of_error(error: GraphlsError) -> str:
-    if "ONNX Runtime" in str(error):
+    if "ONNX Runtime" in str(error) or "OpenVINO" in str(error):
         return "refused"
     return "error" if isinstance(error, VerifyError) else "rejected"
 
 
-def _judged(program: Program) -> Verdict:
-    options = {} if program.passes is None else {"passes": program.passes}
-    step = graphls.compile(program.cell, *program.inputs, **options)
+def _judged(program: Program, engine: str) -> Verdict:
+    options: Any = {} if program.passes is None else {"passes": program.passes}
+    step = graphls.compile(program.cell, *program.inputs, engine=engine, **options)
     inputs = [np.asarray(x.asnumpy()) for x in program.inputs]
     states = {name: p.storage.read().copy() for name, p in step.parameters.items()}
     found = [np.asarray(r) for r in step._session.run(inputs)]
@@ -113,7 +113,7 @@ def _fault(number: int, exact: Wide, noisy: Sequence[Wide], found: Array, expect
     """What is wrong in one result, or nothing."""
     truth = exact.results[number]
     others = np.stack([run.results[number] for run in noisy])
-    for name, array in (("NumPy", expected), ("ONNX Runtime", found)):
+    for name, array in (("NumPy", expected), ("the runtime", found)):
         if array.shape != truth.shape or not _is_near(array, truth, others, expected).all():
             return f"result {number}: {name} gives {array!r}\nwhere float64 gives {truth!r}, NumPy {expected!r}"
     return ""

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from graphls.ir.plan import DEFAULT
 from graphls.ir.text import dump
 from tests.fuzz.judge import FAULTS, judge
 from tests.fuzz.programs import program
@@ -39,10 +40,10 @@ class Found:
     text: str = ""
 
 
-def run_programs(seeds: range) -> Iterator[Found]:
+def run_programs(seeds: range, engine: str = DEFAULT) -> Iterator[Found]:
     """How each program ends; a process that dies is followed by another one, which goes on behind its program."""
     while seeds:
-        worker = _Worker(seeds[:MOST])
+        worker = _Worker(seeds[:MOST], engine)
         done = 0
         for found in worker.results():
             done += 1
@@ -51,10 +52,10 @@ def run_programs(seeds: range) -> Iterator[Found]:
 
 
 class _Worker:
-    def __init__(self, seeds: range) -> None:
+    def __init__(self, seeds: range, engine: str) -> None:
         self.seeds = seeds
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the results
-        command = [sys.executable, "-m", "tests.fuzz.workers", str(seeds.start), str(len(seeds))]
+        command = [sys.executable, "-m", "tests.fuzz.workers", str(seeds.start), str(len(seeds)), engine]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
@@ -89,34 +90,35 @@ class _Worker:
         return Found(seed, "died", f"{name} {self.errors.read()[-800:]}")
 
 
-def work(seeds: range) -> None:
+def work(seeds: range, engine: str) -> None:
     """What a worker does: it says of each program how it ended, in a line of JSON."""
     # What libraries print goes to the errors, so that every line of the pipe is one of these.
     pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for seed in seeds:
-        verdict = judge(program(seed))
+        verdict = judge(program(seed), engine)
         print(json.dumps({"seed": seed, "outcome": verdict.outcome, "text": verdict.text}), file=pipe, flush=True)
 
 
-def reproducer(seed: int) -> str:
+def reproducer(seed: int, engine: str) -> str:
     """How to run the program of a seed alone."""
-    return f"python -m tests.fuzz programs --seed {seed} --count 1 --reduce"
+    where = "" if engine == DEFAULT else f" --engine {engine}"
+    return f"python -m tests.fuzz programs --seed {seed} --count 1 --reduce{where}"
 
 
-def run(seed: int, count: int, jobs: int, reduces: bool) -> int:
+def run(seed: int, count: int, jobs: int, reduces: bool, engine: str) -> int:
     """Run so many programs from a seed on; print every fault and, at the end, how many ended in which way."""
     started, counts = time.monotonic(), Counter[str]()
     share = -(-count // jobs)
     parts = [range(seed + i * share, min(seed + count, seed + (i + 1) * share)) for i in range(jobs)]
 
     def follow(seeds: range) -> None:
-        for found in run_programs(seeds):
+        for found in run_programs(seeds, engine):
             counts[found.outcome] += 1
             if found.outcome in FAULTS:
-                print(f"FAULT {found.outcome}: {reproducer(found.seed)}\n{found.text}\n", flush=True)
+                print(f"FAULT {found.outcome}: {reproducer(found.seed, engine)}\n{found.text}\n", flush=True)
                 if reduces:
-                    print(reduced(found), flush=True)
+                    print(reduced(found, engine), flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(follow, parts))
@@ -125,9 +127,9 @@ def run(seed: int, count: int, jobs: int, reduces: bool) -> int:
     return 1 if any(counts[outcome] for outcome in FAULTS) else 0
 
 
-def reduced(found: Found) -> str:
+def reduced(found: Found, engine: str) -> str:
     """The smallest graph that ends as the program did, as text with the passes that it still goes through."""
-    graph, passes = reduce_program(found.seed, found.outcome)
+    graph, passes = reduce_program(found.seed, found.outcome, engine)
     return f"{dump(graph)}// passes: {passes}\n"
 
 
@@ -138,10 +140,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes at a time")
     parser.add_argument("--reduce", action="store_true", help="cut the graph of each fault to what it needs")
+    parser.add_argument("--engine", default=DEFAULT, help="what runs the programs, where it takes them")
     options: Any = parser.parse_args(arguments)
-    return run(options.seed, options.count, options.jobs, options.reduce)
+    return run(options.seed, options.count, options.jobs, options.reduce, options.engine)
 
 
 if __name__ == "__main__":
-    first, number = map(int, sys.argv[1:])
-    work(range(first, first + number))
+    first, number = map(int, sys.argv[1:3])
+    work(range(first, first + number), sys.argv[3])

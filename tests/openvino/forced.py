@@ -9,23 +9,24 @@ from typing import Any
 import pytest
 
 from graphls import api
-from graphls.backends.openvino.engine import takes
-from graphls.backends.openvino.session import OpenvinoSession
 from graphls.ir.graph import Graph
 from tests.left_out import skip_left_out
+from tests.openvino.whole import is_taken, on_openvino
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
 """Tests that are about ONNX Runtime, or that OpenVINO cannot pass."""
 
 
 def pytest_configure() -> None:
-    """Let every step that ONNX Runtime would run on the CPU run on OpenVINO."""
+    """Let every step that names no engine run on OpenVINO where that takes it."""
     session = api._session
-    api._session = lambda name, device, graph, states: session(_forced(name, device, graph), device, graph, states)
+    api._session = lambda name, device, engine, graph, states: session(
+        name, device, _forced(name, device, engine), graph, states
+    )
 
 
-def _forced(backend: str, device: Any, graph: Graph) -> str:
-    return "openvino" if (backend, device) == ("onnxruntime", "cpu") and all(map(takes, graph.nodes)) else backend
+def _forced(backend: str, device: Any, engine: str) -> str:
+    return "openvino" if (backend, device, engine) == ("onnxruntime", "cpu", "onnxruntime") else engine
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,8 +46,8 @@ def primitives_on_openvino() -> Iterator[None]:
 
 def _run(otherwise: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     def run(lowered: Any, graph: Graph, arrays: list[Any]) -> list[Any]:
-        if all(map(takes, graph.nodes)):
-            return OpenvinoSession(graph, {}).run(arrays)
+        if is_taken(graph):
+            return on_openvino(graph).run(arrays)
         return otherwise(lowered, graph, arrays)
 
     return run

@@ -8,20 +8,19 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from graphls.backends.openvino.engine import takes
-from graphls.backends.openvino.session import OpenvinoSession
 from graphls.ir import interpret
 from graphls.ir.types import float16, float32, float64
+from tests.openvino.whole import is_taken, on_openvino
 from tests.primitives.test_every_primitive import PRIMITIVES, assert_close, draw, in_dtype, single
 
-TAKEN = [p for p in PRIMITIVES if p.samples and takes(single(p, p.samples[0], p.samples[0].types).nodes[0])]
+TAKEN = [p for p in PRIMITIVES if p.samples and is_taken(single(p, p.samples[0], p.samples[0].types))]
 
 
 @pytest.mark.parametrize("primitive", TAKEN, ids=lambda p: p.name)
 def test_a_primitive_that_is_taken_agrees_with_numpy(primitive: Any) -> None:
     sample = primitive.samples[0]
     graph, arrays = single(primitive, sample, sample.types), draw(sample, sample.types)
-    for found, wanted in zip(OpenvinoSession(graph, {}).run(arrays), interpret(graph, arrays)[0], strict=True):
+    for found, wanted in zip(on_openvino(graph).run(arrays), interpret(graph, arrays)[0], strict=True):
         assert_close(found, wanted, float32)
 
 
@@ -36,4 +35,4 @@ def test_it_computes_neither_float16_nor_float64(dtype: Any) -> None:
     for primitive in TAKEN:
         types = in_dtype(primitive.samples[0], dtype)
         if types != primitive.samples[0].types:
-            assert not takes(single(primitive, primitive.samples[0], types).nodes[0])
+            assert not is_taken(single(primitive, primitive.samples[0], types))

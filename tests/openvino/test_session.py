@@ -11,11 +11,11 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends.openvino.runtime import core, has_bfloat16, load_openvino
-from graphls.backends.openvino.session import OpenvinoSession
-from graphls.ir import Builder, Graph, Value, interpret, verify
+from graphls.ir import Builder, Graph, Value, interpret, parse, verify
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.primitive import f32
+from tests.openvino.whole import on_openvino
 
 pytest.importorskip("openvino")
 F32 = np.float32
@@ -23,7 +23,7 @@ RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(8, 3, 12, 12)).astype(F32), RANDOM.normal(size=(8, 5)).astype(F32)
 
 
-def trained(backend: str, dtype: Any, steps: int = 4) -> tuple[list[float], dict[str, Any]]:
+def trained(engine: str, dtype: Any, steps: int = 4) -> tuple[list[float], dict[str, Any]]:
     """The losses of some steps of a small convolutional network, and the states behind them."""
     graphls.set_seed(3)
     net: Any = nn.SequentialCell(
@@ -33,14 +33,14 @@ def trained(backend: str, dtype: Any, steps: int = 4) -> tuple[list[float], dict
     cell = nn.TrainOneStepCell(
         nn.WithLossCell(net.to_float(dtype), nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.01, 0.9)
     )
-    step = graphls.compile(cell, X, Y, backend=backend)
+    step = graphls.compile(cell, X, Y, engine=engine)
     losses = [float(step(X, Y)) for _ in range(steps)]
     return losses, {name: p.asnumpy() for name, p in step.parameters.items()}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(graphls.float32, 1e-4), (graphls.bfloat16, 3e-2)], ids=str)
 def test_a_network_trains_as_on_onnxruntime(dtype: Any, tolerance: float) -> None:
-    (losses, states), (expected, wanted) = (trained(backend, dtype) for backend in ("openvino", "onnxruntime"))
+    (losses, states), (expected, wanted) = (trained(engine, dtype) for engine in ("openvino", "onnxruntime"))
     np.testing.assert_allclose(losses, expected, rtol=tolerance)
     assert losses[-1] < losses[0]
     for name, value in wanted.items():
@@ -50,7 +50,7 @@ def test_a_network_trains_as_on_onnxruntime(dtype: Any, tolerance: float) -> Non
 def layers(graph: Graph) -> dict[str, set[str]]:
     """The precisions in which the kernels of a session compute, by what they are."""
     found: dict[str, set[str]] = {}
-    for node in OpenvinoSession(graph, {}).model.get_runtime_model().get_ordered_ops():
+    for node in on_openvino(graph).first[0].model.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()
         found.setdefault(info["layerType"].value, set()).add(info["runtimePrecision"].value)
     return found
@@ -72,7 +72,7 @@ def test_products_are_bfloat16_and_all_else_is_float32() -> None:
     kernels = layers(graph)
     assert kernels["MatMul"] == {"bf16"} and kernels["Reduce"] == {"f32"}
     assert layers(product_and_sum(Type(float32))[0])["MatMul"] == {"f32"}
-    total, y = OpenvinoSession(graph, {}).run(arrays)
+    total, y = on_openvino(graph).run(arrays)
     np.testing.assert_allclose(y, interpret(graph, arrays)[0][1], rtol=2**-7, atol=1e-5)
     np.testing.assert_allclose(total, np.sum(y * y, axis=0), rtol=1e-6)
     assert np.array_equal(y, y.astype(bfloat16.numpy).astype(F32)), "the product is rounded where the graph rounds"
@@ -80,7 +80,7 @@ def test_products_are_bfloat16_and_all_else_is_float32() -> None:
 
 def test_float32_is_float32() -> None:
     graph, arrays = product_and_sum(Type(float32))
-    _, y = OpenvinoSession(graph, {}).run(arrays)
+    _, y = on_openvino(graph).run(arrays)
     np.testing.assert_allclose(y, arrays[0].astype(float) @ arrays[1].astype(float), rtol=1e-4, atol=1e-5)
 
 
@@ -91,7 +91,7 @@ def test_nan_is_kept() -> None:
 
     x, y = np.array([np.nan, 1, np.nan, -np.inf], F32), np.array([1, np.nan, np.nan, 2], F32)
     arrays = x, y
-    found = graphls.compile(special, *arrays, backend="openvino")(*arrays)
+    found = graphls.compile(special, *arrays, engine="openvino")(*arrays)
     wanted = graphls.compile(special, *arrays)(*arrays)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
@@ -110,7 +110,7 @@ def test_steps_share_states_with_other_engines() -> None:
             return self.weight * 2
 
     cell = Count()
-    steps = [graphls.compile(cell, F32(1), backend=name) for name in ("openvino", "onnxruntime")]
+    steps = [graphls.compile(cell, F32(1), engine=name) for name in ("openvino", "onnxruntime")]
     for turn in range(6):
         assert float(steps[turn % 2](F32(1))[0]) == 2 * (turn + 1)
         assert weight.asnumpy()[1] == turn + 1
@@ -119,7 +119,7 @@ def test_steps_share_states_with_other_engines() -> None:
 
 
 def test_results_of_earlier_steps_keep_their_values() -> None:
-    step = graphls.compile(lambda x: x * 2, X, backend="openvino")
+    step = graphls.compile(lambda x: x * 2, X, engine="openvino")
     first = step(X)
     step(X + 1)
     np.testing.assert_array_equal(first.asnumpy(), X * 2)
@@ -141,7 +141,7 @@ def test_an_error_of_openvino_is_one_of_graphls(monkeypatch: pytest.MonkeyPatch)
     core()
     monkeypatch.setattr("graphls.backends.openvino.model.core", Refusing)
     with pytest.raises(GraphRuntimeError, match="OpenVINO refused the step: The shapes differ"):
-        graphls.compile(lambda x: x * 2, X, backend="openvino")
+        graphls.compile(lambda x: x * 2, X, engine="openvino")
 
 
 def picked(kind: str) -> Any:
@@ -161,10 +161,41 @@ def picked(kind: str) -> Any:
 def test_an_index_out_of_range_changes_nothing(kind: str, wrong: int) -> None:
     x, good, bad = np.arange(4, dtype=F32), np.array([0, -4], np.int32), np.array([0, wrong], np.int32)
     count, function = picked(kind)
-    step = graphls.compile(function, x, good, backend="openvino")
+    step = graphls.compile(function, x, good, engine="openvino")
     with pytest.raises(GraphRuntimeError, match=r"out of range for an axis of size 4.*test_session.py"):
         step(x, bad)
     assert float(count) == 0.0
     wanted = graphls.compile(picked(kind)[1], x, good)(x, good)
     np.testing.assert_array_equal(step(x, good).asnumpy(), wanted.asnumpy())
     assert float(count) == 1.0
+
+
+def test_inputs_that_are_converted_live_as_long_as_the_step_reads_them() -> None:
+    function = lambda a, b: a + b  # noqa: E731
+    arrays = [RANDOM.normal(size=(2, 4)).astype(bfloat16.numpy) for _ in range(2)]
+    found = graphls.compile(function, *arrays, engine="openvino")(*arrays)
+    np.testing.assert_array_equal(found.asnumpy().astype(F32), (arrays[0] + arrays[1]).astype(F32))
+
+
+def test_what_nobody_needs_is_in_no_segment() -> None:
+    graph = parse(
+        """graph @dead(%x: f32[3]) {
+          %y = exp(%x) : f32[3]
+          %half = cast(%y) {dtype=f16} : f16[3]
+          %wide = cast(%half) {dtype=f32} : f32[3]
+          %z = add(%y, %x) : f32[3]
+          return %z
+        }"""
+    )
+    session = on_openvino(graph)
+    assert [part.graph.nodes[0].primitive.name for part in session.first] == ["exp"]
+    np.testing.assert_allclose(session.run([np.zeros(3, F32)])[0], np.ones(3), rtol=1e-6)
+
+
+def test_one_element_that_is_joined_with_itself() -> None:
+    def function(x: Any) -> Any:
+        y = ops.concat((x, x), 0)
+        return ops.relu(y) + ops.exp(-ops.abs(y))
+
+    x = np.array([-3.5], F32)
+    np.testing.assert_allclose(graphls.compile(function, x, engine="openvino")(x).asnumpy(), np.exp([-3.5] * 2), 1e-6)

@@ -13,14 +13,12 @@ import graphls.primitives  # noqa: F401
 from graphls.backends.onnx import lower
 from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import operations
-from graphls.ir.types import type_of
+from graphls.ir.types import Type, float32, type_of
 from graphls.primitives.primitive import Array
 
 GEOMETRIES = [
     {"strides": s, "pads": p, "dilations": d, "groups": g}
-    for s, p, d, g in product(
-        [(1, 1), (2, 3)], [(0, 0, 0, 0), (1, 2, 0, 1), (3, 0, 2, 4)], [(1, 1), (2, 1)], [1, 2]
-    )
+    for s, p, d, g in product([(1, 1), (2, 3)], [(0, 0, 0, 0), (1, 2, 0, 1), (3, 0, 2, 4)], [(1, 1), (2, 1)], [1, 2])
 ]
 POOLS = [
     {"kernel": k, "strides": s, "pads": p}
@@ -75,6 +73,44 @@ def test_convolution_and_its_adjoints(geometry: dict[str, Any]) -> None:
         check_adjoint(found[0], x, lambda u: np.sum(g * naive_convolution(u, w, **geometry)))
     for found in apply("convolution_weight_gradient", [x, g], shape=w.shape, **geometry):
         check_adjoint(found[0], w, lambda u: np.sum(g * naive_convolution(x, u, **geometry)))
+
+
+ADJOINTS = {
+    "turned kernels": ((3, 128, 9, 11), (130, 128, 3, 2), {"pads": (1, 0, 2, 1)}, "Conv"),
+    "turned and dilated": ((2, 128, 14, 13), (128, 128, 2, 3), {"pads": (2, 4, 0, 1), "dilations": (2, 3)}, "Conv"),
+    "turned along one axis": ((2, 128, 150), (128, 128, 3), {}, "Conv"),
+    "turned volumes": ((2, 128, 6, 5, 7), (128, 128, 1, 2, 3), {"pads": (0, 1, 2, 0, 0, 0)}, "Conv"),
+    "kernels of size 1": ((2, 65, 12, 12), (70, 65, 1, 1), {}, "Conv"),
+    "one product": ((3, 65, 5, 4), (70, 65, 1, 1), {}, "MatMul"),
+    "one window": ((1, 65, 1, 1), (70, 65, 1, 1), {}, "MatMul"),
+    "strides": ((2, 128, 24, 24), (128, 128, 3, 3), {"strides": (2, 2)}, "ConvTranspose"),
+    "more padding than kernel": ((2, 128, 12, 12), (128, 128, 2, 2), {"pads": (2, 0, 0, 0)}, "ConvTranspose"),
+    "padded kernels of size 1": ((2, 128, 12, 12), (128, 128, 1, 1), {"pads": (1, 1, 1, 1)}, "ConvTranspose"),
+    "groups": ((2, 256, 12, 12), (256, 128, 2, 2), {"groups": 2}, "ConvTranspose"),
+    "few channels": ((2, 64, 12, 12), (128, 64, 3, 3), {}, "ConvTranspose"),
+}
+
+
+@pytest.mark.parametrize("name", ADJOINTS)
+def test_the_forms_of_the_adjoint_give_the_same_numbers(name: str) -> None:
+    shape, kernels, geometry, form = ADJOINTS[name]
+    random = np.random.default_rng(0)
+    w = random.normal(size=kernels).astype(np.float32)
+    x = Value("x", Type(float32, shape)), Value("w", Type(float32, kernels))
+    (y,) = Builder().emit("convolution", x, geometry)
+    g = random.normal(size=y.type.shape).astype(np.float32)
+    expected, found = apply("convolution_input_gradient", [g, w], shape=shape, **geometry)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-3)
+    assert form in operators_of_adjoint(g, w, shape, geometry, "cpu")
+    assert "ConvTranspose" in operators_of_adjoint(g, w, shape, geometry, "cuda")
+
+
+def operators_of_adjoint(g: Array, w: Array, shape: Any, geometry: Any, device: str) -> list[str]:
+    """The operators of the model of one adjoint."""
+    e, inputs = Builder(), (Value("g", type_of(g)), Value("w", type_of(w)))
+    outputs = e.emit("convolution_input_gradient", inputs, {"shape": shape, **geometry})
+    model = lower(Graph("one", inputs, (), tuple(e.nodes), (), outputs), device=device).model
+    return [node.op_type for node in model.graph.node]
 
 
 def check_adjoint(gradient: Array, like: Array, functional: Any) -> None:

@@ -237,3 +237,21 @@ def test_a_full_disk_leaves_the_model_that_was_there(tmp_path: Path) -> None:
     with file_size_limit(4096), pytest.raises(GraphFileError, match="File too large"):
         export(nn.Dense(100, 100), normal(1, 100), file_name=tmp_path / "a", file_format="ONNX")
     assert (tmp_path / "a.onnx").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_a_network_prints_is_left_out_and_python_is_refused(tmp_path: Path) -> None:
+    class Printing(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            ops.print_("sum", x.sum() * 3)
+            return x + 1
+
+    class Calling(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return ops.py_func(np.sin, x, x)
+
+    export(Printing(), np.ones(3, F32), file_name=str(tmp_path / "net"), file_format="ONNX")
+    model = onnx.load(tmp_path / "net.onnx")
+    assert [node.op_type for node in model.graph.node] == ["Add"] and len(model.graph.output) == 1
+    with pytest.raises(GraphValueError, match=r"A model cannot hold 'sin', which is Python.*test_export\.py"):
+        export(Calling(), np.ones(3, F32), file_name=str(tmp_path / "other"), file_format="ONNX")
+    assert not (tmp_path / "other.onnx").exists()

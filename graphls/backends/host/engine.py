@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from platform import python_version
 from typing import TYPE_CHECKING
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 
 class Host:
@@ -22,8 +24,21 @@ class Host:
         """Calls of Python, and nothing else."""
         return node.primitive.calls_python
 
+    def check(self, device: object) -> None:
+        """It is always there."""
+
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment whose calls are made with arrays."""
         from graphls.backends.host.part import HostPart
 
         return HostPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A segment whose calls are timed, one by one."""
+        from graphls.backends.host.timed import TimedHostPart
+
+        return TimedHostPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """Python with its version."""
+        return f"Python {python_version()}"

@@ -30,6 +30,8 @@ class HostPart(InterpretedPart):
         for node in self.graph.nodes:
             results = self._results(node, tuple(arrays[value] for value in node.inputs))
             arrays.update((v, self._kept(v, r)) for v, r in zip(node.outputs, results, strict=True))
+            if self.watch:
+                self.watch(node, results)
         written = [arrays[write.value] for write in self.graph.writes]
         self.give([arrays[value] for value in self.graph.outputs], written)
 

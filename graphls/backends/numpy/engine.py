@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 
 class Numpy:
@@ -22,8 +25,21 @@ class Numpy:
         """Whatever is no call of a user's function."""
         return not node.primitive.calls_python
 
+    def check(self, device: object) -> None:
+        """It is always there."""
+
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment that is interpreted."""
         from graphls.backends.numpy.part import InterpretedPart
 
         return InterpretedPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A segment whose nodes are timed, one by one."""
+        from graphls.backends.numpy.timed import TimedPart
+
+        return TimedPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """NumPy with its version."""
+        return f"NumPy {np.__version__}"

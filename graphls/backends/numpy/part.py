@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.ir.graph import Value, Write
-from graphls.ir.interpret import interpret
+from graphls.ir.interpret import Watch, interpret
 from graphls.ir.plan import Segment
 from graphls.sharing.storage import array_in
 
@@ -21,6 +21,7 @@ class InterpretedPart:
     """One segment, run node by node; its states have two buffers, one of which is written."""
 
     seen = -1
+    watch: Watch | None = None
 
     def __init__(self, segment: Segment, bench: Bench) -> None:
         self.graph = segment.graph
@@ -35,7 +36,7 @@ class InterpretedPart:
     def run(self, fed: Mapping[Value, Any]) -> None:
         """Interpret the segment."""
         inputs, states = self.read(fed)
-        results, after = interpret(self.graph, inputs, {v.name: array for v, array in states.items()})
+        results, after = interpret(self.graph, inputs, {v.name: array for v, array in states.items()}, self.watch)
         self.give(results, [after[write.state.name] for write in self.graph.writes])
 
     def read(self, fed: Mapping[Value, Any]) -> tuple[list[Any], dict[Value, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graphls.backends.onnx.writer import Writer
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, int32
+from graphls.primitives.indexing import axis_size
 
 FAULT = Type(int32)
 """The type of an output that is 0, or the number of a node, from 1 on, that was given an index out of range."""
@@ -41,9 +42,3 @@ class Indices:
         e.node = None
         numbered = [e.operator("Mul", [w, e.const(i + 1, int32)]) for i, w in enumerate(self.wrong)]
         return e.operator("Max", numbered) if len(numbered) > 1 else numbered[0]
-
-
-def axis_size(node: Node) -> int:
-    """How many elements the axis has that the indices of a node choose from."""
-    size: int = node.attrs.get("size") or node.inputs[0].type.shape[node.attrs["axis"]]
-    return size

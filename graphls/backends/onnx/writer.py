@@ -58,6 +58,11 @@ class Writer:
         return self.target.is_gpu
 
     @property
+    def runs_as_written(self) -> bool:
+        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
+        return self.target.runs_as_written
+
+    @property
     def opset(self) -> int:
         """The version of the operators of ONNX that the model is made of."""
         return self.target.opset

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 
 class OnnxRuntime:
@@ -22,8 +23,26 @@ class OnnxRuntime:
         """Whatever is no call of Python."""
         return not node.primitive.calls_python
 
+    def check(self, device: Any) -> None:
+        """Raise GraphRuntimeError where the runtime, or what the device needs, is missing."""
+        from graphls.backends.onnxruntime.availability import check_device
+
+        check_device(device)
+
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A session of a segment."""
         from graphls.backends.onnxruntime.part import OrtPart
 
         return OrtPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A session of a segment under the profiler of the runtime."""
+        from graphls.backends.onnxruntime.profiled import ProfiledOrtPart
+
+        return ProfiledOrtPart(segment, bench, folder)
+
+    def title(self, device: str) -> str:
+        """The runtime with its version, and where it runs."""
+        from graphls.backends.onnxruntime.runtime import load_runtime
+
+        return f"ONNX Runtime {load_runtime().__version__} on {device}"

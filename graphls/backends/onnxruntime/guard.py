@@ -28,6 +28,9 @@ LEVELS = ("ORT_ENABLE_ALL", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_BASIC", "ORT_DISA
 LARGEST = 1 << 26
 """Bytes of a model beyond which it is not tried, as the trial would take long."""
 
+MOST_LOOKS = 10_000_000, 40_000_000
+"""Operators times outputs up to which a model gets all optimizations, and basic ones: about 3 and 10 seconds."""
+
 PATIENCE = 20.0
 """Seconds after which a trial counts as survived: a step that is slow is no danger."""
 
@@ -51,17 +54,21 @@ def open_guarded(runtime: Any, model: ModelProto, device: str, open_with: Opener
     Models for other devices than the CPU are not tried, as a second process would take memory of the device.
     Raises GraphRuntimeError where the runtime refuses the model at every level, or dies of it at each.
     """
-    levels = LEVELS[LEVELS.index(first_level(len(model.graph.node))) :]
+    levels = LEVELS[LEVELS.index(first_level(model.graph)) :]
     if device == "cpu" and is_unusual(model):
         levels = levels[levels.index(_survived_level(runtime, model, levels)) :]
     return _opened(runtime, levels, open_with)
 
 
-def first_level(nodes: int) -> str:
-    """All of the runtime's own optimizations; fewer for large graphs, on which they take quadratic time."""
-    if nodes > 10_000:
+def first_level(graph: GraphProto) -> str:
+    """All of the runtime's own optimizations; fewer for graphs on which they would take long.
+
+    Each looks at every operator, and there for its results among all outputs of the graph.
+    """
+    looks = len(graph.node) * len(graph.output)
+    if looks > MOST_LOOKS[1]:
         return "ORT_DISABLE_ALL"
-    return "ORT_ENABLE_BASIC" if nodes > 4000 else "ORT_ENABLE_ALL"
+    return "ORT_ENABLE_BASIC" if looks > MOST_LOOKS[0] else "ORT_ENABLE_ALL"
 
 
 def _opened(runtime: Any, levels: tuple[str, ...], open_with: Opener) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.draws import HostValues
@@ -27,10 +28,9 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.indices import early_states
 from graphls.ir.types import Type
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
-from graphls.sharing.storage import Clock, Storage
 
 
-class OrtSession(Session):
+class OrtSession(Session, BoundStates):
     """One graph in one session: inputs are bound each step, states once.
 
     A state that the order pass proved is updated in its own buffer; any other has two, which change places
@@ -62,9 +62,7 @@ class OrtSession(Session):
         self.host = HostValues(graph, [node for node, _ in self.ports.host])
         random_states = [node.inputs[0].name for node, _ in self.ports.host]
         self.random_state = self.parameters[random_states[0]].storage if random_states else None
-        self.seen = -1
-        self.bindings: list[Any] = []
-        self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
+        self.forget_bindings()
         self.small = [self.device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         renew_after_fork(self)
@@ -80,10 +78,13 @@ class OrtSession(Session):
         It stays in memory, because ending it would wait for them.
         """
         keep_for_ever(self.session, *self.bindings)
-        self.session, self.bindings, self.bound, self.seen = None, [], [], -1
+        self.session = None
+        self.forget_bindings()
         self.host.forget()
 
     def _reopen(self) -> None:
+        if self.session is not None:
+            return
         if self.device != "cpu":
             raise GraphRuntimeError(
                 "A forked process cannot use the GPU of the process that it was forked from; start it with "
@@ -120,6 +121,7 @@ class OrtSession(Session):
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.use_deterministic_compute = self.cuda.deterministic
+        options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
         options.log_severity_level = 4  # what is worth telling is raised
         return options
 
@@ -127,9 +129,7 @@ class OrtSession(Session):
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
         random_state = self.random_state
         drawn = [] if random_state is None else self.host.draw(random_state)
-        if self.seen != self.group.changes:
-            self._follow_changes()
-        binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        binding = self.turn()
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
             self._bind_input(binding, name, dtype, array)
         for (_, name), array in zip(self.ports.host, drawn, strict=True):
@@ -196,10 +196,12 @@ class OrtSession(Session):
         return DeviceBuffer(of_shape(kind.shape, kind.dtype.numpy, self.device, self.cuda.id), self.cuda.id)
 
     def _is_here(self, buffer: Any) -> bool:
-        """Whether a buffer lies where this session computes."""
         if self.device == "cpu":
             return isinstance(buffer, np.ndarray)
         return isinstance(buffer, DeviceBuffer) and buffer.id == self.cuda.id
+
+    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+        return array if self.device == "cpu" else DeviceBuffer(self._value(array), self.cuda.id)
 
     def _value(self, buffer: Any) -> Any:
         """The OrtValue of a buffer; on the CPU it shares the array's memory."""
@@ -207,46 +209,13 @@ class OrtSession(Session):
             return buffer.value
         return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, self.cuda.id)
 
-    def _follow_changes(self) -> None:
-        """Bind every state to the buffer that holds it now, unless only others have got new ones."""
-        if self.session is None:
-            self._reopen()
-        if not self.bindings or not all(map(self._is_current, self.bound)):
-            for name in self.types:
-                self._settle(name)
-            self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
-            storages = [self.parameters[name].storage for name in self.types]
-            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
-        self.seen = self.group.changes
-
-    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
-        storage, buffers, clock, index = bound
-        if storage.buffers is not buffers or storage.clock is not clock:
-            return False
-        return clock is self.clock or storage.index == index
-
-    def _settle(self, name: str) -> None:
-        """Bring a state to this device, into one buffer or, where it is swapped, into two."""
-        storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
-        buffer = storage.current
-        if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
-            buffer = storage.read().astype(dtype, copy=False)
-            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer), self.cuda.id))
-        if name in self.swapped:
-            if storage.clock is not self.clock:
-                storage.swap_with(self._empty(self.types[name]), self.clock)
-        elif storage.clock is not None and name in self.in_place:
-            storage.move(storage.current)
-
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()
         for name, tensor in self.ports.states.items():
-            storage = self.parameters[name].storage
-            swaps = name in self.swapped
-            binding.bind_ortvalue_input(tensor, self._value(storage.buffers[turn] if swaps else storage.current))
+            old, new = self._buffers(name, turn)
+            binding.bind_ortvalue_input(tensor, self._value(old))
             if name in self.ports.writes:
-                target = storage.buffers[1 - turn] if swaps else storage.current
-                binding.bind_ortvalue_output(self.ports.writes[name], self._value(target))
+                binding.bind_ortvalue_output(self.ports.writes[name], self._value(new))
         for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))

@@ -10,30 +10,31 @@ from typing import Any
 import onnx
 from onnx import ModelProto
 
+from graphls.backends.devices import Cuda
+from graphls.backends.engine import Bench
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.shapes import operators
 from graphls.backends.onnxruntime.kept import write_optimized
 from graphls.backends.onnxruntime.ort import OrtSession
+from graphls.backends.onnxruntime.part import OrtPart
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node
+from graphls.ir.plan import Segment
 
 ENDING = "_kernel_time"
 EXECUTOR = "SequentialExecutor::Execute"
 """The event of a whole graph or body. What of it is in no kernel is the runtime's own time, and its profiler's."""
 
 
-class ProfiledSession(OrtSession):
-    """A session that writes its profile, and the model as the runtime has optimized it, into a folder.
+class _Profiled(OrtSession):
+    """What writes its profile, and the model as the runtime has optimized it, into a folder.
 
     The names of the graph must be plain, because ONNX Runtime writes them into its JSON as they are.
     """
 
     keeps = False
-
-    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str, folder: Path) -> None:
-        self.folder = folder
-        super().__init__(graph, parameters, device)
+    folder: Path
 
     def _options(self) -> Any:
         options = super()._options()
@@ -46,7 +47,7 @@ class ProfiledSession(OrtSession):
     def _optimized(self) -> Path:
         return self.folder / "optimized.onnx"
 
-    def end(self) -> Path:
+    def end_profile(self) -> Path:
         """End the profile and write it; the file."""
         return Path(self.session.end_profiling())
 
@@ -54,6 +55,26 @@ class ProfiledSession(OrtSession):
         """Every step that a profile of this session holds from beginning to end: of its first million events."""
         nodes = attribution(self.lowered, onnx.load(str(self._optimized), load_external_data=False))
         return recorded_runs(profile, nodes)
+
+
+class ProfiledSession(_Profiled):
+    """A session of a whole step."""
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(graph, parameters, device)
+
+
+class ProfiledOrtPart(_Profiled, OrtPart):
+    """A session of a segment."""
+
+    def __init__(self, segment: Segment, bench: Bench, folder: Path) -> None:
+        self.folder = folder
+        OrtPart.__init__(self, segment, bench)
+
+    def profile(self) -> list[Run]:
+        """The kernels of each run that the profile holds."""
+        return self.runs(self.end_profile())
 
 
 Event = Mapping[str, Any]

@@ -1,10 +1,18 @@
-"""Which nodes of a graph OpenVINO computes with the numbers that they should have."""
+"""OpenVINO as an engine: it takes the nodes that it computes with the numbers that they should have."""
 
 from __future__ import annotations
 
-from graphls.backends.onnx.indices import axis_size
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Node, Value
+from graphls.ir.plan import Segment
 from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
+from graphls.primitives.indexing import axis_size
+
+if TYPE_CHECKING:
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
@@ -14,20 +22,64 @@ LONGEST = 1 << 24
 """The longest axis of which every index is a float32, by way of which an index is compared with its size."""
 
 
-def takes(node: Node) -> bool:
-    """Whether a node may be computed here: it has no integers but those that are moved, become floats or are indices.
+class Openvino:
+    """Compiles segments for the CPU: float32 as such, products of bfloat16 with sums in float32."""
 
-    Remainders, nodes with regions, those that give or take nothing, and those that the host draws stay elsewhere.
+    name = "openvino"
+    runs_python = False
+    writes_in_place = False
+
+    def takes(self, node: Node) -> bool:
+        """Whether it has no integers but those that are moved, become floats or are indices.
+
+        Remainders, nodes with regions, those that give or take nothing, and those that the host draws stay elsewhere.
+        """
+        primitive = node.primitive
+        if node.regions or primitive.on_host or primitive.is_remainder or primitive.calls_python:
+            return False
+        values = (*node.inputs, *node.outputs)
+        if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
+            return False
+        if (primitive.takes_indices and axis_size(node) > LONGEST) or _may_repeat(node):
+            return False
+        if primitive.name == "cast" and node.output.type.dtype is bool_ and node.inputs[0].type.dtype.is_float:
+            return False  # nan becomes False
+        return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
+
+    def check(self, device: object) -> None:
+        """Raise GraphRuntimeError where it is not installed, GraphValueError for another device than the CPU."""
+        if device != "cpu":
+            raise GraphValueError(f"The engine 'openvino' runs on 'cpu', not on {device!r}.")
+        from graphls.backends.openvino.runtime import core
+
+        core()
+
+    def open(self, segment: Segment, bench: Bench) -> Part:
+        """A model of a segment."""
+        from graphls.backends.openvino.part import OpenvinoPart
+
+        return OpenvinoPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A model of a segment whose operators are timed."""
+        from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
+
+        return ProfiledOpenvinoPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """OpenVINO with its version."""
+        from graphls.backends.openvino.runtime import load_openvino
+
+        return f"OpenVINO {load_openvino().__version__.partition('-')[0]}"
+
+
+def _may_repeat(node: Node) -> bool:
+    """Whether a node joins operands that may be one and the same, of size 1.
+
+    OpenVINO makes a Broadcast of that and moves an operator before it which not all of its readers want (2026.4.1).
     """
-    primitive = node.primitive
-    if node.regions or primitive.on_host or primitive.is_remainder:
-        return False
-    values = (*node.inputs, *node.outputs)
-    if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
-        return False
-    if primitive.takes_indices and axis_size(node) > LONGEST:
-        return False
-    return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
+    kinds = {v.type for v in node.inputs}
+    return node.primitive.name == "concat" and len(kinds) == 1 and kinds.pop().shape[node.attrs["axis"]] == 1
 
 
 def _is_exact(value: Value) -> bool:

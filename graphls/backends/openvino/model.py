@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -16,7 +16,6 @@ from graphls.backends.openvino.runtime import EXACT, core, first_line, load_open
 from graphls.ir.errors import GraphRuntimeError
 
 Array = np.ndarray[Any, Any]
-Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Request:
@@ -27,6 +26,7 @@ class Request:
 
     def __init__(self, model: Any, lowered: Lowered) -> None:
         self.fault = np.zeros((), np.int32)
+        self._held: dict[str, Array] = {}
         self._request = model.create_infer_request()
         self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
         self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
@@ -39,16 +39,23 @@ class Request:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
         if name in self._ports:
             self._request.set_tensor(self._ports[name], self._tensor(array))
+            self._held[name] = array  # which the tensor does not
 
-    def task(self) -> Task:
-        """A run, as a function that is not written in Python, and its arguments."""
-        return deque, (map(partial.__call__, self._calls), 0)
+    def call(self) -> partial[object]:
+        """What runs the model; no function that is written in Python."""
+        return partial(deque, map(partial.__call__, self._calls), 0)
+
+    def times(self) -> Iterator[tuple[str, str, int]]:
+        """The name and the kind of each operator that ran, and the mean of its time in microseconds."""
+        for info in self._request.profiling_info:
+            if info.status.name == "EXECUTED":
+                yield info.node_name, info.node_type, round(1e6 * info.real_time.total_seconds())
 
 
-def compiled(lowered: Lowered) -> Any:
+def compiled(lowered: Lowered, settings: Mapping[str, object] = EXACT) -> Any:
     """The compiled model; raises GraphRuntimeError where OpenVINO refuses it."""
     try:
         model = core().read_model(serialised(complete(lowered.model, lowered.outside)))
-        return core().compile_model(model, "CPU", EXACT)
+        return core().compile_model(model, "CPU", settings)
     except RuntimeError as error:
         raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error

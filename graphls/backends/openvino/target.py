@@ -63,6 +63,12 @@ def _extreme(kind: str) -> Form:
     return form
 
 
+def _reshaped(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """A matrix product of one element that is reshaped to a scalar ends the process when it is compiled."""
+    x, shape = inputs
+    return _one(e, "Squeeze", x) if shape == e.ints(()) else e.results("Reshape", inputs, attributes, 1)[0]
+
+
 def _exchanged(kind: str) -> Form:
     return lambda e, inputs, _: _one(e, kind, *inputs[::-1])
 
@@ -75,4 +81,5 @@ FORMS: dict[str, Form] = {
     "Max": _extreme("Max"),
     "Min": _extreme("Min"),
     "Relu": _relu,
+    "Reshape": _reshaped,
 }

@@ -1,0 +1,98 @@
+"""States in the buffers that hold them, to which what runs a graph binds itself once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.states import HasStorage
+from graphls.ir.types import Type
+from graphls.sharing.locks import Group
+from graphls.sharing.storage import Clock, Storage
+
+
+class BoundStates(ABC):
+    """Bindings to the states of a graph: one, or two for turns where states have two buffers, `swapped` by a clock.
+
+    `types` are those in which the states are exchanged, by their names; `in_place` are those that are updated in their
+    own buffer. `seen` is the count of replaced buffers up to which the bindings are known to be those of today.
+    """
+
+    parameters: dict[str, HasStorage]
+    types: Mapping[str, Type]
+    swapped: Collection[str]
+    in_place: set[str]
+    group: Group
+    clock: Clock
+    seen: int
+    bindings: list[Any]
+    bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]]
+
+    def forget_bindings(self) -> None:
+        """Bind all anew at the next step."""
+        self.bindings, self.bound, self.seen = [], [], -1
+
+    def turn(self) -> Any:
+        """The binding for the next step."""
+        if self.seen != self.group.changes:
+            self._follow_changes()
+        return self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+
+    @abstractmethod
+    def _reopen(self) -> None:
+        """Open again what a fork has closed."""
+
+    @abstractmethod
+    def _is_here(self, buffer: Any) -> bool:
+        """Whether a buffer lies where this computes."""
+
+    @abstractmethod
+    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+        """An array as a buffer where this computes."""
+
+    @abstractmethod
+    def _empty(self, kind: Type) -> Any:
+        """A buffer without a value."""
+
+    @abstractmethod
+    def _binding(self, turn: int) -> Any:
+        """A binding to the buffers of a turn, 0 or 1."""
+
+    def _buffers(self, name: str, turn: int) -> tuple[Any, Any]:
+        """Where the old value of a state lies in a turn, and where the new one goes."""
+        storage = self.parameters[name].storage
+        if name in self.swapped:
+            return storage.buffers[turn], storage.buffers[1 - turn]
+        return storage.current, storage.current
+
+    def _follow_changes(self) -> None:
+        """Bind every state to the buffer that holds it now, unless only others have got new ones."""
+        self._reopen()
+        if not self.bindings or not all(map(self._is_current, self.bound)):
+            for name in self.types:
+                self._settle(name)
+            self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
+            storages = [self.parameters[name].storage for name in self.types]
+            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
+        self.seen = self.group.changes
+
+    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
+        storage, buffers, clock, index = bound
+        if storage.buffers is not buffers or storage.clock is not clock:
+            return False
+        return clock is self.clock or storage.index == index
+
+    def _settle(self, name: str) -> None:
+        """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""
+        storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
+        buffer = storage.current
+        if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+            storage.move(self._brought(storage.read().astype(dtype, copy=False)))
+        if name in self.swapped:
+            if storage.clock is not self.clock:
+                storage.swap_with(self._empty(self.types[name]), self.clock)
+        elif storage.clock is not None and name in self.in_place:
+            storage.move(storage.current)

@@ -1,0 +1,114 @@
+"""A segment of a plan as a model of OpenVINO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.bound import BoundStates
+from graphls.backends.buffers import array_of
+from graphls.backends.engine import Bench
+from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.types import exchanged
+from graphls.backends.openvino.kernel_checks import is_right
+from graphls.backends.openvino.model import Request, compiled
+from graphls.backends.openvino.runtime import EXACT, first_line
+from graphls.backends.openvino.target import target
+from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.graph import Node, Value
+from graphls.ir.plan import Segment
+from graphls.ir.types import Type
+from graphls.primitives.indexing import axis_size
+from graphls.sharing.forks import keep_for_ever, renew_after_fork
+
+Array = np.ndarray[Any, Any]
+
+
+class OpenvinoPart(BoundStates):
+    """One segment; each of its states that is written has two buffers, as operators run in an order of their own."""
+
+    settings: Mapping[str, object] = EXACT
+
+    def __init__(self, segment: Segment, bench: Bench) -> None:
+        graph = self.graph = segment.graph
+        self.bench = bench
+        self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
+        self.types = {v.name: exchanged(v.type) for v in graph.states}
+        self.clock, self.group = bench.owner.clock, bench.owner.group
+        self.swapped = [name for name in self.types if name in bench.swapped]
+        self.in_place = set()
+        self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
+        self.model: Any = compiled(self.lowered, self.settings)
+        inputs = list(zip(self.lowered.inputs, graph.inputs, strict=True))
+        outputs = list(zip(self.lowered.outputs, segment.gives, strict=True))
+        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in bench.slots]
+        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in bench.slots]
+        self.slots = [(name, bench.slots[v]) for name, v in (*inputs, *outputs) if v in bench.slots]
+        self.results: dict[Value, Array] = {}
+        self.fault: Array = np.zeros((), np.int32)
+        self.forget_bindings()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, compile the model again at the next step: the threads of this one are not there."""
+        keep_for_ever(self.model, *self.bindings)
+        self.model = None
+        self.forget_bindings()
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """Bind what this step is fed and gives."""
+        self.group = self.bench.owner.group
+        request: Request = self.turn()
+        for name, dtype, value in self.fed:
+            request.bind(name, array_of(fed[value], dtype))
+        for name, kind, value in self.given:
+            self.results[value] = self._empty(kind)
+            request.bind(name, self.results[value])
+        self.fault = request.fault
+        return request.call()
+
+    def end(self) -> Mapping[Value, Any]:
+        """What the step gives that is in no slot, in the dtypes of the graph."""
+        found, self.results = self.results, {}
+        return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
+
+    def failed(self, error: Exception) -> Exception:
+        """What went wrong, at the line of the user where that is known; no state has been written."""
+        if isinstance(error, IndexError) and self.fault:
+            return _index_fault(self.lowered.guarded[int(self.fault) - 1])
+        return GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}")
+
+    def spoil(self, reason: str) -> None:
+        """Nothing is written in place."""
+
+    def _reopen(self) -> None:
+        self.model = self.model or compiled(self.lowered, self.settings)
+
+    def _is_here(self, buffer: Any) -> bool:
+        return isinstance(buffer, np.ndarray)
+
+    def _brought(self, array: Array) -> Array:
+        return array
+
+    def _empty(self, kind: Type) -> Array:
+        return np.empty(kind.shape, kind.dtype.numpy)
+
+    def _binding(self, turn: int) -> Request:
+        request = Request(self.model, self.lowered)
+        for name, tensor in self.lowered.states.items():
+            old, new = self._buffers(name, turn)
+            request.bind(tensor, old)
+            if name in self.lowered.writes:
+                request.bind(self.lowered.writes[name], new)
+        for name, array in self.slots:
+            request.bind(name, array)
+        return request
+
+
+def _index_fault(node: Node) -> GraphRuntimeError:
+    kind, size = node.inputs[1].type, axis_size(node)
+    text = f"OpenVINO could not run the step: an index of the {node.primitive.name}, in {kind}, is out of range for an "
+    return GraphRuntimeError(f"{text}axis of size {size}.").at(node.loc)
