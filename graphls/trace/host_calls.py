@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Node, Value, with_blocks
+from graphls.ir.graph import Value
 from graphls.ir.location import Location, user_location
 from graphls.ir.reporting import warn
 from graphls.ir.types import Type
@@ -101,16 +101,3 @@ def _emitted(
     outputs = e.emit(primitive, values, attrs)
     tracer.note(outputs)
     return outputs
-
-
-def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with control edges between those of a block that have effects, which run in this order."""
-    linked: list[Node] = []
-    last: tuple[Value, ...] = ()
-    for node in nodes:
-        node = with_blocks(node, in_order)
-        if node.primitive.has_effect:
-            node = replace(node, after=(*node.after, *last))
-            last = node.outputs[:1]
-        linked.append(node)
-    return tuple(linked)
