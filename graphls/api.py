@@ -8,7 +8,7 @@ from typing import Any
 
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
-from graphls.context import cuda_of_context
+from graphls.context import cuda_of_context, default_engine
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -16,10 +16,13 @@ from graphls.ir.plan import is_plan
 from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.collectives import collectives, described
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
+from graphls.ranks.agreement import require_agreement
+from graphls.ranks.world import world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
@@ -41,7 +44,7 @@ def compile(
     passes: object = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
-    engine: str = "onnxruntime",
+    engine: str | None = None,
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
@@ -50,13 +53,14 @@ def compile(
     pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
-    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; see
-    docs/engines.md.
+    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
+    default it is what `set_context` says. See docs/engines.md.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
     _check_target(backend, device, engine)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
@@ -76,11 +80,19 @@ def _compiled(
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
+    _require_equal_ranks(result.graph)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)
     return step
+
+
+def _require_equal_ranks(graph: Graph) -> None:
+    """Raise GraphRuntimeError where other ranks compile a step that communicates otherwise and would wait for ever."""
+    nodes = collectives(graph)
+    if nodes:
+        require_agreement(world(), list(map(described, nodes)), [str(node.loc or "") for node in nodes])
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:

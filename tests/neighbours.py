@@ -10,7 +10,7 @@ import argparse
 from collections import defaultdict
 from typing import Any
 
-from graphls.backends.onnxruntime import guard, ort
+from graphls.backends.onnxruntime import guard, model
 
 met: set[str] = set()
 _open = guard.open_guarded
@@ -33,7 +33,7 @@ def write() -> None:
     guard.TRIED.write_text(text, encoding="utf-8")
 
 
-ort.open_guarded = open_and_record
+model.open_guarded = open_and_record
 
 
 def pytest_sessionfinish() -> None:

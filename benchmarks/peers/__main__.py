@@ -1,6 +1,6 @@
 """Step times, memory and starts of graphls beside PyTorch and JAX on the same work: `make bench-peers`.
 
-Every contender lives in a process of its own, with the same number of threads; they take short turns, one at a time.
+Every contender lives in a process of its own and uses all cores; they take short turns, one at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def arguments(given: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=default.rounds, help="turns of each (%(default)s)")
     parser.add_argument("--seconds", type=float, default=default.seconds, help="of a turn (%(default)s)")
-    parser.add_argument("--threads", type=int, default=default.threads, help="threads of each (%(default)s)")
     parser.add_argument(
         "--patience", type=float, default=default.patience, help="seconds for a first step (%(default)s)"
     )
@@ -42,7 +41,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 def settings_of(given: argparse.Namespace) -> Settings:
     """The settings that the command line says."""
-    said = Settings(given.peer_python, given.threads, given.rounds, given.seconds, given.patience, given.quick)
+    said = Settings(given.peer_python, given.rounds, given.seconds, given.patience, given.quick)
     return replace(said, rounds=min(said.rounds, 2), seconds=0.02) if given.quick else said
 
 

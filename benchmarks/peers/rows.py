@@ -73,7 +73,7 @@ ROWS = _rows(
     Row("mlp", (64, 784), 64, 10, {"inputs": 784, "hidden": 1024, "classes": 10}),
     _images("lenet", (32, 1, 32, 32), 10, 1e-3),
     _images("resnet18", (16, 3, 32, 32), 10, 1e-4, width=64),
-    _images("resnet50", (4, 3, 160, 160), 1000, 1e-5, width=64),
+    _images("resnet50", (4, 3, 160, 160), 1000, 1e-7, width=64),
     _words("transformer", (8, 128), 1000, "momentum", width=256, heads=8, layers=4),
     _words("gpt", (1, 256), 8192, "adam", width=768, heads=12, layers=12),
     _sequences("lstm", (32, 64, 256), 10, width=256, layers=2),

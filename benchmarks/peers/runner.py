@@ -35,10 +35,9 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure: Python of the peers, threads, turns and their seconds, and seconds to wait for an answer."""
+    """How to measure: the Python of the peers, turns and their seconds, and seconds to wait for an answer."""
 
     peer_python: str = sys.executable
-    threads: int = len(os.sched_getaffinity(0))
     rounds: int = 10
     seconds: float = 0.5
     patience: float = 900.0
@@ -57,16 +56,12 @@ class Worker:
             self.process = subprocess.Popen(
                 [python, "-m", "benchmarks.peers.worker", row.name, contender.name, size],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, start_new_session=True,
-                env=self._environment(), preexec_fn=self._take_cores,
+                env=self._environment(),
             )  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name != "GRAPHLS_CACHE"}
-        threads = str(self.settings.threads)
-        return {**kept, "OMP_NUM_THREADS": threads, "TORCHINDUCTOR_CACHE_DIR": self.folder}
-
-    def _take_cores(self) -> None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: self.settings.threads])
+        kept = {name: value for name, value in os.environ.items() if name not in ("GRAPHLS_CACHE", "OMP_NUM_THREADS")}
+        return {**kept, "TORCHINDUCTOR_CACHE_DIR": self.folder}
 
     def say(self, seconds: float) -> None:
         """Ask for a turn; raises WorkerError where the worker has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphls import api
-from graphls.context import default_device
+from graphls.context import default_device, default_engine
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype
@@ -21,7 +21,7 @@ from graphls.trace.constants import constant_key
 from graphls.trace.inputs import is_input
 
 Key = tuple[Any, ...]
-"""What a function reads from around it, the signature of its inputs, and the device."""
+"""What a function reads from around it, the signature of its inputs, the device, and the engine."""
 
 MOST_VARIABLES = 8
 """For how many values of what a function reads from around it steps are kept."""
@@ -36,11 +36,13 @@ class CompileCache:
 
     `of` is the function of the user, where `function` is one that graphls has made of it. Steps that a changed
     attribute of a cell has made useless go at once, and the one that was not used for longest where there are too many;
-    their states stay, since parameters hold them.
+    their states stay, since parameters hold them. `engine` runs them, by default that of the context.
     """
 
-    def __init__(self, function: Callable[..., object], of: Callable[..., object] | None = None) -> None:
-        self.function, self.of = function, of
+    def __init__(
+        self, function: Callable[..., object], of: Callable[..., object] | None = None, engine: str | None = None
+    ) -> None:
+        self.function, self.of, self.engine = function, of, engine
         self.around = ClosureVariables(function if of is None else of)
         self.steps: dict[Key, list[Compiled]] = {}
         self.kept: dict[Any, list[Any]] = {}
@@ -50,14 +52,15 @@ class CompileCache:
 
     def __reduce__(self) -> Any:
         """A copy compiles its own steps."""
-        return CompileCache, (self.function, self.of)
+        return CompileCache, (self.function, self.of, self.engine)
 
     def __call__(self, *inputs: object) -> Any:
         return self.find(*inputs)(*inputs)
 
     def find(self, *inputs: object) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
-        key = self.around.key(), _signature(inputs), default_device()
+        device = default_device()
+        key = self.around.key(), _signature(inputs), device, self.engine or default_engine(device)
         last = self.last
         if last is not None and last[:2] == (key, Configuration.changes):
             return last[2]
@@ -74,7 +77,7 @@ class CompileCache:
         self._drop_useless()
         self.around.look_again()
         around, values = self.around.key(), self.around.values()
-        step = api.compile(self.function, *inputs, device=key[2])
+        step = api.compile(self.function, *inputs, device=key[2], engine=key[3])
         step.depend_on([value for value in values if is_cell(value)], values)
         self.kept[around] = values
         key = around, *key[1:]
@@ -189,9 +192,10 @@ def _cache(function: Callable[..., object], caches: dict[object, CompileCache], 
     return found
 
 
-def cache_of(cell: Cell) -> CompileCache:
-    """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
-    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
+def cache_of(cell: Cell, engine: str | None = None) -> CompileCache:
+    """The compiled steps of a cell for inputs by position; without an engine, calls of the cell use them as well."""
+    key = () if engine is None else ("engine", engine)
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault(key, CompileCache(cell, engine=engine))
     return cache
 
 

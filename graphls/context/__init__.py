@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import graphls.backends.engines  # noqa: F401  which are found by their names
 from graphls.backends.cache import LIMIT, default_folder, keep_in, limit_to
 from graphls.backends.devices import Cuda, kind_of
 from graphls.backends.onnxruntime.cuda_libraries import driver_here
@@ -19,8 +20,10 @@ from graphls.context.parallel import (
     set_auto_parallel_context,
 )
 from graphls.files.files import as_path
+from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
+from graphls.ir.plan import DEFAULT
 from graphls.ir.reporting import warn
 from graphls.passes.manager import dump_to
 from graphls.sharing.settings import Settings
@@ -62,11 +65,11 @@ def set_context(**kwargs: Any) -> None:
     stays what `get_context` gives. With `save_graphs` every compilation writes its stages, as IR text, to a folder
     of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
     run, how much of its memory each may take, and that they give the same bits in every run. With
-    `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. The other keys of
-    MindSpore are checked and change nothing.
+    `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. `engine` runs what it
+    takes of the steps on a CPU, see docs/engines.md. The other keys of MindSpore are checked and change nothing.
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
-    class, GraphRuntimeError for a device that is not there; then nothing has changed.
+    class, GraphRuntimeError for a device or an engine that is not there; then nothing has changed.
     """
     for name, value in kwargs.items():
         require_known("set_context", name, KEYS)
@@ -74,6 +77,8 @@ def set_context(**kwargs: Any) -> None:
     with _settings.lock:
         if "device_target" in kwargs:
             _find_device(kwargs["device_target"])
+        if "engine" in kwargs:
+            find_engine(kwargs["engine"]).check("cpu")
         _settings.update(kwargs)
         _take_effect(kwargs)
 
@@ -140,6 +145,12 @@ def default_device() -> str | Cuda:
     else:
         device = Replacement.devices.get(target) or str(DEVICES[target])
     return cuda_of_context() if device == "cuda" else device
+
+
+def default_engine(device: str | Cuda) -> str:
+    """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment."""
+    given = _settings.given("engine") or os.environ.get("GRAPHLS_ENGINE")
+    return DEFAULT if device != "cpu" or given is None else str(given)
 
 
 def cuda_of_context() -> Cuda:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.plan import DEFAULT
 from graphls.ir.registry import nearest
 
 GRAPH_MODE = 0
@@ -18,6 +19,10 @@ PYNATIVE_MODE = 1
 
 DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None, "Davinci": None}
 """The device of graphls by its name in MindSpore; None where graphls has none."""
+
+
+ENGINES = (DEFAULT, "openvino", "numpy")
+"""The engines that run what they take of a step; see docs/engines.md."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ KEYS = {
     "mode": choice(GRAPH_MODE, PYNATIVE_MODE),
     "device_target": Key("CPU", (str,), tuple(DEVICES)),
     "device_id": number(0),
+    "engine": Key(DEFAULT, (str,), ENGINES),
     "save_graphs": Key(False, (bool, int), (0, 1, 2, 3)),
     "save_graphs_path": text("."),
     "aoe_config": table(),

@@ -35,13 +35,14 @@ class Evaluation:
         metrics: dict[str, Any],
         indexes: list[int] | None,
         columns: int | None = None,
+        engine: str | None = None,
     ) -> None:
         self.network = network
         self.metrics = metrics
         self.indexes = indexes
         self.columns = columns
         self.mode = ModeSwitch(network, False, backbone)
-        self.cache = cache_of(network)
+        self.cache = cache_of(network, engine)
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
@@ -124,7 +125,13 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
 
 
 def evaluation_of(
-    network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool
+    network: Cell,
+    loss_fn: Cell | None,
+    metrics: Any,
+    eval_network: object,
+    indexes: object,
+    is_mixed: bool,
+    engine: str | None = None,
 ) -> Evaluation | None:
     """The evaluation of a model, or None where it has no metrics; raises as Model does."""
     found = metrics_of(metrics)
@@ -135,7 +142,7 @@ def evaluation_of(
             raise GraphValueError(
                 "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
             )
-        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, found, [0, 1, 2], columns=2)
+        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, found, [0, 1, 2], 2, engine)
     if not isinstance(eval_network, Cell):
         text = f"The argument 'eval_network' must be a Cell, but got {eval_network!r}."
         raise GraphTypeError(text)
@@ -144,4 +151,4 @@ def evaluation_of(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "
             f"three. But got 'eval_indexes' {indexes}.",
         )
-    return Evaluation(eval_network, network, found, indexes)
+    return Evaluation(eval_network, network, found, indexes, engine=engine)

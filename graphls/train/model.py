@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.calling.cache import cache_of
 from graphls.ir.checks import boolean
+from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
@@ -36,9 +37,10 @@ class Model:
     [loss, prediction, label]; without `eval_indexes`, every metric gets all outputs; without `eval_network` it is made
     of the network and the loss.
 
-    Every network is compiled once for each signature of its inputs, whatever mode the context is in. `boost_level`,
-    `acc_level` and `boost_config_dict` allow no boost, as there is none. Raises GraphTypeError and GraphValueError for
-    arguments that do not fit, KeyError for a metric that is not known.
+    Every network is compiled once for each signature of its inputs, whatever mode the context is in, and run by
+    `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
+    allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
+    for a metric or an engine that is not known.
     """
 
     def __init__(
@@ -51,22 +53,25 @@ class Model:
         eval_indexes: list[int] | None = None,
         amp_level: str = "O0",
         boost_level: str = "O0",
+        engine: str | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(network, Cell):
             raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
         check_settings(optimizer, amp_level, boost_level, kwargs)
+        if engine is not None:
+            find_engine(engine).check("cpu")
         self._network = network
         self._loss_fn = loss_fn
         self._optimizer = optimizer
         self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
         self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, kwargs)
         self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
-        self._runner = TrainRunner(self._train_network, network)
+        self._runner = TrainRunner(self._train_network, network, engine)
         self._evaluation = evaluation_of(
-            network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto")
+            network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto"), engine
         )
-        self._predictions = cache_of(network)
+        self._predictions = cache_of(network, engine)
         self._predicting = ModeSwitch(network, False, network)
 
     # -- what is run ------------------------------------------------------------------------------------------

@@ -61,10 +61,10 @@ class TrainRunner:
     which there are at most four.
     """
 
-    def __init__(self, network: Cell, backbone: Cell) -> None:
+    def __init__(self, network: Cell, backbone: Cell, engine: str | None = None) -> None:
         self.network = network
         self.mode = ModeSwitch(network, True, backbone)
-        self.cache = cache_of(network)
+        self.cache = cache_of(network, engine)
         self.repeated: WeakKeyDictionary[Compiled, dict[int, RepeatedStep | None]] = WeakKeyDictionary()
         optimizer = getattr(network, "optimizer", None)
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None

@@ -11,7 +11,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends.openvino.runtime import core, has_bfloat16, load_openvino
-from graphls.ir import Builder, Graph, Value, interpret, verify
+from graphls.ir import Builder, Graph, Value, interpret, parse, verify
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.primitive import f32
@@ -175,3 +175,27 @@ def test_inputs_that_are_converted_live_as_long_as_the_step_reads_them() -> None
     arrays = [RANDOM.normal(size=(2, 4)).astype(bfloat16.numpy) for _ in range(2)]
     found = graphls.compile(function, *arrays, engine="openvino")(*arrays)
     np.testing.assert_array_equal(found.asnumpy().astype(F32), (arrays[0] + arrays[1]).astype(F32))
+
+
+def test_what_nobody_needs_is_in_no_segment() -> None:
+    graph = parse(
+        """graph @dead(%x: f32[3]) {
+          %y = exp(%x) : f32[3]
+          %half = cast(%y) {dtype=f16} : f16[3]
+          %wide = cast(%half) {dtype=f32} : f32[3]
+          %z = add(%y, %x) : f32[3]
+          return %z
+        }"""
+    )
+    session = on_openvino(graph)
+    assert [part.graph.nodes[0].primitive.name for part in session.first] == ["exp"]
+    np.testing.assert_allclose(session.run([np.zeros(3, F32)])[0], np.ones(3), rtol=1e-6)
+
+
+def test_one_element_that_is_joined_with_itself() -> None:
+    def function(x: Any) -> Any:
+        y = ops.concat((x, x), 0)
+        return ops.relu(y) + ops.exp(-ops.abs(y))
+
+    x = np.array([-3.5], F32)
+    np.testing.assert_allclose(graphls.compile(function, x, engine="openvino")(x).asnumpy(), np.exp([-3.5] * 2), 1e-6)

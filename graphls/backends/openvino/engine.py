@@ -40,8 +40,10 @@ class Openvino:
         values = (*node.inputs, *node.outputs)
         if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
             return False
-        if primitive.takes_indices and axis_size(node) > LONGEST:
+        if (primitive.takes_indices and axis_size(node) > LONGEST) or _may_repeat(node):
             return False
+        if primitive.name == "cast" and node.output.type.dtype is bool_ and node.inputs[0].type.dtype.is_float:
+            return False  # nan becomes False
         return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
 
     def check(self, device: object) -> None:
@@ -69,6 +71,15 @@ class Openvino:
         from graphls.backends.openvino.runtime import load_openvino
 
         return f"OpenVINO {load_openvino().__version__.partition('-')[0]}"
+
+
+def _may_repeat(node: Node) -> bool:
+    """Whether a node joins operands that may be one and the same, of size 1.
+
+    OpenVINO makes a Broadcast of that and moves an operator before it which not all of its readers want (2026.4.1).
+    """
+    kinds = {v.type for v in node.inputs}
+    return node.primitive.name == "concat" and len(kinds) == 1 and kinds.pop().shape[node.attrs["axis"]] == 1
 
 
 def _is_exact(value: Value) -> bool:
