@@ -185,6 +185,31 @@ def test_a_plan_parses_and_prints_as_it_was(monkeypatch: pytest.MonkeyPatch) -> 
     assert Pipeline((Partition(),)).run(graph).graph is graph
 
 
+@pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
+def test_a_plan_differs_from_the_graph_by_its_segments(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch, engine=engine)
+    last, plan = list(step.stages.values())[-2:]
+    found = last.diff(plan)
+    assert [n.primitive.name for n in found.added] == ["segment"] * 3
+    assert not (found.removed or found.changed or found.inputs or found.states or found.outputs)
+    assert all(a and b and a.in_place != b.in_place for a, b in found.writes), "but states may have two buffers now"
+    assert str(found).startswith("Nodes: 3 added, 0 removed, 0 changed")
+
+
+def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphls.viz.dot import to_dot
+    from graphls.viz.svg import to_svg
+    from graphls.viz.tree import Group, grouped
+
+    graph = trained(True, monkeypatch).plan.graph
+    first, condition = (c for c in grouped(graph).children if isinstance(c, Group))
+    assert (first.label, condition.label) == ("onnxruntime segment", "cond")
+    branches = [region.children for region in condition.children if isinstance(region, Group)]
+    inside = [[c.label for c in branch if isinstance(c, Group) and c.kind == "node"] for branch in branches]
+    assert inside == [["onnxruntime segment"], ["onnxruntime segment"]]
+    assert "onnxruntime segment" in to_dot(graph) and "onnxruntime segment" in to_svg(graph)
+
+
 def cut(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let every graph be so large that it is cut."""
     monkeypatch.setattr("graphls.passes.partition.MOST_LOOKS", 0)
