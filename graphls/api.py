@@ -16,10 +16,13 @@ from graphls.ir.plan import is_plan
 from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.collectives import collectives, described
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
+from graphls.ranks.agreement import require_agreement
+from graphls.ranks.world import world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
@@ -77,11 +80,19 @@ def _compiled(
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
+    _require_equal_ranks(result.graph)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)
     return step
+
+
+def _require_equal_ranks(graph: Graph) -> None:
+    """Raise GraphRuntimeError where other ranks compile a step that communicates otherwise and would wait for ever."""
+    nodes = collectives(graph)
+    if nodes:
+        require_agreement(world(), list(map(described, nodes)), [str(node.loc or "") for node in nodes])
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:

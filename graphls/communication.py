@@ -1,28 +1,33 @@
-"""Ranks and groups, as far as one process goes: it is rank 0 of 1."""
+"""Ranks and groups: the processes that `mpiexec` has started, or one process, which is rank 0 of 1."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ranks.watch import start_watch
+from graphls.ranks.world import WORLD, Group, create, destroy, find_group, join
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP",
     "NCCL_WORLD_COMM_GROUP",
     "GlobalComm",
+    "create_group",
+    "destroy_group",
+    "get_group_rank_from_world_rank",
     "get_group_size",
     "get_local_rank",
     "get_local_rank_size",
+    "get_process_group_ranks",
     "get_rank",
+    "get_world_rank_from_group_rank",
     "init",
     "release",
 ]
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"
 NCCL_WORLD_COMM_GROUP = "nccl_world_group"
-
-WORLD_SIZES = ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM", "OMPI_COMM_WORLD_SIZE")
-"""Where launchers say how many processes they have started."""
+BACKENDS = ("hccl", "nccl", "mccl", "mpi")
 
 
 class GlobalComm:
@@ -34,22 +39,18 @@ class GlobalComm:
 
 
 def init(backend_name: str | None = None) -> None:
-    """Set up communication: a process alone is its own world.
+    """Set up communication with the other processes that mpiexec has started; a process alone is its own world.
 
-    Raises GraphTypeError for a name that is no string, GraphValueError for an unknown one, GraphRuntimeError where a
-    launcher has started several processes.
+    Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
+    Raises GraphTypeError for a name that is no string, GraphValueError for an unknown one, GraphRuntimeError where
+    another launcher has started several processes, and where mpi4py is missing.
     """
     if backend_name is not None and not isinstance(backend_name, str):
         raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
-    if backend_name not in (None, "hccl", "nccl", "mccl"):
-        message = f"The backend_name of init is 'hccl', 'nccl' or 'mccl', not {backend_name!r}."
+    if backend_name not in (None, *BACKENDS):
+        message = f"The backend_name of init is 'hccl', 'nccl', 'mccl' or 'mpi', not {backend_name!r}."
         raise GraphValueError(message)
-    for variable in WORLD_SIZES:
-        if os.environ.get(variable, "1") not in ("", "0", "1"):
-            raise GraphRuntimeError(
-                f"{variable} says that {os.environ[variable]} processes train together, and graphls trains in one; "
-                "start the script alone.",
-            )
+    start_watch(join())
     GlobalComm.BACKEND = backend_name or ""
     GlobalComm.INITED = True
 
@@ -60,29 +61,72 @@ def release() -> None:
 
 
 def get_rank(group: str | None = None) -> int:
-    """The number of this process in the group: 0. Raises GraphRuntimeError before `init`."""
-    return _of_world("get_rank", group, 0)
-
-
-def get_local_rank(group: str | None = None) -> int:
-    """The number of this process on this machine: 0. Raises GraphRuntimeError before `init`."""
-    return _of_world("get_local_rank", group, 0)
+    """The number of this process in the group, from 0. Raises GraphRuntimeError before `init`."""
+    return _group("get_rank", group).rank
 
 
 def get_group_size(group: str | None = None) -> int:
-    """The number of processes in the group: 1. Raises GraphRuntimeError before `init`."""
-    return _of_world("get_group_size", group, 1)
+    """The number of processes in the group. Raises GraphRuntimeError before `init`."""
+    return _group("get_group_size", group).size
+
+
+def get_local_rank(group: str | None = None) -> int:
+    """The number of this process among those of the group on this machine. Raises GraphRuntimeError before `init`."""
+    found = _group("get_local_rank", group)
+    return found.local.index(found.rank)
 
 
 def get_local_rank_size(group: str | None = None) -> int:
-    """The number of processes on this machine: 1. Raises GraphRuntimeError before `init`."""
-    return _of_world("get_local_rank_size", group, 1)
+    """The number of processes of the group on this machine. Raises GraphRuntimeError before `init`."""
+    return len(_group("get_local_rank_size", group).local)
 
 
-def _of_world(caller: str, group: str | None, value: int) -> int:
+def create_group(group: str, rank_ids: Sequence[int]) -> None:
+    """Make a group of some ranks; all ranks call it, with the same arguments and in the same order.
+
+    Raises GraphTypeError for other arguments than a name and numbers, GraphValueError for a name that there is and for
+    numbers of no ranks, GraphRuntimeError before `init`.
+    """
+    _require_init("create_group")
+    if not isinstance(group, str):
+        raise GraphTypeError(f"The name of a group is a string, not {group!r}.")
+    if not isinstance(rank_ids, (list, tuple)) or not all(type(rank) is int for rank in rank_ids):
+        raise GraphTypeError(f"The rank_ids of a group are a list of integers, not {rank_ids!r}.")
+    create(group, rank_ids)
+
+
+def destroy_group(group: str) -> None:
+    """Forget a group; raises GraphValueError where there is none of that name, GraphRuntimeError before `init`."""
+    _require_init("destroy_group")
+    destroy(group)
+
+
+def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:
+    """The number among all ranks of one of a group; raises GraphValueError where the group has none such."""
+    members = _group("get_world_rank_from_group_rank", group).members
+    if group_rank_id not in range(len(members)):
+        raise GraphValueError(f"The group {group!r} has no rank {group_rank_id}, only {len(members)} ranks.")
+    return members[group_rank_id]
+
+
+def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
+    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it."""
+    members = _group("get_group_rank_from_world_rank", group).members
+    if world_rank_id not in members:
+        raise GraphValueError(f"Rank {world_rank_id} is none of the group {group!r}, which has {list(members)}.")
+    return members.index(world_rank_id)
+
+
+def get_process_group_ranks(group: str | None = None) -> list[int]:
+    """The numbers, among all ranks, of those of a group."""
+    return list(_group("get_process_group_ranks", group).members)
+
+
+def _group(caller: str, group: str | None) -> Group:
+    _require_init(caller)
+    return find_group(WORLD if group == GlobalComm.WORLD_COMM_GROUP else group)
+
+
+def _require_init(caller: str) -> None:
     if not GlobalComm.INITED:
         raise GraphRuntimeError(f"{caller} needs communication to be set up; call init() first.")
-    worlds = (None, GlobalComm.WORLD_COMM_GROUP, HCCL_WORLD_COMM_GROUP, NCCL_WORLD_COMM_GROUP)
-    if group not in worlds:
-        raise GraphValueError(f"There is no group {group!r}; the only one is that of all ranks.")
-    return value

@@ -7,7 +7,6 @@ import pytest
 
 import graphls as gl
 from graphls import Parameter, Tensor, nn
-from graphls.compat.nn import DistributedGradReducer
 from graphls.initializer import initializer
 from graphls.tensors import dtypes
 
@@ -61,12 +60,12 @@ def test_the_seed_that_was_given() -> None:
 
 def test_gradients_of_one_device() -> None:
     parameter = Parameter(Tensor([1.0]), name="w")
-    reducer = DistributedGradReducer([parameter], mean=True, degree=1)
+    reducer = nn.DistributedGradReducer([parameter], mean=True, degree=1)
     assert [g.tolist() for g in reducer((Tensor([4.0]),))] == [[4.0]]
     with pytest.raises(ValueError, match="degree of DistributedGradReducer is an integer of 1 or more, not 0"):
-        DistributedGradReducer([parameter], degree=0)
-    with pytest.raises(RuntimeError, match="where the degree is 1, not 2"):
-        DistributedGradReducer([parameter], degree=2)
+        nn.DistributedGradReducer([parameter], degree=0)
+    with pytest.raises(RuntimeError, match="degree is 2, and this process is alone"):
+        nn.DistributedGradReducer([parameter], degree=2)
 
 
 def test_the_log(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

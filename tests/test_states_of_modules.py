@@ -30,6 +30,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "each change is one assignment or one call into C": (
         "backends.onnxruntime.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
         "dataset.pipeline.iterators._feeds", "passes.manager._directory", "passes.manager._numbers",
+        "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",
     ),
@@ -39,6 +40,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
         "tensors.vocabulary._functions", "trace.compiler._compilers", "trace.rewriting.forms._makers",
     ),
+    "does not change": ("ranks.world.ALONE",),
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),
 }
 MAKERS = (

@@ -1,4 +1,4 @@
-"""The settings of parallel training: one process on one device is what there is."""
+"""The settings of parallel training: ranks that train one network on different data, or one process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from graphls.context.keys import require_known
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.reporting import warn
+from graphls.ranks.world import world
 from graphls.sharing.settings import Settings
 
 
@@ -58,10 +59,10 @@ DEFAULTS: dict[str, Any] = {
 """Every setting with its default."""
 
 ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
-"""Modes that mean something in one process: data parallel training with one rank is training."""
+"""Modes that leave the network whole: data parallel training with one rank is training."""
 
 FIXED = ("device_num", "global_rank", "pipeline_stages")
-"""Settings that one process on one device leaves no choice for."""
+"""Settings that the ranks that there are leave no choice for."""
 
 _settings = Settings(DEFAULTS)
 
@@ -74,10 +75,14 @@ class OneRank:
 
 
 def set_auto_parallel_context(**kwargs: object) -> None:
-    """Change settings of parallel training, as far as one process on one device goes.
+    """Change settings of parallel training, as far as data parallel training goes.
 
-    Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for several devices and for modes that
-    need them; where scripts of MindSpore run, these are replaced by one device, after a warning.
+    With `parallel_mode="data_parallel"`, training steps put the gradients of all ranks together, by their mean with
+    `gradients_mean`, and start from the parameters of rank 0. `device_num` and `global_rank` are those that there are.
+    `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` says how many MB of gradients travel together.
+
+    Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for other ranks than there are and for
+    modes that divide a network; where scripts of MindSpore run alone, these become one device, after a warning.
     """
     wanted = {}
     for name, value in kwargs.items():
@@ -87,11 +92,11 @@ def set_auto_parallel_context(**kwargs: object) -> None:
             raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.")
         if not _needs_several(name, value):
             wanted[name] = value
-        elif OneRank.is_forced:
+        elif OneRank.is_forced and world().size == 1:
             _warn_once(name, value)
         else:
             raise GraphRuntimeError(
-                f"graphls trains on one device in one process, where {name} is {DEFAULTS[name]!r}, not {value!r}.",
+                f"{_what_there_is()}, where {name} is {_fixed(name)!r}, not {value!r}.",
             )
     _settings.update(wanted)
 
@@ -111,7 +116,18 @@ def kept_parallel_context() -> Iterator[None]:
 
 def _needs_several(name: str, value: object) -> bool:
     """Whether a setting means several devices."""
-    return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != DEFAULTS[name]
+    return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != _fixed(name)
+
+
+def _fixed(name: str) -> Any:
+    """The value that a setting has by the ranks that there are, or its default."""
+    return {"device_num": world().size, "global_rank": world().rank}.get(name, DEFAULTS[name])
+
+
+def _what_there_is() -> str:
+    if world().size == 1:
+        return "graphls trains on one device in one process"
+    return f"graphls trains in {world().size} processes, of which this is rank {world().rank}"
 
 
 def _warn_once(name: str, value: object) -> None:
@@ -124,7 +140,8 @@ def _warn_once(name: str, value: object) -> None:
 def get_auto_parallel_context(attr_key: str) -> Any:
     """The value of a setting of parallel training; raises GraphValueError for a name that is none."""
     require_known("get_auto_parallel_context", attr_key, DEFAULTS)
-    return _settings[attr_key]
+    given = _settings.given(attr_key)
+    return _settings[attr_key] if given is not None or attr_key not in FIXED else _fixed(attr_key)
 
 
 def reset_auto_parallel_context() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
+from graphls.ir.build import substitute
 from graphls.ir.compare import attributes_key
 from graphls.ir.diff_text import difference_text
-from graphls.ir.graph import Difference, Graph, Node, Value, Write
+from graphls.ir.graph import Difference, Graph, Node, Value, Write, filtered, inside, walk
 from graphls.ir.matching import Matching, match
+from graphls.ir.plan import flattened, is_plan
 from graphls.ir.text import attribute_text, declarations, quoted, references
+from graphls.ir.types import TOKEN
 
 Item = TypeVar("Item")
 
@@ -20,8 +24,57 @@ def diff(before: Graph, after: Graph) -> Difference:
 
     Nodes correspond where they are one object, define the same values, or are alike in primitive, attributes, operands
     and uses; names do not count, but those of states, which outlive the graph. Neither do the name of the
-    graph, users' lines and the order of nodes, beyond what data and control edges say.
+    graph, users' lines and the order of nodes, beyond what data and control edges say. A plan is compared with a graph
+    as if the nodes of its segments stood where these do.
     """
+    return _to_plan(before, after) if is_plan(after) and not is_plan(before) else _diff(before, after)
+
+
+def _to_plan(before: Graph, after: Graph) -> Difference:
+    """The difference from a graph to a plan, of which the segments themselves are added."""
+    own = {n.outputs or n: n for n in walk(after)}
+    found = _diff(before, _shared_constants(before, flattened(after)))
+    shown = {b: own.get(b.outputs or b, b) for b in (*found.paired, *found.added)}
+    left = _edges_out(found, after)
+    was = {b: tuple(t for t in texts if not (b in left and t.startswith("after("))) for b, texts in found.was.items()}
+    return replace(
+        found,
+        after=after,
+        added=(*(n for n in walk(after) if n.primitive.is_segment), *(shown[b] for b in found.added)),
+        changed=tuple((a, shown[b]) for a, b in found.changed if was[b]),
+        paired={shown[b]: a for b, a in found.paired.items()},
+        was={shown[b]: texts for b, texts in was.items() if texts},
+    )
+
+
+def _shared_constants(before: Graph, flat: Graph) -> Graph:
+    """The flat graph of a plan with the constants of the graph itself in place of those that each segment has."""
+    known = {id(n.attrs): n for n in before.nodes if n.primitive.is_constant}
+    copies = {n: known[id(n.attrs)] for n in walk(flat) if n.primitive.is_constant and id(n.attrs) in known}
+    values = {v: w for n, k in copies.items() for v, w in zip(n.outputs, k.outputs, strict=True)}
+    rest = filtered(flat.nodes, lambda node: node not in copies)
+    outputs = tuple(values.get(v, v) for v in flat.outputs)
+    writes = tuple(replace(w, value=values.get(w.value, w.value)) for w in flat.writes)
+    nodes = (*dict.fromkeys(copies.values()), *(substitute(node, values) for node in rest))
+    return flat.replace(nodes=nodes, outputs=outputs, writes=writes)
+
+
+def _edges_out(found: Difference, plan: Graph) -> set[Node]:
+    """The nodes that lack control edges to other segments or tokens alone, for which the order of segments stands."""
+    pairs = [(a, b) for b, a in found.paired.items() if a.after]
+    partner = {v: w for b, a in found.paired.items() for v, w in zip(a.outputs, b.outputs, strict=False)}
+    place = {v: n for n in walk(plan) if n.primitive.is_segment for m in inside(n) for v in m.outputs}
+
+    def is_left(b: Node, wanted: set[Value]) -> bool:
+        here = place.get(b.outputs[0]) if b.outputs else None
+        lost = wanted - set(b.after)
+        opens = any(v.type == TOKEN for v in b.outputs)
+        return wanted >= set(b.after) and (opens or all(v.type == TOKEN or place.get(v) is not here for v in lost))
+
+    return {b for a, b in pairs if is_left(b, {partner.get(v, v) for v in a.after})}
+
+
+def _diff(before: Graph, after: Graph) -> Difference:
     matching = match(before, after)
     origin = matching.origin
     paired = {b: origin[b] for b in matching.after.nodes if b in origin}

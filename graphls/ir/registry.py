@@ -36,6 +36,9 @@ class Operation:
     has_effect: bool = False
     """Whether it does more than give results, so that each runs once in each step, in order; a token comes first."""
 
+    is_collective: bool = False
+    """Whether all ranks of a group run it together, in the same order."""
+
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 

@@ -21,6 +21,7 @@ from graphls.nn.dense import *
 from graphls.nn.dynamic_lr import *
 from graphls.nn.function_cells import *
 from graphls.nn.functions import *
+from graphls.nn.grad_reducer import *
 from graphls.nn.images import *
 from graphls.nn.learning_rate_schedule import *
 from graphls.nn.loss_scale import *

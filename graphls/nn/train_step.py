@@ -14,6 +14,13 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
+from graphls.nn.grad_reducer import (
+    DistributedGradReducer,
+    any_rank,
+    broadcast_parameters,
+    is_data_parallel,
+    sum_over_ranks,
+)
 from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.gradients import GradOperation
 from graphls.ops.operands import tensor_of
@@ -210,9 +217,17 @@ class TrainOneStepCell(Cell):
         self.sense_flag, self.sens = sens is not None, 1.0 if sens is None else sens
         self.parallel_mode = get_auto_parallel_context("parallel_mode")
         self.return_grad = return_grad
-        self.reducer_flag, self.degree = False, 1
+        self.reducer_flag, self.degree = is_data_parallel(), 1
         self.use_graceful_exit = False  # read by subclasses of scripts; OnRequestExit ends a run without it
-        self.grad_reducer = Identity()
+        self.grad_reducer: Cell = Identity()
+        if self.reducer_flag:
+            self._join_ranks()
+
+    def _join_ranks(self) -> None:
+        """Train with the other ranks: from the parameters of rank 0, with the gradients of all."""
+        self.grad_reducer = DistributedGradReducer(self.weights)
+        self.degree = self.grad_reducer.degree
+        broadcast_parameters(dict.fromkeys((*self.network.get_parameters(), *self.optimizer.get_parameters())))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if current_tracer() is None and isinstance(self.optimizer, Optimizer):
@@ -269,11 +284,11 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
     def _make_tools(self) -> None:
         """What steps of scripts that derive from this one compute with, under MindSpore's names."""
-        self.hyper_map, self.allreduce = ops.HyperMap(), ops.identity
+        self.is_distributed, self.gpu_target = self.reducer_flag, get_context("device_target") == "GPU"
+        self.hyper_map, self.allreduce = ops.HyperMap(), sum_over_ranks if self.is_distributed else ops.identity
         self.reduce_sum, self.reduce_all = ops.ReduceSum(keep_dims=False), ops.ReduceAll(keep_dims=False)
         self.less_equal, self.equal, self.logic_not = ops.LessEqual(), ops.Equal(), ops.LogicalNot()
         self.base, self.base0 = Tensor(1, float32), Tensor(0, int32)
-        self.is_distributed, self.gpu_target = False, get_context("device_target") == "GPU"
         self.ascend_910a_target = self.ascend_910b_target = False
 
     def construct(self, *inputs: object) -> Any:
@@ -295,12 +310,13 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return overflow_start(pre_cond, compute_input)
 
     def get_overflow_status(self, status: object, compute_output: object) -> Tensor:
-        """Whether `compute_output`, a tensor or a pytree of them, overflowed: bool of shape ().
+        """Whether `compute_output`, a tensor or a pytree of them, overflowed, on any rank: bool of shape ().
 
         `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
         place the window after the loss and before the gradients.
         """
-        return overflow_get(status, compute_output)
+        flag = overflow_get(status, compute_output)
+        return any_rank(flag) if self.is_distributed else flag
 
     def process_loss_scale(self, overflow: Tensor) -> Tensor:
         """Update the scale by the overflow status, where a cell was given for it; returns the status."""

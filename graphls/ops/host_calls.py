@@ -72,7 +72,8 @@ def print_(*input_x: object) -> Any:
     """Print texts and tensors, each on lines of its own, whenever the graph runs; gives the first tensor.
 
     They look as in a graph of MindSpore, and appear when the step has been, in the order of the program; what an answer
-    of an `if` prints appears where that is the answer. In the function of a loop it is a warning.
+    of an `if` prints appears where that is the answer. One in a loop (`ops.scan`) prints what each iteration has, when
+    the loop has been; where the graph decides how often a loop runs, it prints nothing, which is a warning.
     """
     items = leaves(input_x)
     tensors = [tensor_of(item) for item in items if is_tensor(item)]

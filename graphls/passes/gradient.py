@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.build import Builder, copy_nodes
+from graphls.ir.effects import in_order
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.reach import reached
@@ -51,7 +52,8 @@ class Gradient:
         expanded = expansion.run()
         if expansion.tape.missing:
             raise _missing_rules(expansion.tape.missing)
-        return expanded
+        has_effects = any(node.primitive.has_effect for node in expanded.nodes)
+        return expanded.replace(nodes=in_order(expanded.nodes)) if has_effects else expanded
 
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,6 +17,12 @@ from graphls.ir.types import TOKEN
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan
+
+MOST_LOOKS = 5_000_000
+"""Nodes times results up to which a graph is one segment: a runtime looks for each operator's results among those."""
+
+MOST_NODES = 500
+"""How many nodes a segment has of a graph beyond that."""
 
 HOST = "host"
 """The engine of the nodes that call Python."""
@@ -74,8 +81,8 @@ class Partition:
         if is_plan(graph):
             return graph
         cut = _Cut(Dce().run(graph), self.engine)  # an engine takes no segment whose results nobody needs
-        branch = cut.branch(self.least) if self.skips else None
-        if branch is None and set(cut.engine.values()) <= {DEFAULT}:
+        branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
+        if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
         plan = proven(cut.into_segments(branch))
         verify_plan(graph, plan)
@@ -84,6 +91,9 @@ class Partition:
 
 Group = tuple[int, str]
 """Where a node runs: how many changes of engine are before it, and its engine."""
+
+Piece = tuple[int, str, int]
+"""A part of a group, by its number."""
 
 
 class _Cut:
@@ -96,6 +106,7 @@ class _Cut:
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in self.nodes for v in node.outputs)
+        self.is_large = not has_stacks and _looks(graph) > MOST_LOOKS
         self.preferred = DEFAULT if has_stacks else engine
         self.takes = find_engine(self.preferred).takes
         self.free = {v: node for node in self.nodes if _is_free(node) for v in node.outputs}
@@ -167,14 +178,14 @@ class _Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
-        where = grouped(nodes, self.engine)
-        groups: dict[Group, list[Node]] = {}
+        where = in_pieces(nodes, grouped(nodes, self.engine), MOST_NODES if self.is_large else len(nodes))
+        groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
         made_by = {v for node in self.engine for v in node.outputs}
         loose = [v for v in dict.fromkeys(passed) if v not in made_by]
         if loose and not groups:
-            groups[0, DEFAULT] = []
+            groups[0, DEFAULT, 0] = []
         order = sorted(groups)
         home = next((key for key in order if key[1] == DEFAULT), order[0] if order else None)
         made_in = {v: where[node] for node in nodes for v in node.outputs}
@@ -223,6 +234,21 @@ def grouped(nodes: Sequence[Node], engine: Mapping[Node, str]) -> dict[Node, Gro
         level[node] = max((level[e] + (engine[e] != engine[node]) for e in earlier), default=0)
     _sink(nodes, engine, definer, level)
     return {node: (level[node], engine[node]) for node in nodes}
+
+
+def in_pieces(nodes: Sequence[Node], where: Mapping[Node, Group], most: int) -> dict[Node, Piece]:
+    """Where each node runs, where a group has pieces of no more than `most` nodes, in the order of the schedule."""
+    counts: Counter[Group] = Counter()
+    found: dict[Node, Piece] = {}
+    for node in nodes:
+        found[node] = (*where[node], counts[where[node]] // max(most, 1))
+        counts[where[node]] += 1
+    return found
+
+
+def _looks(graph: Graph) -> int:
+    """How many nodes a graph has, times how many results."""
+    return sum(1 for _ in walk(graph)) * (len(graph.outputs) + len(graph.writes))
 
 
 def _sink(

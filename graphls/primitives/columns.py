@@ -38,7 +38,7 @@ def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geo
     """The adjoint in the images, which have a shape and of which the last rows may lie outside of all windows."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
-        faster = _not_folded(e, g, w, shape, kernels, at) if e.folds_slowly and at.groups == 1 else None
+        faster = _not_folded(e, g, w, shape, kernels, at) if e.runs_as_written and at.groups == 1 else None
         if faster is not None:
             return faster
         left_over = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]

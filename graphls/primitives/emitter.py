@@ -112,8 +112,8 @@ class Emitter(Protocol):
         """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
 
     @property
-    def folds_slowly(self) -> bool:
-        """Whether ConvTranspose takes longer than the same products in other forms."""
+    def runs_as_written(self) -> bool:
+        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
 
     @property
     def opset(self) -> int:

@@ -131,21 +131,30 @@ class PureCallback(HostCall):
 
 
 class Effect(HostCall, abstract=True):
-    """A call that does something, once in each step. With `guarded`, only where its first operand is true."""
+    """A call that does something, once in each step. With `guarded`, only where its first operand is true.
+
+    `loops` are the numbers of iterations of loops around it: then it is done once in each, on the rows of its operands.
+    """
 
     has_effect = True
 
-    def token(self, types: tuple[Type, ...], guarded: bool) -> Type:
-        """The type of the first result; raises GraphTypeError where the guard is no bool."""
-        if guarded and types[:1] != (Type(bool_),):
-            raise GraphTypeError(f"The first operand of a guarded {self.name} is a bool[].")
+    def token(self, types: tuple[Type, ...], guarded: bool, loops: tuple[int, ...]) -> Type:
+        """The type of the first result; raises GraphTypeError where the guard is no bool, or rows are missing."""
+        if guarded and types[:1] != (Type(bool_, loops),):
+            raise GraphTypeError(f"The first operand of a guarded {self.name} is a {Type(bool_, loops)}.")
+        if any(t.shape[: len(loops)] != loops for t in types):
+            raise GraphTypeError(f"The operands of {self.name} have rows for loops of {list(loops)} iterations.")
         return TOKEN
 
     def run(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
-        if not attrs.get("guarded"):
+        if not attrs.get("guarded") and not attrs.get("loops"):
             return (_DONE, *self.act(arrays, attrs, types[1:]))
-        if arrays[0]:
-            self.act(arrays[1:], attrs, ())
+        for index in np.ndindex(*attrs.get("loops", ())):
+            rows = tuple(np.asarray(array[index]) for array in arrays)
+            if not attrs.get("guarded"):
+                self.act(rows, attrs, ())
+            elif rows[0]:
+                self.act(rows[1:], attrs, ())
         return (_DONE,)
 
     def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
@@ -160,18 +169,21 @@ class PyFunc(Effect):
     """What a function with effects gives for arrays, behind a token; `results` are the types of what it gives."""
 
     def infer(
-        self, *types: Type, function: str, results: tuple[str, ...] = (), guarded: bool = False
+        self,
+        *types: Type,
+        function: str,
+        results: tuple[str, ...] = (),
+        guarded: bool = False,
+        loops: tuple[int, ...] = (),
     ) -> tuple[Type, ...]:
-        if guarded and results:
-            raise GraphTypeError("A guarded py_func has no results.")
-        return (self.token(types, guarded), *_declared(results))
+        if (guarded or loops) and results:
+            raise GraphTypeError("A py_func that is guarded or in loops has no results.")
+        return (self.token(types, guarded, loops), *_declared(results))
 
     def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         return call(attrs["function"], arrays, types)
 
-    def onnx(
-        self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...] = (), guarded: bool = False
-    ) -> str:
+    def onnx(self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...] = (), **attrs: Any) -> str:
         # Nothing is computed from what has no results, so a model is whole without it.
         if results:
             raise _no_model(function)
@@ -181,17 +193,19 @@ class PyFunc(Effect):
 class Print(Effect):
     """Prints texts and arrays, each on lines of its own; `parts` are the texts, and None where an operand stands."""
 
-    def infer(self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False) -> Type:
+    def infer(
+        self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False, loops: tuple[int, ...] = ()
+    ) -> Type:
         if parts.count(None) != len(types) - guarded:
             text = f"print takes an operand for each of the {parts.count(None)} places, not {len(types) - guarded}."
             raise GraphTypeError(text)
-        return self.token(types, guarded)
+        return self.token(types, guarded, loops)
 
     def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         show_printed(attrs["parts"], arrays)
         return ()
 
-    def onnx(self, e: Emitter, *arrays: str, parts: tuple[str | None, ...], guarded: bool = False) -> str:
+    def onnx(self, e: Emitter, *arrays: str, **attrs: Any) -> str:
         return ""
 
 

@@ -60,7 +60,7 @@ class Call:
     in_branch: bool = False
     """Whether this is one answer of a condition on a tensor."""
     shown: list[Any] = field(default_factory=list)
-    """What this branch shows of its values (`Shown`), which is done behind it."""
+    """What this branch or loop shows of its values (`Shown`), which is done behind it."""
     records: tuple[list[CallRecord], ...] = field(default_factory=lambda: ([],))
     """The calls so far in the graph and in each region around this place, whose forward a gradient may use."""
     decided: Mapping[Value, bool] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.current import current_tracer
+from graphls.trace.host_calls import warn_of_lost
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
@@ -28,8 +29,9 @@ def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str,
     outputs = rewritten(cell.construct)(*copies(args), **copies(options))
     results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
     inputs = [tracer.value(leaf) for leaf in leaves(args) if is_tensor(leaf)]
-    with tracer.region(phase="backward", in_branch=False):
+    with tracer.region(phase="backward", in_branch=False, shown=[]) as call:
         region = _backward_region(tracer, cell, args, outputs, results, inputs)
+    warn_of_lost(call.shown)
     made = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
     symbols = iter(map(Symbol, made))
     return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, outputs)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Node, Value, with_blocks
+from graphls.ir.graph import Value
 from graphls.ir.location import Location, user_location
 from graphls.ir.reporting import warn
 from graphls.ir.types import Type
@@ -17,15 +17,17 @@ from graphls.trace.tracer import Tracer
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of values in one answer of a condition: an effect without results, which joins behind the branches.
+    """What is shown of values in one answer of a condition, or in each iteration of a loop: an effect without results.
 
-    A branch has no node for it, because branches run in a runtime, without Python.
+    It stands behind the branches or the loop, because these run in a runtime, without Python. `loops` are the numbers
+    of iterations of the loops that it has left so far, whose rows are the first axes of its values.
     """
 
     primitive: str
     values: tuple[Value, ...]
     attrs: Mapping[str, Any]
     guard: Value | None
+    loops: tuple[int, ...]
     phase: str
     scope: str
     loc: Location | None
@@ -64,27 +66,45 @@ def call_python(
 
 
 def show(tracer: Tracer, primitive: str, values: Sequence[Value], attrs: Mapping[str, Any]) -> None:
-    """Show values whenever the graph runs, by an effect without results.
-
-    What one iteration of a loop has is not kept, so there it is a warning.
-    """
-    if tracer.here.in_loop:
-        warn("A tensor in the function of a loop is not shown; give it as a result of the loop.")
-        return
+    """Show values whenever the graph runs, by an effect without results."""
     here = tracer.here
-    item = Shown(primitive, tuple(values), attrs, None, here.phase, here.scope, user_location())
+    item = Shown(primitive, tuple(values), attrs, None, (), here.phase, here.scope, user_location())
     tracer.kept("show", lambda: show_here(tracer, item))
 
 
 def show_here(tracer: Tracer, item: Shown) -> None:
-    """Show it where the trace is now: by a node, or in a branch behind the join of the branches."""
-    if tracer.here.in_branch:
+    """Show it where the trace is now: by a node, or in a branch or a loop behind that."""
+    if tracer.here.in_branch or tracer.here.in_loop:
         tracer.here.shown.append(item)
         return
     values, attrs = item.values, item.attrs
     if item.guard is not None:
         values, attrs = (item.guard, *values), {**attrs, "guarded": True}
+    if item.loops:
+        attrs = {**attrs, "loops": item.loops}
     _emitted(tracer, item.primitive, values, attrs, item.phase, item.scope, item.loc)
+
+
+def behind_loop(item: Shown, rows: Iterator[Value], length: int) -> Shown:
+    """What a loop shows in each iteration, as it is behind it; `rows` has the guard and the values, stacked."""
+    guard = item.guard and next(rows)
+    return replace(item, guard=guard, values=tuple(next(rows) for _ in item.values), loops=(length, *item.loops))
+
+
+def in_reverse(tracer: Tracer, item: Shown) -> Shown:
+    """The same where the loop began at the end: the last row first."""
+
+    def turned(value: Value) -> Value:
+        return tracer.builder.emit("reverse", (value,), {"axes": (0,)})[0]
+
+    return replace(item, guard=item.guard and turned(item.guard), values=tuple(map(turned, item.values)))
+
+
+def warn_of_lost(shown: Iterable[Shown]) -> None:
+    """Warn, with the line, of what is not shown since nobody knows how often it would be."""
+    for item in shown:
+        at = f" ({item.loc})" if item.loc else ""
+        warn(f"A tensor in a loop whose number of rounds the graph decides is not shown{at}; give it as a result.")
 
 
 def _emitted(
@@ -101,16 +121,3 @@ def _emitted(
     outputs = e.emit(primitive, values, attrs)
     tracer.note(outputs)
     return outputs
-
-
-def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with control edges between those of a block that have effects, which run in this order."""
-    linked: list[Node] = []
-    last: tuple[Value, ...] = ()
-    for node in nodes:
-        node = with_blocks(node, in_order)
-        if node.primitive.has_effect:
-            node = replace(node, after=(*node.after, *last))
-            last = node.outputs[:1]
-        linked.append(node)
-    return tuple(linked)

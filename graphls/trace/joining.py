@@ -181,7 +181,7 @@ class _Join:
         def joined(value: Value, instead: Value) -> Template:
             return self.output(*((instead, value) if index else (value, instead)))
 
-        guard = joined(item.guard or own.constant(True), other.constant(False))
+        guard = joined(item.guard or own.fill(np.array(True), item.loops), other.fill(np.array(False), item.loops))
         values: list[Template] = []
         for value in item.values:
             if value in made:

@@ -12,6 +12,7 @@ from graphls.ir.graph import Graph, Value, walk
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.host_calls import behind_loop, in_reverse, show_here, warn_of_lost
 from graphls.trace.regions import Run, is_drawn
 from graphls.trace.tracer import Tracer
 
@@ -23,9 +24,13 @@ def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: obj
     element = _with_tensors(xs, elements)
     body = _Body.traced(tracer, "scan", lambda carry: function(carry, element), init, elements)
     drawn, draws = body.run.lift_random(tracer, length)
-    region = _region((*body.carried, *elements, *drawn), body.run, (*body.yields, *body.results))
+    shown = [v for item in body.run.shown for v in (item.guard, *item.values) if v is not None]
+    region = _region((*body.carried, *elements, *drawn), body.run, (*body.yields, *body.results, *shown))
     attrs = {"carries": len(body.carried), "length": length, "reverse": reverse}
     outputs = tracer.emit("scan", (*body.starts, *arrays, *draws), attrs, regions=(region,))
+    rows = iter(outputs[len(body.carried) + len(body.results) :])
+    for item in [behind_loop(item, rows, length) for item in body.run.shown]:
+        show_here(tracer, in_reverse(tracer, item) if reverse else item)
     return body.carry(tracer, outputs), _with_tensors(body.others, outputs[len(body.carried) :])
 
 
@@ -42,6 +47,7 @@ def traced_while(
         text = "The condition of while_loop cannot write parameters; write them in its body."
         raise TraceError(text)
     test.hoist(tracer, own)
+    warn_of_lost([*body.run.shown, *test.shown])
     regions = _region(own, test, (test.result.graph_value,)), _region(body.carried, body.run, body.yields)
     if any(is_drawn(node) for region in regions for node in walk(region)):
         text = "while_loop draws no random numbers, as it does not know how often it runs; give max_iterations."

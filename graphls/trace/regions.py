@@ -31,11 +31,12 @@ def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[
 
 @dataclass
 class Run:
-    """What one run of a function made: nodes, a pytree of symbols, and the values of the parameters that it wrote."""
+    """What one run of a function made: nodes, a pytree of symbols, the parameters that it wrote, and what it shows."""
 
     nodes: list[Node]
     result: Any
     states: dict[Parameter, Value]
+    shown: list[Any]
 
     @classmethod
     def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
@@ -43,11 +44,11 @@ class Run:
         start = len(tracer.writes)
         try:
             # What the region writes is for its outputs alone: behind it, the states are as before.
-            with tracer.region() as region:
+            with tracer.region(shown=[]) as region:
                 tracer.write_again(states.items())
                 result = explore(tracer, function)
                 result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
-                return cls(region.builder.nodes, result, dict(tracer.writes[start:]))
+                return cls(region.builder.nodes, result, dict(tracer.writes[start:]), region.shown)
         finally:
             tracer.forget_writes(start)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.effects import in_order
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value, Write, walk
 from graphls.ir.location import Location, user_location
@@ -23,7 +24,6 @@ from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.calls import CellCall
-from graphls.trace.host_calls import in_order
 from graphls.trace.joining import NotJoined
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten

@@ -80,7 +80,8 @@ class _Tree:
     def root(self) -> Group:
         graph = self.graph
         self.look_at(graph.nodes)
-        children = (*_ports("input", graph.inputs), *self.phases(graph.nodes, 0), *_ports("output", graph.outputs))
+        inner = self.segments(graph.nodes) or self.phases(graph.nodes, 0)
+        children = (*_ports("input", graph.inputs), *inner, *_ports("output", graph.outputs))
         return Group(graph.name, "graph", "", _phase(graph.nodes), None, children)
 
     def look_at(self, nodes: Sequence[Node]) -> None:
@@ -90,6 +91,12 @@ class _Tree:
             self.before[node] = tuple(dict.fromkeys(definer[v] for v in needs(node) if v in definer))
             self.scopes[node] = tuple(node.scope.split(".", DEEPEST)) if node.scope else ()
             definer.update((value, node) for value in node.outputs)
+
+    def segments(self, nodes: Sequence[Node]) -> tuple[Child, ...]:
+        """The segments of a plan, each in a box of its own with what stands beside them; none of another graph."""
+        if not any(n.primitive.is_segment or any(map(_has_segments, n.regions)) for n in nodes):
+            return ()
+        return tuple(map(self.leaf, nodes))
 
     def phases(self, nodes: Sequence[Node], depth: int) -> tuple[Child, ...]:
         """Nodes in groups by phase, and in those by cell."""
@@ -138,6 +145,9 @@ class _Tree:
         names = node.primitive.region_names or tuple(region.name for region in node.regions)
         labels = names if len(set(names)) == len(node.regions) else map(str, range(len(node.regions)))
         regions = tuple(self.region(node, *pair) for pair in zip(labels, node.regions, strict=True))
+        if node.primitive.is_segment:
+            inner = tuple(n for region in node.regions for n in region.nodes)
+            return Group(f"{node.attrs['engine']} segment", "node", node.scope, _phase(inner), node, regions)
         return Group(node.primitive.name, "node", node.scope, node.phase, node, regions)
 
     def region(self, owner: Node, label: str, region: Graph) -> Group:
@@ -145,9 +155,13 @@ class _Tree:
         self.look_at(nodes)
         depth = len(_shared([self.scopes[owner], *(self.scopes[node] for node in nodes)]))
         several = len({node.phase for node in nodes}) > 1
-        inner = self.phases(nodes, depth) if several else self.cells(nodes, depth)
+        inner = self.segments(nodes) or (self.phases(nodes, depth) if several else self.cells(nodes, depth))
         children = (*_ports("parameter", region.inputs), *inner, *_ports("yield", region.outputs))
         return Group(label, "region", owner.scope, _phase(nodes) if nodes else owner.phase, None, children)
+
+
+def _has_segments(region: Graph) -> bool:
+    return any(node.primitive.is_segment for node in region.nodes)
 
 
 def _ports(kind: str, values: Sequence[Value]) -> tuple[Child, ...]:

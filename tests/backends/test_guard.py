@@ -117,6 +117,15 @@ def test_large_graphs_with_many_outputs_get_fewer_optimizations(nodes: int, outp
     assert guard.first_level(graph) == guard.LEVELS[level]
 
 
+def test_inputs_count_where_branches_may_read_them() -> None:
+    graph = onnx.GraphProto()
+    graph.node.extend(onnx.NodeProto() for _ in range(6600))
+    graph.input.extend(onnx.ValueInfoProto() for _ in range(6300))
+    assert guard.first_level(graph) == "ORT_ENABLE_ALL"
+    graph.node.add(op_type="If")
+    assert guard.first_level(graph) == "ORT_DISABLE_ALL"
+
+
 def test_a_model_that_ends_the_process_is_never_opened_at_that_level(
     monkeypatch: pytest.MonkeyPatch, memory: Path
 ) -> None:

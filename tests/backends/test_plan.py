@@ -13,6 +13,7 @@ from graphls import nn
 from graphls.backends.plan import PlanSession
 from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
 from graphls.ir.graph import walk
+from graphls.ir.parse import parse
 from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.passes import Pipeline
 from graphls.passes.partition import Partition
@@ -182,3 +183,76 @@ def test_a_plan_parses_and_prints_as_it_was(monkeypatch: pytest.MonkeyPatch) -> 
     graph = trained(True, monkeypatch).plan.graph
     assert dump(parse(dump(graph))) == dump(graph)
     assert Pipeline((Partition(),)).run(graph).graph is graph
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
+def test_a_plan_differs_from_the_graph_by_its_segments(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch, engine=engine)
+    last, plan = list(step.stages.values())[-2:]
+    found = last.diff(plan)
+    assert [n.primitive.name for n in found.added] == ["segment"] * 3
+    assert not (found.removed or found.changed or found.inputs or found.states or found.outputs)
+    assert all(a and b and a.in_place != b.in_place for a, b in found.writes), "but states may have two buffers now"
+    assert str(found).startswith("Nodes: 3 added, 0 removed, 0 changed")
+
+
+def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphls.viz.dot import to_dot
+    from graphls.viz.svg import to_svg
+    from graphls.viz.tree import Group, grouped
+
+    graph = trained(True, monkeypatch).plan.graph
+    first, condition = (c for c in grouped(graph).children if isinstance(c, Group))
+    assert (first.label, condition.label) == ("onnxruntime segment", "cond")
+    branches = [region.children for region in condition.children if isinstance(region, Group)]
+    inside = [[c.label for c in branch if isinstance(c, Group) and c.kind == "node"] for branch in branches]
+    assert inside == [["onnxruntime segment"], ["onnxruntime segment"]]
+    assert "onnxruntime segment" in to_dot(graph) and "onnxruntime segment" in to_svg(graph)
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let every graph be so large that it is cut."""
+    monkeypatch.setattr("graphls.passes.partition.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.partition.MOST_NODES", most)
+
+
+@pytest.mark.parametrize(("scaled", "most"), [(False, 10), (True, 10), (True, 1)])
+def test_a_step_that_is_large_is_cut_and_gives_the_bits_of_one_session(
+    scaled: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step() -> graphls.Compiled:
+        if scaled:
+            return trained(True, monkeypatch)
+        graphls.set_seed(3)
+        loss = nn.WithLossCell(Network(), nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        return graphls.compile(nn.TrainOneStepCell(loss, nn.Adam(loss.trainable_params(), 0.05)).set_train(), X, Y)
+
+    def bits(step: graphls.Compiled) -> list[Any]:
+        return [([np.asarray(r).tobytes() for r in np.atleast_1d(step(X, Y))], states(step)) for _ in range(8)]
+
+    whole = bits(step())
+    cut(monkeypatch, most)
+    found = step()
+    segments = plan_of(Partition(least=0).run(found.graph)).segments
+    assert len(segments) > 5 and max(len(s.graph.nodes) for s in segments) < 40
+    assert bits(found) == whole
+
+
+def test_large_steps_are_cut_and_others_are_not() -> None:
+    def chain(length: int, outputs: int) -> Any:
+        lines = [f"  %y{i} = exp(%x) : f32[2]  // forward" for i in range(length)]
+        returned = ", ".join(f"%y{i}" for i in range(outputs))
+        return parse("\n".join(["graph @g(%x: f32[2]) {", *lines, f"  return {returned}", "}"]))
+
+    assert Partition().run(chain(600, 600)).nodes[0].primitive.name == "exp"
+    cut_into = plan_of(Partition().run(chain(2300, 2300))).segments
+    assert [len(s.graph.nodes) for s in cut_into] == [500, 500, 500, 500, 300]
+
+
+def test_pieces_of_a_large_plan_write_states_in_place_where_nothing_reads_them_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cut(monkeypatch, 10)
+    step = trained(True, monkeypatch)
+    swapped = plan_of(Partition(least=0).run(step.graph)).swapped
+    assert not swapped & {p.name for p in step.parameters.values() if p.requires_grad}

@@ -341,20 +341,6 @@ def test_summary_operators_write_to_what_is_open(tmp_path: Any, monkeypatch: pyt
     assert written == [("sum", 3.0, 0), ("sum", 7.0, 1)]
 
 
-def test_a_tensor_in_a_loop_is_a_warning(eager: None) -> None:
-    class Net(nn.Cell):
-        def construct(self, x: Tensor) -> Any:
-            def body(carry: Any, item: Any) -> Any:
-                ops.print_(item)
-                return carry + item, None
-
-            return ops.scan(body, x[0], x)[0]
-
-    gl.context.set_context(mode=gl.context.GRAPH_MODE)
-    with pytest.warns(UserWarning, match="in the function of a loop is not shown"):
-        assert Net()(Tensor([1.0, 2.0])).tolist() == 4.0
-
-
 def test_updates_of_rows() -> None:
     from graphls.compat import sparse_updates as sparse
 

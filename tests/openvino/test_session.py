@@ -199,3 +199,9 @@ def test_one_element_that_is_joined_with_itself() -> None:
 
     x = np.array([-3.5], F32)
     np.testing.assert_allclose(graphls.compile(function, x, engine="openvino")(x).asnumpy(), np.exp([-3.5] * 2), 1e-6)
+
+
+def test_an_input_may_be_read_only() -> None:
+    x = np.arange(4, dtype=F32)
+    x.flags.writeable = False
+    np.testing.assert_array_equal(graphls.compile(lambda x: x + 1, x, engine="openvino")(x).asnumpy(), x + 1)

@@ -144,3 +144,77 @@ def test_many_steps_print_what_each_of_them_has(capsys: pytest.CaptureFixture[st
     step = gl.compile(net, X)
     step.repeated(3)(np.stack([X, 2 * X, 3 * X]))
     assert capsys.readouterr().out.split() == ["6", "of", "12", "of", "18", "of"]
+
+
+@on_backends
+def test_a_loop_prints_what_each_iteration_has(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(carry: Any, item: Any) -> Any:
+        ops.print_("item", item)
+        if item > 1.5:
+            ops.print_("large", item)
+        return carry + item, None
+
+    forward, backward = "item 1 item 2 item 3 large 2 large 3", "item 3 item 2 item 1 large 3 large 2"
+    for reverse, wanted in ((False, forward), (True, backward)):
+        step = gl.compile(lambda x, r=reverse: ops.scan(body, x[0], x, reverse=r)[0], X, backend=backend)
+        assert step(X).tolist() == 7
+        assert capsys.readouterr().out.split() == wanted.split()
+
+
+@on_backends
+def test_loops_in_loops_and_branches_print(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def net(x: Any) -> Any:
+        def inner(carry: Any, item: Any) -> Any:
+            ops.print_("inner", carry, item)
+            return carry, None
+
+        def outer(carry: Any, item: Any) -> Any:
+            ops.print_("outer")
+            ops.scan(inner, item, x[:2])
+            return carry + item, None
+
+        y = x[0]
+        if x[0] > 0:
+            y = ops.scan(outer, x[0], x[1:])[0]
+        return y
+
+    step = gl.compile(net, X, backend=backend)
+    assert step(X).tolist() == 6
+    assert capsys.readouterr().out.split() == "outer outer inner 2 1 inner 2 2 inner 3 1 inner 3 2".split()  # noqa: SIM905
+    step(-X)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_gradient_of_a_loop_prints_its_forward_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def net(x: Any) -> Any:
+        def body(carry: Any, item: Any) -> Any:
+            ops.print_(carry)
+            return carry * item, None
+
+        return ops.scan(body, x[0], x)[0]
+
+    assert gl.compile(ops.grad(net), X)(X).tolist() == [12, 3, 2]
+    assert capsys.readouterr().out.split() == ["1", "1", "2"]
+
+
+def looping(x: Any) -> Any:
+    while x.sum() > 0:
+        ops.print_("round", x)
+        x = x - 1
+    return x
+
+
+def while_looping(x: Any) -> Any:
+    def body(c: Any) -> Any:
+        ops.print_("round", c)
+        return c - 1
+
+    return ops.while_loop(lambda c: c.sum() > 0, body, x)
+
+
+@pytest.mark.parametrize("net", [looping, while_looping])
+def test_a_loop_of_unknown_length_prints_nothing_with_a_warning(net: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(UserWarning, match=r"whose number of rounds the graph decides is not shown .*test_prints\.py"):
+        step = gl.compile(net, X)
+    step(X)
+    assert capsys.readouterr().out == ""

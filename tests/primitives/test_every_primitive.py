@@ -20,7 +20,10 @@ from tests.primitives.differentiate import backpropagate
 
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}
-WITHOUT_SAMPLES = {"cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS}
+COLLECTIVES = {"all_gather", "all_reduce", "barrier", "broadcast", "reduce_scatter", "reduce_to"}
+WITHOUT_SAMPLES = {
+    "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS, *COLLECTIVES,
+}  # fmt: skip
 PRIMITIVES: list[Any] = [p for p in operations() if type(p).__module__.startswith("graphls.primitives")]
 CASES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]
 SMOOTH = [case for case in CASES if case.values[1].gradient and any(t.dtype.is_float for t in case.values[1].types)]

@@ -31,8 +31,8 @@ class Target:
     tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of float32 that is
     rounded. A device that `is_gpu` has memory of its own, waits where a condition decides what runs next, and has the
     kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
-    kernels do not look whether indices are in range, `guards_indices` says so; where ConvTranspose is slower than the
-    same products in other forms, `folds_slowly` does.
+    kernels do not look whether indices are in range, `guards_indices` says so. With `runs_as_written`,
+    kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products.
     """
 
     native_half: bool
@@ -43,7 +43,7 @@ class Target:
     bfloat16: Collection[str] = ()
     forms: Mapping[str, Form] = field(default_factory=dict)
     guards_indices: bool = False
-    folds_slowly: bool = False
+    runs_as_written: bool = False
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
@@ -67,5 +67,5 @@ class Target:
 def target_of(device: str, opset: int, runtime: str) -> Target:
     """The target for a device, "cpu" or "cuda", an opset and a version of the runtime."""
     if device == "cpu":
-        return Target(native_half=False, is_gpu=False, opset=opset, folds_slowly=True)
+        return Target(native_half=False, is_gpu=False, opset=opset, runs_as_written=True)
     return Target(native_half=True, is_gpu=True, opset=opset, kernels=table(device, runtime), bfloat16=CORRECT)

@@ -58,9 +58,9 @@ class Writer:
         return self.target.is_gpu
 
     @property
-    def folds_slowly(self) -> bool:
-        """Whether ConvTranspose takes longer than the same products in other forms."""
-        return self.target.folds_slowly
+    def runs_as_written(self) -> bool:
+        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
+        return self.target.runs_as_written
 
     @property
     def opset(self) -> int:

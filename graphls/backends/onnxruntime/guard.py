@@ -29,7 +29,7 @@ LARGEST = 1 << 26
 """Bytes of a model beyond which it is not tried, as the trial would take long."""
 
 MOST_LOOKS = 10_000_000, 40_000_000
-"""Operators times outputs up to which a model gets all optimizations, and basic ones: about 3 and 10 seconds."""
+"""Operators times tensors up to which a model gets all optimizations, and basic ones: about 3 and 10 seconds."""
 
 PATIENCE = 20.0
 """Seconds after which a trial counts as survived: a step that is slow is no danger."""
@@ -63,9 +63,11 @@ def open_guarded(runtime: Any, model: ModelProto, device: str, open_with: Opener
 def first_level(graph: GraphProto) -> str:
     """All of the runtime's own optimizations; fewer for graphs on which they would take long.
 
-    Each looks at every operator, and there for its results among all outputs of the graph.
+    Each looks at every operator, and there for its results among all outputs of the graph, and for its operands among
+    what branches and loops may read.
     """
-    looks = len(graph.node) * len(graph.output)
+    has_bodies = any(node.op_type in BODIES for node in graph.node)
+    looks = len(graph.node) * (len(graph.output) + (len(graph.input) if has_bodies else 0))
     if looks > MOST_LOOKS[1]:
         return "ORT_DISABLE_ALL"
     return "ORT_ENABLE_BASIC" if looks > MOST_LOOKS[0] else "ORT_ENABLE_ALL"

@@ -34,6 +34,8 @@ class OrtPart(OrtSession):
         for i, value in enumerate(segment.gives):
             if value in bench.slots:
                 self.buffers[i], self.small[i] = bench.slots[value], False
+        given = (bench.slots[v] for v in segment.gives if v in bench.slots)
+        self.on_host = {id(array) for array in (*given, *(array for _, array in self.slots))}
         self.results: list[Any] = []
 
     def _options(self) -> Any:
@@ -77,8 +79,7 @@ class OrtPart(OrtSession):
         return binding
 
     def _value(self, buffer: Any) -> Any:
-        is_slot = any(buffer is slot for slot in self.bench.slots.values())
-        return self._on_host(buffer) if is_slot else super()._value(buffer)
+        return self._on_host(buffer) if id(buffer) in self.on_host else super()._value(buffer)
 
     def _on_host(self, array: np.ndarray[Any, Any]) -> Any:
         return self.runtime.OrtValue.ortvalue_from_numpy(array)

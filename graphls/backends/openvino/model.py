@@ -38,6 +38,7 @@ class Request:
     def bind(self, name: str, array: Array) -> None:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
         if name in self._ports:
+            array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
             self._request.set_tensor(self._ports[name], self._tensor(array))
             self._held[name] = array  # which the tensor does not
 

@@ -17,6 +17,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.current import current_tracer
+from graphls.trace.host_calls import warn_of_lost
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
 from graphls.trace.regions import Run, is_drawn, once
 from graphls.trace.rewriting.state import State
@@ -196,6 +197,7 @@ class _Loop:
         if not test.run.nodes and answer not in test.own:
             text = "This loop does not end once it begins: its body changes nothing that its condition depends on."
             raise TraceError(text, self.loc)
+        warn_of_lost([*body.run.shown, *test.run.shown])
         regions = (
             Graph("region", tuple(test.own), (), tuple(test.run.nodes), (), (answer,)),
             Graph("region", tuple(body.own), (), tuple(body.run.nodes), (), tuple(yields)),

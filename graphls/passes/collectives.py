@@ -1,0 +1,17 @@
+"""Collectives of a graph: what this rank does together with others, which must do the same in the same order."""
+
+from __future__ import annotations
+
+from graphls.ir.graph import Graph, Node, walk
+
+
+def collectives(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that the ranks of a group run together, in order."""
+    return tuple(node for node in walk(graph) if node.primitive.is_collective)
+
+
+def described(node: Node) -> str:
+    """What has to be the same on all ranks: the primitive, its attributes and what it takes."""
+    taken = ", ".join(str(value.type) for value in node.inputs)
+    settings = ", ".join(f"{name}={value!r}" for name, value in sorted(node.attrs.items()))
+    return f"{node.primitive.name}({taken}) {{{settings}}}"

@@ -1,0 +1,176 @@
+"""Primitives that the ranks of a group run together, all of them in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.types import TOKEN, Type, bool_, int32
+from graphls.primitives.emitter import Emitter
+from graphls.primitives.host import Effect
+from graphls.primitives.primitive import Array, same_dtype
+from graphls.ranks import collectives
+from graphls.ranks.world import Group, find_group
+
+
+class Collective(Effect, abstract=True):
+    """What all ranks of a group do together. Its results, which lie behind a token, need the arrays of all of them.
+
+    `group` is the name of the group, and `ranks` how many it has. It runs once in each step, whether anything needs
+    it or not, so that all ranks run the same.
+    """
+
+    is_collective = True
+
+    def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+        group = find_group(attrs["group"])
+        if group.size != attrs["ranks"]:
+            text = f"This {self.name} was compiled for {attrs['ranks']} ranks, and there are {group.size}"
+            raise GraphRuntimeError(f"{text}; compile the step again.")
+        return self.together(group, arrays, attrs)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        """What the ranks do."""
+        raise NotImplementedError
+
+    def onnx(self, e: Emitter, *arrays: str, **attrs: Any) -> str:
+        raise GraphValueError(f"A model of one process cannot hold {self.name}; save a step without it.")
+
+    def numbers(self, *types: Type) -> None:
+        """Raise GraphTypeError for operands that cannot be put together."""
+        if types and same_dtype(self.name, *types) is bool_:
+            raise GraphTypeError(f"{self.name} takes numbers, not {types[0]}; cast it first.")
+
+
+def _operation(name: str, op: str) -> str:
+    if op not in collectives.OPERATIONS:
+        known = ", ".join(map(repr, collectives.OPERATIONS))
+        raise GraphValueError(f"The op of {name} is one of {known}, not {op!r}.")
+    return op
+
+
+class AllReduce(Collective):
+    """The elements of all ranks put together, on all of them: `op` is "sum", "max", "min" or "prod".
+
+    Several operands of one dtype take one communication.
+    """
+
+    def infer(self, *types: Type, op: str, group: str, ranks: int) -> tuple[Type, ...]:
+        _operation(self.name, op)
+        self.numbers(*types)
+        return (TOKEN, *types)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return tuple(collectives.all_reduce(group, arrays, attrs["op"]))
+
+    def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int) -> Any:
+        count = len(values) // 2
+        inputs, results = values[:count], values[count + 1 :]
+        if op == "prod":
+            raise GraphTypeError("A product over ranks has no gradient rule; gather the factors and multiply them.")
+        _, *totals = e.emit(self, _all_of(e, g[1:], inputs), {"op": "sum", "group": group, "ranks": ranks})
+        if op == "sum":
+            return tuple(totals)
+        kinds = (v.type.dtype for v in inputs)
+        equal = (e.cast(e.equal(x, y), dtype=kind) for x, y, kind in zip(inputs, results, kinds, strict=True))
+        return tuple(e.mul(total, same) for total, same in zip(totals, equal, strict=True))
+
+
+def _all_of(e: Any, gradients: Any, like: Any) -> list[Any]:
+    """The gradients, with zeros for those that nothing has."""
+    return [e.constant(0, v.type.dtype, v.type.shape) if g is None else g for g, v in zip(gradients, like, strict=True)]
+
+
+class AllGather(Collective):
+    """The arrays of all ranks, one after the other along the first axis, on all of them."""
+
+    def infer(self, x: Type, *, group: str, ranks: int) -> tuple[Type, ...]:
+        _require_axis(self.name, x)
+        return TOKEN, x.with_shape((x.shape[0] * ranks, *x.shape[1:]))
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return (collectives.all_gather(group, arrays[0]),)
+
+    def vjp(self, e: Any, g: Any, *values: Any, group: str, ranks: int) -> Any:
+        return e.emit("reduce_scatter", g[1:], {"op": "sum", "group": group, "ranks": ranks})[1]
+
+
+class ReduceScatter(Collective):
+    """Each rank's part, along the first axis, of the arrays of all ranks put together by `op`."""
+
+    def infer(self, x: Type, *, op: str, group: str, ranks: int) -> tuple[Type, ...]:
+        _operation(self.name, op)
+        self.numbers(x)
+        _require_axis(self.name, x)
+        if x.shape[0] % ranks:
+            text = f"{self.name} divides the first axis among {ranks} ranks, and {x.shape[0]} rows are no equal parts"
+            raise GraphValueError(f"{text}; pad them.")
+        return TOKEN, x.with_shape((x.shape[0] // ranks, *x.shape[1:]))
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return (collectives.reduce_scatter(group, arrays[0], attrs["op"]),)
+
+    def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int) -> Any:
+        if op != "sum":
+            raise GraphTypeError(f"reduce_scatter has a gradient rule for op='sum' only, not for {op!r}.")
+        return e.emit("all_gather", g[1:], {"group": group, "ranks": ranks})[1]
+
+
+def _require_axis(name: str, x: Type) -> None:
+    if not x.shape:
+        raise GraphTypeError(f"{name} works along the first axis, and {x} has none; reshape it to (1,).")
+
+
+class Broadcast(Collective):
+    """The arrays of the rank `root`, on all ranks."""
+
+    def infer(self, *types: Type, root: int, group: str, ranks: int) -> tuple[Type, ...]:
+        _require_root(self.name, root, ranks)
+        return (TOKEN, *types)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return tuple(collectives.broadcast(group, arrays, attrs["root"]))
+
+    def vjp(self, e: Any, g: Any, *values: Any, root: int, group: str, ranks: int) -> Any:
+        gradients = _all_of(e, g[1:], values[: len(values) // 2])
+        attrs = {"root": root, "group": group, "ranks": ranks}
+        return tuple(e.emit("reduce_to", (gradient,), attrs)[1] for gradient in gradients)
+
+
+class ReduceTo(Collective):
+    """The sums over all ranks on the rank `root`, and zeros on the others: the gradient of `broadcast`."""
+
+    def infer(self, *types: Type, root: int, group: str, ranks: int) -> tuple[Type, ...]:
+        _require_root(self.name, root, ranks)
+        self.numbers(*types)
+        return (TOKEN, *types)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return tuple(collectives.reduce_to(group, arrays, attrs["root"]))
+
+    def vjp(self, e: Any, g: Any, *values: Any, root: int, group: str, ranks: int) -> Any:
+        gradients = _all_of(e, g[1:], values[: len(values) // 2])
+        attrs = {"root": root, "group": group, "ranks": ranks}
+        return tuple(e.emit("broadcast", (gradient,), attrs)[1] for gradient in gradients)
+
+
+def _require_root(name: str, root: int, ranks: int) -> None:
+    if not 0 <= root < ranks:
+        raise GraphValueError(f"The root of {name} is one of {ranks} ranks, from 0, not {root}.")
+
+
+class Barrier(Collective):
+    """Waits until all ranks are here; gives a zero, which others can be ordered behind."""
+
+    def infer(self, *, group: str, ranks: int) -> tuple[Type, ...]:
+        return TOKEN, Type(int32)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        collectives.barrier(group)
+        return (np.zeros((), np.int32),)
+
+    def vjp(self, e: Any, g: Any, *values: Any, group: str, ranks: int) -> Any:
+        return ()

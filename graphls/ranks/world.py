@@ -1,0 +1,142 @@
+"""The world of ranks: all processes that `mpiexec` has started, and groups of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from socket import gethostname
+from types import MappingProxyType
+from typing import Any
+
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+
+WORLD = "world"
+"""The name of the group of all ranks."""
+
+NAMES_OF_WORLD = (None, "", WORLD, "hccl_world_group", "nccl_world_group", "mccl_world_group")
+"""What scripts call it."""
+
+LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+"""Where the mpiexec of MPICH, and of Open MPI, says how many processes it has started."""
+
+FOREIGN = ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM")
+"""Where launchers that are no MPI say it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the ranks: their numbers in the world and their machines.
+
+    They talk through `comm`, which is None for a process alone.
+    """
+
+    name: str
+    members: tuple[int, ...]
+    rank: int
+    hosts: tuple[str, ...] = ("",)
+    comm: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many ranks it has."""
+        return len(self.members)
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """The numbers in the group of those on this machine."""
+        return tuple(rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank])
+
+
+ALONE = Group(WORLD, (0,), 0)
+
+
+class Ranks:
+    """The world of this process: that of it alone until `join` has run."""
+
+    groups: Mapping[str, Group] = MappingProxyType({WORLD: ALONE})
+
+
+def world() -> Group:
+    """The group of all ranks."""
+    return Ranks.groups[WORLD]
+
+
+def find_group(name: str | None = None) -> Group:
+    """The group of that name, all ranks for none.
+
+    Raises GraphValueError where there is no such group, and where this rank is not in it.
+    """
+    group = world() if name in NAMES_OF_WORLD else Ranks.groups.get(str(name))
+    if group is None:
+        raise GraphValueError(f"There is no group {name!r}; make it with create_group, on all ranks.")
+    if group.rank < 0:
+        raise GraphValueError(f"Rank {world().rank} is none of the group {name!r}, which has {group.members}.")
+    return group
+
+
+def join() -> Group:
+    """Meet the other processes that mpiexec has started; a process alone is its own world.
+
+    Raises GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
+    """
+    if world().comm is not None:
+        return world()
+    if max(map(_number, LAUNCHED)) <= 1:
+        _require_no_other_launcher()
+        return ALONE
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        text = "mpiexec has started several processes, and mpi4py, through which they talk, cannot be loaded"
+        raise GraphRuntimeError(f"{text} ({str(error).partition(chr(10))[0]}); pip install 'graphls[mpi]'.") from None
+    comm = MPI.COMM_WORLD
+    if comm.size == 1:
+        text = "mpiexec has started several processes, each of which mpi4py finds alone, as it has loaded another MPI"
+        raise GraphRuntimeError(f"{text}; use the mpiexec of the MPI that is installed beside mpi4py.")
+    hosts = tuple(comm.allgather(gethostname()))
+    Ranks.groups = {WORLD: Group(WORLD, tuple(range(comm.size)), comm.rank, hosts, comm)}
+    return world()
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else 1
+
+
+def _require_no_other_launcher() -> None:
+    for variable in FOREIGN:
+        if _number(variable) > 1:
+            text = f"{variable} says that {os.environ[variable]} processes train together, and none of them is of MPI"
+            raise GraphRuntimeError(f"{text}; start the script alone, or with `mpiexec -n {os.environ[variable]}`.")
+
+
+def create(name: str, members: Sequence[int]) -> Group:
+    """Make a group, on all ranks; raises GraphValueError for a name that there is and for numbers of no ranks."""
+    if name in Ranks.groups or name in NAMES_OF_WORLD:
+        raise GraphValueError(f"There is a group {name!r} already; destroy it first, or use another name.")
+    everyone = world()
+    given = tuple(members)
+    if not given or len(set(given)) < len(given) or not set(given) <= set(everyone.members):
+        text = f"The ranks of a group are different numbers below {everyone.size}"
+        raise GraphValueError(f"{text}, not {list(members)}.")
+    if everyone.comm is None:
+        made = Group(name, given, 0)
+    else:
+        rank = given.index(everyone.rank) if everyone.rank in given else -1
+        hosts = tuple(everyone.hosts[member] for member in given)
+        # All ranks of the world split it, so that it does not matter which of them are in the group.
+        made = Group(name, given, rank, hosts, everyone.comm.Split(0 if rank >= 0 else 1, rank))
+    Ranks.groups = {**Ranks.groups, name: made}
+    return made
+
+
+def destroy(name: str) -> None:
+    """Forget a group; raises GraphValueError where there is none of that name."""
+    if name in NAMES_OF_WORLD or name not in Ranks.groups:
+        raise GraphValueError(f"There is no group {name!r} to destroy.")
+    left = dict(Ranks.groups)
+    group = left.pop(name)
+    Ranks.groups = left
+    if group.comm is not None:
+        group.comm.Free()

@@ -1,0 +1,93 @@
+"""Programs that mpiexec runs on several ranks, for tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+START = """
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import graphls as gl
+from graphls import communication, nn, ops
+from graphls.communication import get_group_size, get_rank, init
+from graphls.compat import collectives
+from graphls.context.parallel import set_auto_parallel_context
+
+init()
+RANK, SIZE = get_rank(), get_group_size()
+
+
+def print(*items):
+    # In one piece, as ranks write at the same time.
+    os.write(1, (" ".join(map(str, items)) + chr(10)).encode())
+
+"""
+
+
+def mpiexec() -> str | None:
+    """The launcher beside this Python, or the one on the path; None where ranks cannot run."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    return found if importlib.util.find_spec("mpi4py") else None
+
+
+needs_ranks = pytest.mark.skipif(mpiexec() is None, reason="mpi4py and an mpiexec are not installed: the extra `mpi`")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended on all ranks."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What the ranks wrote, in the order of the lines' texts, as ranks write at the same time."""
+        return sorted(self.out.splitlines())
+
+
+def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arguments: str) -> Ended:
+    """Run a program, which begins with START, on so many ranks; what hangs is ended, and fails the test."""
+    path = folder / "program.py"
+    path.write_text(START + textwrap.dedent(program), encoding="utf-8")
+    # The mpiexec of Open MPI refuses roots, and more ranks than cores, unless it is told; that of MPICH reads none.
+    told = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    told |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1"}
+    environment = {**os.environ, **told, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [str(mpiexec()), "-n", str(count), sys.executable, str(path), *arguments]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"{count} ranks did not end within {timeout} s:\n{out}\n{err}")
+    return Ended(process.returncode, out, err)
+
+
+def ended_well(count: int, program: str, folder: Path, *arguments: str) -> list[str]:
+    """The sorted lines that the ranks of a program write that ends without an error."""
+    ended = run_ranks(count, program, folder, 100, *arguments)
+    assert ended.code == 0, ended.err
+    return ended.lines

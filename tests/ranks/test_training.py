@@ -1,0 +1,142 @@
+"""Training on several ranks is training on the joined batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphls as gl
+from graphls import nn
+from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
+from graphls.nn.grad_reducer import buckets
+from tests.ranks.running import ended_well, needs_ranks
+
+TRAINED = """
+    import hashlib
+
+    set_auto_parallel_context(
+        parallel_mode="data_parallel", gradients_mean=True, comm_fusion={"allreduce": {"mode": "size", "config": 0}},
+    )
+    KIND, STEPS = sys.argv[1], 50
+
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Dense(8, 16), nn.Dense(16, 4)
+
+        def construct(self, x, y):
+            return ((self.second(ops.tanh(self.first(x))) - y) ** 2).mean()
+
+    random = np.random.default_rng(0)
+    net = Net()
+    for parameter in net.get_parameters():  # other ranks begin elsewhere, and take those of rank 0
+        parameter.set_data(gl.Tensor(random.normal(size=parameter.shape).astype(np.float32) * 0.3 + RANK))
+    weights = net.trainable_params()
+    optimizer = nn.Adam(weights, 0.01) if KIND == "mf" else nn.Momentum(weights, 0.05, 0.9)
+    manager = nn.DynamicLossScaleUpdateCell(1024, 2, 5)
+    if KIND == "plain":
+        step = nn.TrainOneStepCell(net, optimizer)
+    elif KIND == "scaled":
+        step = nn.TrainOneStepWithLossScaleCell(net, optimizer, manager)
+    else:
+        step = nn.MFTrainOneStepCell(net, optimizer, True, 0.5, manager, gradient_accumulation_steps=2, ema_decay=0.9)
+    step.set_train()
+    rows, skipped, scales = 16 // SIZE, 0, []
+    for i in range(STEPS):
+        x, y = (random.normal(size=(16, width)).astype(np.float32) for width in (8, 4))
+        if KIND != "plain" and i % 7 == 3:
+            x[rows * (i // 7 % SIZE), 0] = np.inf  # of one rank, another one each time
+        own = slice(RANK * rows, (RANK + 1) * rows)
+        found = step(gl.Tensor(x[own]), gl.Tensor(y[own]))
+        if KIND != "plain":
+            skipped += bool(found[1].asnumpy())
+            scales.append(float(found[2].asnumpy()))
+    after = np.concatenate([p.asnumpy().ravel() for p in (*step.get_parameters(), *optimizer.get_parameters())])
+    print(hashlib.sha256(after.tobytes()).hexdigest()[:16], skipped, sum(scales), scales[-1:])
+    if RANK == 0:
+        np.save(f"after{SIZE}.npy", np.concatenate([p.asnumpy().ravel() for p in net.get_parameters()]))
+"""
+KINDS = {"plain": "0", "scaled": "7", "mf": "14"}
+
+
+@needs_ranks
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(kind: str, tmp_path: Path) -> None:
+    alone = ended_well(1, TRAINED, tmp_path, kind)
+    expected = np.load(tmp_path / "after1.npy")
+    for ranks in (2, 4) if kind == "scaled" else (2,):
+        lines = ended_well(ranks, TRAINED, tmp_path, kind)
+        assert len(set(lines)) == 1, "to the bit the same on all ranks"
+        assert lines[0].split()[1:] == alone[0].split()[1:]
+        found = np.load(tmp_path / f"after{ranks}.npy")
+        assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+REDUCED = """
+    weights = [gl.Parameter(gl.Tensor(np.zeros(n, np.float32)), name=f"w{n}") for n in range(1, 5)]
+    weights[1].layerwise_parallel = True
+    grads = [gl.Tensor(np.full(n, 2.0 + RANK), kind) for n, kind in enumerate([gl.float16, *[gl.float32] * 3], 1)]
+    kinds = nn.DistributedGradReducer(weights), nn.DistributedGradReducer(weights, True, 4, 0)
+    print(RANK, [[(g.tolist()[0], str(g.dtype)) for g in reducer(tuple(grads))] for reducer in kinds])
+"""
+
+
+@needs_ranks
+def test_a_reducer_at_once(tmp_path: Path) -> None:
+    def of(total: float, own: float) -> list[tuple[float, str]]:
+        return [(total, "Float16"), (own, "Float32"), (total, "Float32"), (total, "Float32")]
+
+    assert ended_well(2, REDUCED, tmp_path) == [f"{r} {[of(5.0, 2.0 + r), of(1.25, 2.0 + r)]}" for r in range(2)]
+
+
+def test_buckets_go_from_the_last_gradient_on() -> None:
+    f, h = gl.float32, gl.float16
+    assert buckets([4, 4, 4, 4], [(1, f)] * 4, [False] * 4, 8) == [[3, 2], [1, 0]]
+    assert buckets([4, 4, 20, 4], [(1, f)] * 4, [False] * 4, 8) == [[3], [2], [1, 0]]
+    assert buckets([4, 4, 4, 4], [(1, f), (2, f), (1, h), (1, f)], [False] * 4, 8) == [[3, 0], [2], [1]]
+    assert buckets([4, 4, 4], [(0, f)] * 3, [False, True, False], 8) == [[2], [0]]
+
+
+def test_in_a_process_alone_a_step_reduces_nothing() -> None:
+    with kept_parallel_context():
+        set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+        net = nn.Dense(2, 1)
+        step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1))
+        assert (step.reducer_flag, step.degree) == (False, 1)
+    assert nn.DistributedGradReducer(net.trainable_params(), True)((1, 2)) == (1, 2)
+
+
+MODEL = """
+    set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+    from graphls import train
+
+    try:
+        nn.SyncBatchNorm(2)
+    except RuntimeError as error:
+        assert "cannot join the batches of 2 ranks; BatchNorm2d normalises by those of each rank" in str(error)
+        try:
+            set_auto_parallel_context(device_num=3)
+        except RuntimeError as error:
+            assert "graphls trains in 2 processes, of which this is rank" in str(error)
+            net = nn.Dense(3, 1, weight_init="zeros", bias_init="zeros")
+            rows = [(np.full((2, 3), 1.0 + RANK, np.float32), np.ones((2, 1), np.float32))] * 4
+            data = gl.dataset.GeneratorDataset(rows, ["x", "y"], shuffle=False)
+            told = []
+
+            class Told(train.Callback):
+                def on_train_begin(self, run_context):
+                    told.append(run_context.original_args())
+
+            model = train.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01))
+            model.train(1, data, callbacks=Told(), dataset_sink_mode={sink})
+            print(net.weight.asnumpy().tolist(), told[0].parallel_mode, told[0].device_number)
+"""
+
+
+@needs_ranks
+def test_a_model_and_what_ranks_do_not_do(tmp_path: Path) -> None:
+    lines = ended_well(2, MODEL.format(sink=True), tmp_path)
+    assert len(set(lines)) == 1 and len(lines) == 2 and lines[0].endswith("data_parallel 2")
