@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.initializer import Initial, initializer
 from graphls.ir.checks import boolean, check_format, fraction, positive, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
@@ -17,6 +17,7 @@ from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import Sizes, axis_of, state_of, tensor_of
+from graphls.ranks.world import world
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -109,7 +110,8 @@ class BatchNorm3d(BatchNorm2d):
 class SyncBatchNorm(BatchNorm2d):
     """Batch normalisation of (N, C, ...) by the batches of all ranks, of which there is one; see BatchNorm2d.
 
-    Raises GraphValueError for `process_groups` of more ranks than this one.
+    Raises GraphRuntimeError where there are several ranks, whose batches it cannot join, and GraphValueError for
+    `process_groups` of more ranks than this one.
     """
 
     ranks = (2, 3, 4, 5)
@@ -128,6 +130,9 @@ class SyncBatchNorm(BatchNorm2d):
         process_groups: Sequence[Sequence[int]] | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
+        if world().size > 1:
+            text = f"SyncBatchNorm cannot join the batches of {world().size} ranks"
+            raise GraphRuntimeError(f"{text}; BatchNorm2d normalises by those of each rank.")
         if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
             raise GraphValueError(
                 f"For 'SyncBatchNorm', the 'process_groups' of one rank are [[0]], but got {process_groups!r}.",

@@ -95,7 +95,8 @@ class RepeatedStep:
 def _without_host_calls(graph: Graph) -> Graph:
     """The graph; raises GraphValueError, with the line, where it calls Python for a result, as no loop can."""
     for node in calls_for_results(graph):
-        text = f"A step that calls Python ({node.attrs['function']}) cannot run many times in one call"
+        name = node.attrs.get("function", node.primitive.name)
+        text = f"A step that calls Python ({name}) cannot run many times in one call"
         raise GraphValueError(f"{text}; call the step itself.", node.loc)
     return graph
 

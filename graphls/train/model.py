@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.calling.cache import cache_of
+from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.checks import boolean
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
@@ -227,8 +228,8 @@ class Model:
             mode="train",
             loss_fn=self._loss_fn,
             optimizer=self._optimizer,
-            parallel_mode="stand_alone",
-            device_number=1,
+            parallel_mode=get_auto_parallel_context("parallel_mode"),
+            device_number=get_auto_parallel_context("device_num"),
             train_dataset=dataset,
             list_callback=callback_list(callbacks),
             train_dataset_element=None,
