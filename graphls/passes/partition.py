@@ -63,9 +63,10 @@ class Partition:
         }  // update
         @w <- %w in place
 
-    `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. With `skips`, the largest
-    `cond` whose branches write states stands alone: the host reads its flag, and runs what the branch does. A graph
-    that is one segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the
+    `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
+    "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers. With
+    `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
+    branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the
     old value any more, and behind all calls of Python, which may fail.
     """
 
@@ -80,7 +81,7 @@ class Partition:
         """The graph of segments, with its writes marked."""
         if is_plan(graph):
             return graph
-        cut = _Cut(Dce().run(graph), self.engine)  # an engine takes no segment whose results nobody needs
+        cut = _Cut(Dce().run(graph), self.engine, self.least)  # an engine takes no segment whose results nobody needs
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -99,7 +100,7 @@ Piece = tuple[int, str, int]
 class _Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used."""
 
-    def __init__(self, graph: Graph, engine: str) -> None:
+    def __init__(self, graph: Graph, engine: str, least: int) -> None:
         self.graph = graph
         self.names = Names.of(graph)
         self.drawn = [node for node in walk(graph) if node.primitive.on_host]
@@ -108,9 +109,14 @@ class _Cut:
         has_stacks = any(v.type.stacked for node in self.nodes for v in node.outputs)
         self.is_large = not has_stacks and _looks(graph) > MOST_LOOKS
         self.preferred = DEFAULT if has_stacks else engine
-        self.takes = find_engine(self.preferred).takes
+        found = find_engine(self.preferred)
+        self.takes = found.takes
+        is_much = sum(write.state.type.nbytes for write in graph.writes) >= least
+        self.updates_apart = is_much and not (found.writes_in_place or found.runs_python)
         self.free = {v: node for node in self.nodes if _is_free(node) for v in node.outputs}
         self.engine = {node: self.chosen(node) for node in self.nodes if not _is_free(node)}
+        if DEFAULT in self.engine.values():
+            self.engine.update((node, DEFAULT) for node in self.engine if self.takes(node) and _counts(node))
         self.crossing: dict[Value, Value] = {}
         self.passed: dict[Value, Value] = {}
 
@@ -118,6 +124,8 @@ class _Cut:
         """The engine that runs a node."""
         if any(n.primitive.calls_python for n in chain((node,), inside(node))):
             return HOST
+        if self.updates_apart and node.phase == "update":
+            return DEFAULT
         return self.preferred if self.takes(node) else DEFAULT
 
     def branch(self, least: int) -> Node | None:
@@ -273,6 +281,11 @@ def _sink(
         if all(level[f] + (engine[f] == key[1]) > target for f in behind):
             level.update(dict.fromkeys(own, target))
             groups[later[0]] += groups.pop(key)
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node makes one integer or flag of others, for which no change of engine is worth it."""
+    return all(v.type.size == 1 and not v.type.dtype.is_float for v in (*node.inputs, *node.outputs) if v.type != TOKEN)
 
 
 def _is_free(node: Node) -> bool:
