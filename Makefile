@@ -74,7 +74,7 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	touch $@ $(VENV)/.installed-demo
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
-	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax
 	touch $@

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -75,4 +76,5 @@ def main(given: list[str]) -> dict[str, list[Result]]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers end and their folders go, as with Ctrl-C
     main(sys.argv[1:])
