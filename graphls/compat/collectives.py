@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from graphls.communication import (
+    get_group_rank_from_world_rank,
+    get_process_group_ranks,
+    get_world_rank_from_group_rank,
+)
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ops.collectives import all_gathered, all_reduced, broadcasted, reduce_scattered, waited
 from graphls.ops.primitive import Operator
@@ -24,6 +29,9 @@ __all__ = [
     "all_reduce",
     "barrier",
     "broadcast",
+    "get_group_rank_from_world_rank",
+    "get_process_group_ranks",
+    "get_world_rank_from_group_rank",
     "reduce_scatter_tensor",
 ]
 
