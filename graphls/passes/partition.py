@@ -66,8 +66,8 @@ class Partition:
     `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
     "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers. With
     `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
-    branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the
-    old value any more, and behind all calls of Python, which may fail.
+    branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no
+    segment reads the old value any more, and behind all calls of Python, which may fail.
     """
 
     engine: str = DEFAULT
