@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from graphls import context
+
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if "```python" in path.read_text(encoding="utf-8")]
 
@@ -19,6 +21,7 @@ def run(page: str) -> dict[str, Any]:
         warnings.simplefilter("error")
         for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
             exec(compile(block, page, "exec"), names)
+    context.reset_auto_parallel_context()
     return names
 
 

@@ -90,7 +90,7 @@ def test_the_details_of_a_node(page: Page) -> None:
 
 def test_the_details_of_a_group(page: Page) -> None:
     choose(box(page, "phase backward"))
-    expect(fact(page, "holds")).to_contain_text("44 nodes")
+    expect(fact(page, "holds")).to_contain_text("46 nodes")
     expect(fact(page, "gives")).to_contain_text("f32[16,1,3,3] · 576 B")
     choose(box(page, "phase update"))
     expect(fact(page, "reads")).to_contain_text("@scale_sense f32[] · 4 B")
@@ -118,12 +118,12 @@ def test_a_source_link_leads_to_all_nodes_of_the_line(page: Page) -> None:
     expect(here).to_contain_text("x = self.pool(self.relu(self.conv2(x)))")
     expect(here).to_be_in_viewport()
     assert is_painted(here)
-    expect(here).to_contain_text("12 nodes")
+    expect(here).to_contain_text("13 nodes")
     made = source.locator(".here + .made").get_by_role("button")
-    expect(made).to_have_count(12)
+    expect(made).to_have_count(13)
     made.filter(has_text="convolution_weight_gradient").click()
     expect(details(page).get_by_role("heading")).to_contain_text("B convolution_weight_gradient")
-    here.get_by_role("button", name="12 nodes").click()
+    here.get_by_role("button", name="13 nodes").click()
     expect(made).to_have_count(0)
 
 
