@@ -1,0 +1,63 @@
+"""The demo's network in bfloat16 learns as well on OpenVINO as on ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphls
+from examples.digits import BATCH, LeNet, load
+from graphls import nn
+
+pytest.importorskip("openvino")
+EPOCHS = 24
+
+
+def accuracy(engine: str) -> float:
+    """The share of test images that are right after training as the demo does, in bfloat16 without loss scaling."""
+    graphls.set_seed(1)
+    images, labels, test_images, test_labels = load()
+    network = LeNet().to_float(graphls.bfloat16)
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    optimizer = nn.Momentum(network.trainable_params(), learning_rate=0.1, momentum=0.9)
+    cell = nn.TrainOneStepCell(loss, optimizer).set_train()
+    step = graphls.compile(cell, images[:BATCH], labels[:BATCH], engine=engine)
+    shuffle = np.random.default_rng(1)
+    count = len(labels) // BATCH
+    for _ in range(EPOCHS):
+        for rows in np.split(shuffle.permutation(len(labels))[: count * BATCH], count):
+            step(images[rows], labels[rows])
+    predict = graphls.compile(network.set_train(False), test_images, engine=engine)
+    return float(np.mean(predict(test_images).asnumpy().argmax(1) == test_labels))
+
+
+@pytest.mark.slow
+def test_the_demo_learns_as_well_in_bfloat16_on_both_engines() -> None:
+    on_openvino, on_onnxruntime = accuracy("openvino"), accuracy("onnxruntime")
+    assert min(on_openvino, on_onnxruntime) > 0.97
+    assert abs(on_openvino - on_onnxruntime) <= 4 / 360
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
+def test_a_run_that_goes_on_from_its_states_ends_with_the_same_bits(engine: str) -> None:
+    images, labels, _, _ = load()
+
+    def begun() -> tuple[nn.Cell, graphls.Compiled]:
+        graphls.set_seed(1)
+        network = LeNet().to_float(graphls.bfloat16)
+        loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+        cell = nn.TrainOneStepCell(loss, nn.Adam(network.trainable_params(), 0.01)).set_train()
+        return cell, graphls.compile(cell, images[:BATCH], labels[:BATCH], engine=engine)
+
+    def run(step: graphls.Compiled, first: int, last: int) -> None:
+        for i in range(first, last):
+            step(images[i * BATCH : (i + 1) * BATCH], labels[i * BATCH : (i + 1) * BATCH])
+
+    (whole, step), (half, before), (rest, after) = begun(), begun(), begun()
+    run(step, 0, 10)
+    run(before, 0, 5)
+    for source, target in zip(half.get_parameters(), rest.get_parameters(), strict=True):
+        target.set_data(graphls.Tensor(source.asnumpy().copy()))
+    run(after, 5, 10)
+    for one, other in zip(whole.get_parameters(), rest.get_parameters(), strict=True):
+        assert one.asnumpy().tobytes() == other.asnumpy().tobytes(), one.name
