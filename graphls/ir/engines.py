@@ -46,8 +46,3 @@ def find_engine(name: str) -> Engine:
         known = ", ".join(sorted(_engines))
         raise GraphKeyError(f"There is no engine {name!r}{nearest(name, _engines)}; there are {known}.")
     return _engines[name]
-
-
-def engine_names() -> tuple[str, ...]:
-    """The names of all engines, in order."""
-    return tuple(sorted(_engines))

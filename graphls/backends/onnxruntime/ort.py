@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -161,20 +161,23 @@ class OrtSession(Session, BoundStates):
         try:
             self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, self._run_options(binding)))
         except Exception as error:
-            self._mark_torn(error)
-            text = f"ONNX Runtime could not run the step: {first_line(error)}"
-            raise self._of_the_gpu(error) or GraphRuntimeError(text) from error
+            raise self.failed(error) from error
 
     def _run_options(self, binding: Any) -> Any:
         """What the runtime is told of a run of this binding."""
         return None
 
-    def _mark_torn(self, error: Exception) -> None:
-        """Let no step go on from states that this one may have written before it failed."""
+    def failed(self, error: Exception) -> GraphlsError:
+        """What a user is told; no step goes on from states that this one may have written before it failed."""
         node = failed_node(error, self.lowered.origins)
         intact = set() if node is None else states_behind(self.graph, node)
-        for name in self.in_place - intact:
-            self.parameters[name].storage.replace(Torn(name, first_line(error)))
+        self._mark_torn(self.in_place - intact, first_line(error))
+        text = f"ONNX Runtime could not run the step: {first_line(error)}"
+        return self._of_the_gpu(error) or GraphRuntimeError(text)
+
+    def _mark_torn(self, names: Iterable[str], reason: str) -> None:
+        for name in names:
+            self.parameters[name].storage.replace(Torn(name, reason))
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if not isinstance(array, DeviceBuffer):

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.engine import Bench
-from graphls.backends.onnxruntime.failures import Torn
-from graphls.backends.onnxruntime.guard import first_line
 from graphls.backends.onnxruntime.ort import OrtSession
-from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 
@@ -62,15 +59,9 @@ class OrtPart(OrtSession):
         self.results = []
         return {value: array for value, array in pairs if value not in self.bench.slots}
 
-    def failed(self, error: Exception) -> Exception:
-        """Mark the states that this segment may have written."""
-        self._mark_torn(error)
-        return self._of_the_gpu(error) or GraphRuntimeError(f"ONNX Runtime could not run the step: {first_line(error)}")
-
     def spoil(self, reason: str) -> None:
         """Mark the states that this segment has written."""
-        for name in self.in_place:
-            self.parameters[name].storage.replace(Torn(name, reason))
+        self._mark_torn(self.in_place, reason)
 
     def _binding(self, turn: int) -> Any:
         binding = super()._binding(turn)
