@@ -57,6 +57,28 @@ def _places_passed(most: int, function: Callable[[], Any]) -> int:
     return passed
 
 
+def assert_steps_are_whole(
+    made: Callable[[], tuple[Any, Callable[[], Any], Any]], values: Callable[[Any], object], least: int
+) -> None:
+    """Interrupt a step at one place after the other: states are those of whole steps, for each count of the clock.
+
+    `made` gives something new that has states, its step, and the clock that counts it; `values` are the states. A step
+    has more than `least` places.
+    """
+    cell, run, clock = made()
+    found = {clock.ticks: values(cell)}
+    place = 0
+    while interrupted_at(place, run):
+        now = values(cell)
+        assert found.setdefault(clock.ticks, now) == now, f"torn at place {place}"
+        place += 1
+    assert place > least
+    cell, run, clock = made()
+    while clock.ticks < max(found):
+        run()
+        assert found[clock.ticks] == values(cell)
+
+
 def signalled_at(place: int, function: Callable[[], Any]) -> bool:
     """Call a function, and press Ctrl-C at a place in any Python code that it runs, that of Python's library included.
 

@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from tests.interrupting import interrupted_at
+from tests.interrupting import assert_steps_are_whole, interrupted_at
 
 F32 = np.float32
 X = np.ones(3, F32)
@@ -50,18 +50,7 @@ def values(cell: Any) -> list[Any]:
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("backend", ["onnxruntime", "numpy"])
 def test_a_step_that_is_interrupted_anywhere_is_whole_or_has_not_been(backend: str, many: bool) -> None:
-    cell, run, clock = made(backend, many)
-    found = {clock.ticks: values(cell)}
-    place = 0
-    while interrupted_at(place, run):
-        now = values(cell)
-        assert found.setdefault(clock.ticks, now) == now, f"torn at place {place}"
-        place += 1
-    assert place > 50
-    cell, run, clock = made(backend, many)
-    while clock.ticks < max(found):
-        run()
-        assert found[clock.ticks] == values(cell)
+    assert_steps_are_whole(lambda: made(backend, many), values, 50)
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "numpy"])

@@ -14,7 +14,7 @@ import pytest
 import graphls
 from graphls import Parameter, Tensor, nn, ops
 from graphls.passes.host_calls import verify_host_calls
-from tests.interrupting import interrupted_at
+from tests.interrupting import assert_steps_are_whole
 
 F32 = np.float32
 X, Y = np.linspace(-1, 1, 64, dtype=F32).reshape(16, 4), np.arange(16, dtype=np.int32) % 3
@@ -169,18 +169,7 @@ def made(backend: str) -> tuple[Any, Callable[[], Any], Any]:
 
 @on_backends
 def test_a_step_that_is_interrupted_anywhere_is_whole_or_has_not_been(backend: str) -> None:
-    cell, run, clock = made(backend)
-    found = {clock.ticks: values(cell)}
-    place = 0
-    while interrupted_at(place, run):
-        now = values(cell)
-        assert found.setdefault(clock.ticks, now) == now, f"torn at place {place}"
-        place += 1
-    assert place > 30
-    cell, run, clock = made(backend)
-    while clock.ticks < max(found):
-        run()
-        assert found[clock.ticks] == values(cell)
+    assert_steps_are_whole(lambda: made(backend), values, 30)
 
 
 @on_backends
