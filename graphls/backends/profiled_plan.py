@@ -88,7 +88,7 @@ class ProfiledPlan(PlanSession):
         self.steps.append(Run(start, perf_counter() - start, (), tuple(self.log)))
         return outputs
 
-    def profiles(self) -> dict[int, list[Run]]:
+    def end_profile(self) -> dict[int, list[Run]]:
         """What the engines have noted of each segment; asked for once, behind the last step."""
         return {number: part.profile() for number, part in self.profiled.items()}
 

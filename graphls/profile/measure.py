@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
@@ -136,18 +136,31 @@ def _skip_flag(step: Step) -> int | None:
 
 
 def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
-    """Steps under the profiler of ONNX Runtime, which is given plain names."""
+    """Steps under the profiler of ONNX Runtime."""
     from graphls.backends.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
 
+    return _recorded(step, graph, ProfiledSession, lambda copy: copy.nodes, arrays, count)
+
+
+def _recorded(
+    step: Step,
+    graph: Graph,
+    open_session: Callable[[Graph, Mapping[str, Copied], str, Path], Any],
+    origins: Callable[[PlainCopy], Mapping[Node, Node]],
+    arrays: Inputs,
+    count: int,
+) -> Measured:
+    """Steps in a session that writes profiles, which is given plain names; `origins` has the nodes that are meant."""
     copy = PlainCopy(graph)
     parameters = _renamed_states(step, graph, copy)
     with TemporaryDirectory(prefix="graphls-") as folder:
-        session = ProfiledSession(copy.graph, parameters, step._session.device, Path(folder))
+        session = open_session(copy.graph, parameters, step._session.device, Path(folder))
         try:
             measured = _timed(step, session, arrays, count)
         finally:
             profile = session.end_profile()
-        measured.runs = [_renamed(run, copy.nodes) for run in session.runs(profile)[WARM_UP:]]
+        nodes = origins(copy)
+        measured.runs = [_renamed(run, nodes) for run in list(session.runs(profile))[WARM_UP:]]
     return measured
 
 
@@ -167,17 +180,7 @@ def _in_segments(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: in
     """Steps of the plan that the step runs, each segment of it in the profiler of its engine."""
     from graphls.backends.profiled_plan import ProfiledPlan  # which loads ONNX Runtime
 
-    copy = PlainCopy(plan.graph)
-    parameters = _renamed_states(step, plan.graph, copy)
-    with TemporaryDirectory(prefix="graphls-") as folder:
-        session = ProfiledPlan(copy.graph, parameters, step._session.device, Path(folder))
-        try:
-            measured = _timed(step, session, arrays, count)
-        finally:
-            profiles = session.profiles()
-        origins = _origins(graph, copy)
-        measured.runs = [_renamed(run, origins) for run in list(session.runs(profiles))[WARM_UP:]]
-    return measured
+    return _recorded(step, plan.graph, ProfiledPlan, lambda copy: _origins(graph, copy), arrays, count)
 
 
 def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copied]:
