@@ -96,6 +96,11 @@ def _require_equal_ranks(graph: Graph) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
+    passes = _passes_of_one_rank(backend, device)
+    return passes if world().size == 1 else passes.replace("order", "buckets, order")
+
+
+def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
