@@ -10,15 +10,15 @@ from graphls.context.parallel import kept_parallel_context, set_auto_parallel_co
 from graphls.nn.fusion import SIZE, buckets
 
 WEIGHTS = [gl.Parameter(gl.Tensor(np.zeros(1, np.float32)), name=f"w{i}") for i in range(5)]
-DEFAULT = (1, SIZE)
+BY_SIZE = ((1, SIZE), (1, SIZE), (2, SIZE), (0,), (1, SIZE))
 
 
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
-        ({}, (DEFAULT, DEFAULT, (2, SIZE), (0,), DEFAULT)),
+        ({}, BY_SIZE),
         ({"comm_fusion": {"openstate": False}}, ((0,),) * 5),
-        ({"comm_fusion": {"allreduce": {"mode": "auto", "config": None}}}, (DEFAULT, DEFAULT, (2, SIZE), (0,), DEFAULT)),
+        ({"comm_fusion": {"allreduce": {"mode": "auto", "config": None}}}, BY_SIZE),
         (
             {"comm_fusion": {"allreduce": {"mode": "size", "config": 2}}},
             ((1, 2 << 20), (1, 2 << 20), (2, 2 << 20), (0,), (1, 2 << 20)),

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import graphls as gl
 from graphls import nn
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
 from tests.ranks.running import ended_well, needs_ranks
