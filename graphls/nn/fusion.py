@@ -41,7 +41,7 @@ def _setting(setting: dict[str, Any], indices: Sequence[int]) -> tuple[list[int]
     mode, config = setting.get("mode", "auto"), setting.get("config")
     if mode == "auto":
         return _indices(indices), SIZE
-    if mode == "size" and type(config) in (int, float) and config >= 0:
+    if mode == "size" and isinstance(config, (int, float)) and config >= 0:
         return [], int(config * (1 << 20))
     if mode == "index" and isinstance(config, (list, tuple)):
         return _indices(config), SIZE
