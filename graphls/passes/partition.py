@@ -17,6 +17,7 @@ from graphls.ir.types import TOKEN
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan
+from graphls.passes.waves import Behind, in_waves
 
 MOST_LOOKS = 5_000_000
 """Nodes times results up to which a graph is one segment: a runtime looks for each operator's results among those."""
@@ -68,11 +69,15 @@ class Partition:
     `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
     branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no
     segment reads the old value any more, and behind all calls of Python, which may fail.
+
+    A segment ends where a collective has all that it needs, so that what it does not need is computed while it
+    communicates; small collectives, of less than `bucket` bytes, are put together for that.
     """
 
     engine: str = DEFAULT
     skips: bool = True
     least: int = 1 << 25
+    bucket: int = 1 << 20
 
     name = "partition"
     proves_writes = True
@@ -81,7 +86,8 @@ class Partition:
         """The graph of segments, with its writes marked."""
         if is_plan(graph):
             return graph
-        cut = _Cut(Dce().run(graph), self.engine, self.least)  # an engine takes no segment whose results nobody needs
+        # Dead nodes go first: an engine takes no segment whose results nobody needs.
+        cut = _Cut(Dce().run(graph), self.engine, self.least, self.bucket)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -100,8 +106,8 @@ Piece = tuple[int, str, int]
 class _Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used."""
 
-    def __init__(self, graph: Graph, engine: str, least: int) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, engine: str, least: int, bucket: int) -> None:
+        self.graph, self.bucket = graph, bucket
         self.names = Names.of(graph)
         self.drawn = [node for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
@@ -186,7 +192,8 @@ class _Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
-        where = in_pieces(nodes, grouped(nodes, self.engine), MOST_NODES if self.is_large else len(nodes))
+        ordered, behind = in_waves(nodes, self.bucket)
+        where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
@@ -229,18 +236,18 @@ class _Cut:
         return list(found)
 
 
-def grouped(nodes: Sequence[Node], engine: Mapping[Node, str]) -> dict[Node, Group]:
+def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
     """Where each node of a block runs: as few groups as the changes of engine along any path ask for.
 
-    No node of a group waits for one of a later group. What could as well run in a later group of its engine moves
-    there where an early group would otherwise be all of such.
+    No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
+    its engine moves there where an early group would otherwise be all of such.
     """
     definer = definers(nodes)
+    before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
     level: dict[Node, int] = {}
     for node in nodes:
-        earlier = [definer[v] for v in needs(node) if v in definer]
-        level[node] = max((level[e] + (engine[e] != engine[node]) for e in earlier), default=0)
-    _sink(nodes, engine, definer, level)
+        level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
+    _sink(nodes, engine, before, level)
     return {node: (level[node], engine[node]) for node in nodes}
 
 
@@ -260,14 +267,13 @@ def _looks(graph: Graph) -> int:
 
 
 def _sink(
-    nodes: Sequence[Node], engine: Mapping[Node, str], definer: Mapping[Value, Node], level: dict[Node, int]
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
     """Empty the groups whose nodes can all run in the next group of their engine."""
     followers: dict[Node, list[Node]] = {}
     for node in nodes:
-        for value in needs(node):
-            if value in definer:
-                followers.setdefault(definer[value], []).append(node)
+        for earlier in before[node]:
+            followers.setdefault(earlier, []).append(node)
     groups: dict[Group, list[Node]] = {}
     for node in nodes:
         groups.setdefault((level[node], engine[node]), []).append(node)
