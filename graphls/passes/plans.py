@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value, needs, walk
-from graphls.ir.indices import early_states
+from graphls.ir.indices import early_states, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
 from graphls.ir.verify import fault
 from graphls.passes.order import Order
@@ -20,8 +20,8 @@ def proven(graph: Graph) -> Graph:
     """The graph of a plan whose writes are marked in place where that is proven.
 
     A state is written in place by a segment behind the flag that the host reads and behind all calls of Python, so that
-    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value, and where the
-    order inside of the segment is proven, too; whichever branch runs.
+    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value nor, for a small
+    state, takes indices, and where the order inside of the segment is proven, too; whichever branch runs.
     """
     plan = plan_of(graph)
     marks = [_marks(path, _flag_after(plan)) for path in paths(plan)]
@@ -45,17 +45,18 @@ def _marks(path: Sequence[Segment], first: int) -> dict[Value, bool]:
     """Whether the old value of each state may be overwritten where the new one is made, from the segment `first` on."""
     found: dict[Value, bool] = {}
     read_later: set[Value] = set()
-    is_behind_all = True
+    is_behind_all, looks_later = True, False
     for number, segment in reversed(list(enumerate(path))):
         engine = find_engine(segment.engine)
         is_behind_all &= number >= first and not engine.runs_python
         in_place = is_behind_all and engine.writes_in_place
-        early = early_states(segment.graph)
+        early = early_states(segment.graph, looks_later)
         for write in Order().run(segment.graph).writes:
             passes_on = write.value is write.state
             may = passes_on or (in_place and write.in_place and write.state.name not in early)
             found[write.state] = found.get(write.state, True) and may and write.state not in read_later
         read_later.update(_read(segment))
+        looks_later |= takes_indices(segment.graph)
     return found
 
 
