@@ -310,7 +310,7 @@ Layer = tuple[Tensor, Tensor, list[Tensor]]
 
 
 def rounded_once(step: Callable[..., tuple[Tensor, ...]], *operands: Tensor) -> tuple[Tensor, ...]:
-    """What elementwise functions give; those of 16-bit floats compute in float32 and round at the end, as one kernel."""
+    """What elementwise functions give; those of 16-bit floats compute in float32 and round at the end, as a kernel."""
     low = operands[0].dtype
     if not (low.is_half and all(operand.dtype is low for operand in operands)):
         return step(*operands)
