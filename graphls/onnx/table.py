@@ -1,0 +1,68 @@
+"""The table of operators: for each, by domain and version, the function that computes it with graphls's operations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Rule = Callable[..., Any]
+
+MICROSOFT = "com.microsoft"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an operator is computed from one version of its domain on.
+
+    The rule takes the inputs in order, None for those that are left out, and the attributes by their names; where its
+    first parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the
+    positions of inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these.
+    `settled` are those of floats that are not trained unless the user says so, such as running statistics.
+    """
+
+    domain: str
+    kind: str
+    since: int
+    rule: Rule
+    known: frozenset[int]
+    settled: frozenset[int]
+    takes_node: bool
+    signature: inspect.Signature = field(repr=False)
+
+    def fault(self, inputs: int, attributes: dict[str, Any]) -> str:
+        """Why a node with so many inputs and these attributes cannot be computed; empty where it can."""
+        try:
+            self.signature.bind(*[None] * (inputs + self.takes_node), **attributes)
+        except TypeError as error:
+            return str(error)
+        return ""
+
+
+TABLE: dict[tuple[str, str], list[Entry]] = {}
+"""The entries of every operator, the newest version first."""
+
+
+def operator(
+    *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), settled: tuple[int, ...] = ()
+) -> Callable[[Rule], Rule]:
+    """Declare the rule of one or several operators; `Entry` says what it takes."""
+
+    def declared(rule: Rule) -> Rule:
+        signature = inspect.signature(rule)
+        takes_node = next(iter(signature.parameters), "") == "node"
+        for kind in kinds:
+            entry = Entry(domain, kind, since, rule, frozenset(known), frozenset(settled), takes_node, signature)
+            entries = TABLE.setdefault((domain, kind), [])
+            entries.append(entry)
+            entries.sort(key=lambda e: -e.since)
+        return rule
+
+    return declared
+
+
+def find(domain: str, kind: str, version: int) -> Entry | None:
+    """The entry for an operator of a model that imports that version of the domain."""
+    entries = TABLE.get((domain, kind), ())
+    return next((entry for entry in entries if entry.since <= version), None)
