@@ -9,9 +9,10 @@ from graphls.ir.errors import GraphValueError
 from graphls.onnx.cell import Choice, OnnxCell, cell_of
 from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
+from graphls.onnx.saving import save
 from graphls.tensors.tensor import TensorLike
 
-__all__ = ["OnnxCell", "load"]
+__all__ = ["OnnxCell", "load", "save"]
 
 MOST_LISTED = 30
 

@@ -135,14 +135,14 @@ def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:
 
 
 def _parameter(stored: Stored, name: str) -> Parameter:
-    array = stored.array
+    array = stored.read()
     if not array.flags.writeable or array.base is None:
         array = np.array(array)
     return Parameter.holding(array, name)
 
 
 def _chosen(argument: str, choice: Choice, candidates: Iterable[str]) -> set[str] | None:
-    """The names that a choice means; raises GraphValueError for a pattern that means none, GraphTypeError for others."""
+    """The names that a choice means; raises GraphValueError for a pattern that means none, GraphTypeError for none."""
     if choice is None:
         return None
     if callable(choice):
@@ -167,7 +167,8 @@ def _checked(name: str, declared: TypeProto | None, value: object) -> Any:
         return value
     x, kind = tensor_of(value), declared.tensor_type
     if kind.HasField("shape") and len(kind.shape.dim) != x.ndim:
-        raise GraphValueError(f"The input {name!r} of the model has {len(kind.shape.dim)} axes, not the shape {x.shape}.")
+        count = len(kind.shape.dim)
+        raise GraphValueError(f"The input {name!r} of the model has {count} axes, not the shape {x.shape}.")
     dtype = element_type(kind.elem_type)
     if dtype not in DTYPES or dtype is x.dtype or (dtype.is_float and x.dtype.is_float):
         return x

@@ -39,7 +39,7 @@ class Original:
 def read(source: Source) -> Original:
     """What a model is read from.
 
-    Raises GraphFileError for what cannot be read, GraphValueError for a file above 2 GiB, and GraphTypeError for another
+    Raises GraphFileError for what cannot be read, GraphValueError for a file above 2 GiB, GraphTypeError for another
     kind of source.
     """
     if isinstance(source, ModelProto):

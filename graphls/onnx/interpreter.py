@@ -73,16 +73,24 @@ class Interpreter:
         self.owner = owner
 
     def run(
-        self, block: Block, inputs: Sequence[Any], around: Values | None = None, attributes: Mapping[str, Any] = {}
+        self,
+        block: Block,
+        inputs: Sequence[Any],
+        around: Values | None = None,
+        attributes: Mapping[str, Any] = {},
+        used: Sequence[str] | None = None,
     ) -> list[Any]:
-        """The outputs of a block for its inputs; `attributes` are those of the call, for a function."""
+        """The outputs of a block for its inputs; for a function, `attributes` and the names of results of the call."""
         values = ChainMap({}, *(() if around is None else around.maps))
         values.update(zip(block.inputs, inputs, strict=False))
         values.update((name, self.owner.constant(stored)) for name, stored in block.constants.items())
         for node in block.nodes:
             results = self._node(node, values, attributes)
             values.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
-        return [self._output(name, values) for name in block.outputs]
+        if used is None:
+            return [self._output(name, values) for name in block.outputs]
+        pairs = zip(block.outputs, used, strict=False)
+        return [self._output(name, values) if is_used else None for name, is_used in pairs]
 
     def _output(self, name: str, values: Values) -> Any:
         if name not in values:
@@ -107,9 +115,9 @@ class Interpreter:
         given = _resolved(node.attributes, attributes)
         if node.body is not None:
             inner = {**_resolved(node.body.defaults, {}), **given}
-            return self.run(node.body, inputs, None, inner)
+            return self.run(node.body, inputs, None, inner, node.outputs)
         if node.entry is None:
-            return self._by_definition(node, inputs)
+            return self._by_definition(node, inputs, given)
         running = Running(self, node, values)
         operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, inputs))]
         results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **given)
@@ -139,12 +147,12 @@ class Interpreter:
         known = node.entry.known
         return [in_dtype(v, wanted) if is_known(v) and i not in known else v for i, v in enumerate(inputs)]
 
-    def _by_definition(self, node: OnnxNode, inputs: list[Any]) -> Sequence[Any]:
+    def _by_definition(self, node: OnnxNode, inputs: list[Any], given: Mapping[str, Any]) -> Sequence[Any]:
         """The results by the definition that ONNX gives for inputs of these types."""
-        block, faults = defined_for(node, [_type_of(value).SerializeToString() for value in inputs])
+        block, faults = defined_for(node, given, [_type_of(value).SerializeToString() for value in inputs])
         if faults:
             raise GraphValueError(f"ONNX defines it by operators that are not in the table: {', '.join(faults)}.")
-        return self.run(block, inputs, None, _resolved(node.attributes, {}))
+        return self.run(block, inputs, None, {**block.defaults, **given}, node.outputs)
 
     @contextmanager
     def _inside(self, node: OnnxNode) -> Iterator[None]:

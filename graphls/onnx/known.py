@@ -1,4 +1,4 @@
-"""Which tensors must be known while the graph is traced: shapes, axes, scales of images, and all that they come from."""
+"""Which tensors must be known while the graph is traced: shapes, axes, scales of images, and what they come from."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Analysis:
             return {actual[name] for name in outer if name in actual} - {""}
         if node.entry is not None:
             numbered = list(enumerate(node.inputs))
-            found.update(name for i, name in numbered if i in node.entry.known)
+            found.update(name for i, name in numbered if i in node.entry.known or i in node.entry.hoped)
             settled = (block.constants.get(name) for i, name in numbered if i in node.entry.settled)
             self.settled.update(filter(None, settled))
         if is_wanted and not (node.kind in _OF_SHAPES and not node.domain):

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    helper,
+)
 
 from graphls.importing.functions import Functions
 from graphls.importing.origins import Origin, origin_of
@@ -197,7 +206,7 @@ class _Reader:
 
     def _resolve_by_schema(self, node: OnnxNode, proto: NodeProto) -> None:
         try:
-            schema = onnx.defs.get_schema(node.kind, node.version, node.domain)
+            schema: Any = onnx.defs.get_schema(node.kind, node.version, node.domain)
         except Exception:  # SchemaError, which no public module of onnx has: an operator that ONNX does not know
             schema = None
         if schema is not None and schema.has_function:
@@ -205,6 +214,7 @@ class _Reader:
             if not body.opset_import:
                 body.opset_import.add(domain=node.domain, version=node.version)
             node.body = self.function(body, object(), ())
+            node.body.defaults |= _defaults(schema)
         elif schema is not None and schema.has_context_dependent_function:
             node.schema, node.proto = schema, proto
         else:
@@ -229,7 +239,8 @@ class _Reader:
             return attribute.tp
         if attribute.strings:
             return [text_of(s) for s in attribute.strings]
-        return next((list(getattr(attribute, n)) for n in _LISTS if getattr(attribute, n)), _EMPTY.get(attribute.type, []))
+        lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
+        return next(lists, _EMPTY.get(attribute.type, []))
 
 
 _LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")
@@ -249,13 +260,35 @@ def _trimmed(names: Iterator[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def defined_for(node: OnnxNode, types: Sequence[bytes]) -> tuple[Block, list[str]]:
+def _defaults(schema: Any) -> dict[str, Any]:
+    """The values of the attributes that a node leaves out."""
+    return {
+        name: helper.get_attribute_value(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type != AttributeProto.UNDEFINED
+    }
+
+
+def defined_for(
+    node: OnnxNode, attributes: Mapping[str, Any], types: Sequence[bytes]
+) -> tuple[Block, list[str]]:
     """What a node does by ONNX's own definition for inputs of these types, and what is wrong with that."""
     versions = [v for v in node.schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
     version = max(versions, default=min(node.schema.context_dependent_function_opset_versions))
-    data = node.schema.get_context_dependent_function_with_opset_version(version, node.proto.SerializeToString(), types)
-    body = FunctionProto.FromString(data)
-    if not any(_domain(entry.domain) == node.domain for entry in body.opset_import):
-        body.opset_import.add(domain=node.domain, version=node.version)
+    proto = NodeProto()
+    proto.CopyFrom(node.proto or proto)
+    kept = [a for a in node.proto.attribute if not a.ref_attr_name] if node.proto is not None else []
+    referring = [name for name, value in node.attributes.items() if isinstance(value, Reference) and name in attributes]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, *(helper.make_attribute(name, attributes[name]) for name in referring)])
+    data = proto.SerializeToString()
+    text = node.schema.get_context_dependent_function_with_opset_version(version, data, types)
+    body = FunctionProto.FromString(text)
+    imported = {_domain(entry.domain) for entry in body.opset_import}
+    for domain, number in {"": onnx.defs.onnx_opset_version(), node.domain: node.version}.items():
+        if domain not in imported:
+            body.opset_import.add(domain=domain, version=number)
     reader = _Reader(Functions({}, True), None)
-    return reader.function(body, object(), ()), reader.faults
+    block = reader.function(body, object(), ())
+    block.defaults |= _defaults(node.schema)
+    return block, reader.faults

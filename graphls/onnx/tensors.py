@@ -48,26 +48,40 @@ class Stored:
         """The number of its elements."""
         return prod(self.proto.dims)
 
+    @property
+    def is_external(self) -> bool:
+        """Whether its data lies in a file of its own."""
+        return isinstance(self.proto, TensorProto) and self.proto.data_location == TensorProto.EXTERNAL
+
+    @property
+    def external(self) -> dict[str, str]:
+        """What it says of the file with its data."""
+        entries = () if isinstance(self.proto, SparseTensorProto) else self.proto.external_data
+        return {text_of(entry.key): text_of(entry.value) for entry in entries}
+
     @cached_property
     def array(self) -> Array:
+        """Its elements, kept; see `read`."""
+        return self.read()
+
+    def read(self) -> Array:
         """Its elements; raises GraphValueError where the data does not fit the type, GraphFileError without a file."""
         try:
             if isinstance(self.proto, SparseTensorProto):
                 return _dense(self.proto)
-            if self.proto.data_location == TensorProto.EXTERNAL:
-                return self._mapped()
+            if self.is_external:
+                return self._mapped(self.proto, self.external)
             return numpy_helper.to_array(self.proto)
         except GraphlsError:
             raise
         except Exception as error:  # of many kinds: the data does not fit the type
             raise GraphValueError(f"The tensor {self.name!r} of the model is damaged: {error}.") from None
 
-    def _mapped(self) -> Array:
+    def _mapped(self, proto: TensorProto, entries: dict[str, str]) -> Array:
         """The elements in a file of the folder, which is mapped rather than read; what is written stays in memory."""
-        entries = {text_of(e.key): text_of(e.value) for e in self.proto.external_data}  # type: ignore[union-attr]
         path = external_path(self.folder, entries.get("location", ""), self.name)
-        dtype = helper.tensor_dtype_to_np_dtype(self.proto.data_type)  # type: ignore[union-attr]
-        shape = tuple(self.proto.dims)
+        dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
+        shape = tuple(proto.dims)
         offset, needed = int(entries.get("offset", 0)), prod(shape) * dtype.itemsize
         length = int(entries.get("length", needed))
         try:
@@ -93,8 +107,7 @@ def external_path(folder: Path | None, location: str, name: str) -> Path:
         raise GraphValueError(text)
     path = folder / location
     root, real = os.path.realpath(folder), os.path.realpath(path)
-    inside = os.path.commonpath([root, real]) == root if os.path.splitdrive(root)[0] == os.path.splitdrive(real)[0] else False
-    if not location or os.path.isabs(location) or not inside:
+    if not location or os.path.isabs(location) or not Path(real).is_relative_to(root):
         text = f"The tensor {name!r} names the file {location!r}, which is not in the folder of the model"
         raise GraphValueError(f"{text}; nothing else is read.")
     if os.path.lexists(real) and not os.path.isfile(real):

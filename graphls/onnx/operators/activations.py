@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from graphls import ops
-from graphls.onnx.table import operator
+from graphls.onnx.table import operator, unary
 from graphls.ops.operands import tensor_of
+from graphls.tensors.tensor import Tensor
 
-_PLAIN = {
-    "Relu": ops.relu, "Sigmoid": ops.sigmoid, "Softsign": ops.softsign, "Mish": ops.mish,
-}  # fmt: skip
-for _kind, _function in _PLAIN.items():
-
-    @operator(_kind)
-    def _activation(x: Any, _function: Any = _function, *, consumed_inputs: Any = None) -> Any:
-        return _function(x)
+unary({"Relu": ops.relu, "Sigmoid": ops.sigmoid, "Softsign": ops.softsign, "Mish": ops.mish})
 
 
 @operator("Softplus")
@@ -81,31 +77,28 @@ def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, zero))
 
 
-for _kind, _function in {"Softmax": ops.softmax, "LogSoftmax": ops.log_softmax}.items():
+def _declare(kind: str, function: Callable[[Any, int], Tensor]) -> None:
+    @operator(kind)
+    def of_rows(x: Any, *, axis: int = 1) -> Any:
+        return _by_rows(x, axis, function)
 
-    @operator(_kind)
-    def _of_rows(x: Any, _function: Any = _function, *, axis: int = 1) -> Any:
-        """Until version 12, over all axes from one on."""
-        x = tensor_of(x)
-        at = axis % max(x.ndim, 1)
-        flat = ops.reshape(x, (int(np.prod(x.shape[:at])), int(np.prod(x.shape[at:]))))
-        return ops.reshape(_function(flat, -1), x.shape)
-
-    @operator(_kind, since=13)
-    def _along(x: Any, _function: Any = _function, *, axis: int = -1) -> Any:
-        return _function(x, axis)
+    @operator(kind, since=13)
+    def along(x: Any, *, axis: int = -1) -> Any:
+        return function(x, axis)
 
 
-@operator("Hardmax")
-def hardmax_of_rows(x: Any, *, axis: int = 1) -> Any:
-    x = tensor_of(x)
+def _by_rows(x: Any, axis: int, function: Callable[[Any, int], Tensor]) -> Any:
+    """Until version 12, over all axes from one on together."""
     at = axis % max(x.ndim, 1)
-    flat = ops.reshape(x, (int(np.prod(x.shape[:at])), int(np.prod(x.shape[at:]))))
-    return ops.reshape(hardmax(flat), x.shape)
+    flat = ops.reshape(x, (prod(x.shape[:at]), prod(x.shape[at:])))
+    return ops.reshape(function(flat, -1), x.shape)
 
 
-@operator("Hardmax", since=13)
-def hardmax(x: Any, *, axis: int = -1) -> Any:
+def _hardmax(x: Any, axis: int) -> Tensor:
     x = tensor_of(x)
-    found = ops.one_hot(ops.argmax(x, axis), x.shape[axis], 1, 0, axis)
-    return ops.cast(found, x.dtype)
+    return ops.cast(ops.one_hot(ops.argmax(x, axis), x.shape[axis], 1, 0, axis), x.dtype)
+
+
+_declare("Softmax", ops.softmax)
+_declare("LogSoftmax", ops.log_softmax)
+_declare("Hardmax", _hardmax)

@@ -8,35 +8,23 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.onnx.table import operator
+from graphls.onnx.table import binary, operator, unary
 from graphls.onnx.values import is_known
 from graphls.ops.operands import apply, tensor_of
 
-_UNARY = {
+unary({
     "Abs": ops.abs, "Neg": ops.neg, "Sign": ops.sign, "Sqrt": ops.sqrt, "Exp": ops.exp, "Log": ops.log,
     "Erf": ops.erf, "Sin": ops.sin, "Cos": ops.cos, "Tan": ops.tan, "Asin": ops.asin, "Acos": ops.acos,
     "Atan": ops.atan, "Sinh": ops.sinh, "Cosh": ops.cosh, "Tanh": ops.tanh, "Asinh": ops.asinh, "Acosh": ops.acosh,
     "Atanh": ops.atanh, "Reciprocal": ops.reciprocal, "Not": ops.logical_not, "IsNaN": ops.isnan, "Det": ops.det,
     "Floor": ops.floor, "Ceil": ops.ceil, "Round": ops.round, "BitwiseNot": ops.invert, "Identity": lambda x: x,
-}  # fmt: skip
-for _kind, _function in _UNARY.items():
-
-    @operator(_kind)
-    def _unary(x: Any, _function: Any = _function, *, consumed_inputs: Any = None) -> Any:
-        return _function(x)
-
-
-_BINARY = {
+})  # fmt: skip
+binary({
     "Add": ops.add, "Sub": ops.sub, "Mul": ops.mul, "And": ops.logical_and, "Or": ops.logical_or,
     "Xor": ops.logical_xor, "Equal": ops.equal, "Less": ops.less, "LessOrEqual": ops.less_equal,
     "Greater": ops.greater, "GreaterOrEqual": ops.greater_equal, "BitwiseAnd": ops.bitwise_and,
     "BitwiseOr": ops.bitwise_or, "BitwiseXor": ops.bitwise_xor,
-}  # fmt: skip
-for _kind, _function in _BINARY.items():
-
-    @operator(_kind, since=7)
-    def _binary(x: Any, y: Any, _function: Any = _function) -> Any:
-        return _function(x, y)
+})  # fmt: skip
 
 
 @operator("Div", since=7)
@@ -60,12 +48,14 @@ def pow(x: Any, y: Any) -> Any:
     return ops.cast(ops.pow(ops.cast(x, exponent.dtype), exponent), x.dtype)
 
 
-_VARIADIC = {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}
-for _kind, _function in _VARIADIC.items():
+def _variadic(kind: str, function: Any) -> None:
+    @operator(kind)
+    def rule(*xs: Any) -> Any:
+        return reduce(function, xs)
 
-    @operator(_kind)
-    def _variadic(*xs: Any, _function: Any = _function) -> Any:
-        return reduce(_function, xs)
+
+for _kind in ("Max", "Min", "Sum"):
+    _variadic(_kind, {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}[_kind])
 
 
 @operator("Mean")

@@ -31,7 +31,7 @@ def branch(node: Running, condition: Any, *, then_branch: Block, else_branch: Bl
     return ops.cond(flag, lambda: tuple(node.run(then_branch)), lambda: tuple(node.run(else_branch)))
 
 
-@operator("Loop")
+@operator("Loop", hoped=(0, 1))
 def loop(node: Running, most: Any = None, condition: Any = None, *carried: Any, body: Block) -> Any:
     """Written out, or a scan, where the number of rounds is known; otherwise a loop that the graph ends."""
     count = None if most is None else _number(most)

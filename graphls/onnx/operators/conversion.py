@@ -98,7 +98,8 @@ def range_of(start: Any, limit: Any, delta: Any) -> Any:
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     kind = tensor_of(x).dtype.numpy if dtype is None else helper.tensor_dtype_to_np_dtype(dtype)
-    return value_of(np.eye(*shape_of(x), k=k, dtype=kind))
+    rows, columns = shape_of(x)
+    return value_of(np.eye(rows, columns, k, kind))
 
 
 @operator("OneHot", known=(1,))

@@ -30,8 +30,9 @@ def batch_normalization(
     """In training the statistics are those of the batch, and the running ones follow, as ONNX says, by its variance."""
     x = tensor_of(x)
     shape = (1, -1, *[1] * (x.ndim - 2)) if x.ndim > 1 else (-1,)
-    wide, running = _wide(x), (_wide(mean), _wide(variance))
-    used = running
+    wide = _wide(x)
+    running: tuple[Tensor, ...] = (_wide(mean), _wide(variance))
+    used: tuple[Tensor, ...] = running
     if node.training:
         axes = tuple(i for i in range(x.ndim) if i != 1)
         used = _statistics(wide, axes)

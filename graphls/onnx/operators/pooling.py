@@ -10,6 +10,7 @@ import numpy as np
 from graphls import ops
 from graphls.onnx.operators.products import Shape, geometry
 from graphls.onnx.table import operator
+from graphls.onnx.values import Array
 from graphls.ops.operands import apply, tensor_of
 from graphls.primitives.windows import Geometry
 from graphls.tensors import dispatch
@@ -71,7 +72,7 @@ def _sums(x: Tensor, kernel: Shape, at: dict[str, Shape]) -> Tensor:
     return ops.reshape(y, (*x.shape[:2], *y.shape[2:]))
 
 
-def _counts(shape: Shape, kernel: Shape, counted: dict[str, Shape] | None, at: dict[str, Shape]) -> np.ndarray[Any, Any]:
+def _counts(shape: Shape, kernel: Shape, counted: dict[str, Shape] | None, at: dict[str, Shape]) -> Array:
     """How many elements each window has: those on the image, and with `counted` those on its padding."""
     axes = len(kernel)
     counts = np.ones((1, 1, *[1] * axes))
@@ -88,7 +89,7 @@ def _counts(shape: Shape, kernel: Shape, counted: dict[str, Shape] | None, at: d
 def _with_last_windows(shape: Shape, kernel: Shape, at: dict[str, Shape]) -> dict[str, Shape]:
     """Padding behind the image for a last window, where elements are left that start on the image or before it."""
     axes = len(kernel)
-    found = Geometry.over(kernel, **at)
+    found = Geometry.over(kernel, at["strides"], at["pads"], at["dilations"])
     pads = list(at["pads"])
     for i, (room, step) in enumerate(zip(found.room(shape, kernel), at["strides"], strict=True)):
         count = -(-room // step) + 1

@@ -73,7 +73,7 @@ def conv_transpose(
         wanted = tuple(output_shape or (n * s for n, s in zip(x.shape[2:], strides, strict=True)))[-axes:]
         lost = [w - n for w, n in zip(whole, wanted, strict=True)]
         small, large = [n // 2 for n in lost], [n - n // 2 for n in lost]
-        pads = (*large, *small) if auto_pad == "SAME_LOWER" else (*small, *large)
+        pads = (*small, *large) if auto_pad == "SAME_UPPER" else (*large, *small)
     elif auto_pad == "VALID":
         pads = zeros * 2
     return with_bias(_transposed(x, w, whole, pads, extra, strides, dilations, group), b)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphls import ops
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers
@@ -33,9 +35,18 @@ def _extreme(kind: str) -> Callable[[Tensor, Axes, bool], Tensor]:
     def reduced(x: Tensor, axes: Axes, keep: bool) -> Tensor:
         if x.dtype.kind == "bool":
             return apply("any" if kind == "max" else "all", x, axis=axes, keepdims=keep)
+        if not x.size:
+            return _of_nothing(kind, x, axes, keep)
         return apply(kind, x, axis=axes, keepdims=keep)
 
     return reduced
+
+
+def _of_nothing(kind: str, x: Tensor, axes: Axes, keep: bool) -> Tensor:
+    """The smallest number of the dtype as the largest of none, and the largest as the smallest."""
+    shape = np.empty(x.shape).sum(axes, keepdims=keep).shape
+    limits = (-np.inf, np.inf) if x.dtype.is_float else (np.iinfo(x.dtype.numpy).min, np.iinfo(x.dtype.numpy).max)
+    return Tensor(np.full(shape, limits[kind == "min"], x.dtype.numpy))
 
 
 _REDUCTIONS: dict[str, Callable[[Tensor, Axes, bool], Tensor]] = {

@@ -9,8 +9,8 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
-from graphls.onnx.operators.conversion import repeated
 from graphls.onnx.interpreter import Running
+from graphls.onnx.operators.conversion import repeated
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, is_known
 from graphls.ops.operands import apply, tensor_of
@@ -190,6 +190,16 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 @operator("ReverseSequence")
 def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     return ops.reverse_sequence(x, lengths, time_axis, batch_axis)
+
+
+@operator("CenterCropPad", known=(1,))
+def center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
+    sides = [(0, 0)] * x.ndim
+    for axis, wanted in zip(range(x.ndim) if axes is None else axes, integers(shape), strict=True):
+        more = wanted - x.shape[axis]
+        small = more // 2 if more > 0 else -(-more // 2)
+        sides[axis] = (small, more - small)
+    return ops.pad(x, [n for side in reversed(sides) for n in side])
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
