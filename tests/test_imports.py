@@ -53,7 +53,7 @@ ALLOWED: dict[str, str] = {
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling context files ir nn passes sharing steps tensors",
-    "onnx": "files importing ir nn ops primitives tensors trace",
+    "onnx": "backends.onnx files importing ir nn ops primitives tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
     "command_line": "backends compat files importing ir passes primitives sharing viz",
