@@ -82,7 +82,7 @@ def join() -> Group:
     """
     if world().comm is not None:
         return world()
-    if max(map(_number, LAUNCHED)) <= 1:
+    if launched() <= 1:
         _require_no_other_launcher()
         return ALONE
     try:
@@ -97,6 +97,11 @@ def join() -> Group:
     hosts = tuple(comm.allgather(gethostname()))
     Ranks.groups = {WORLD: Group(WORLD, tuple(range(comm.size)), comm.rank, hosts, comm)}
     return world()
+
+
+def launched() -> int:
+    """How many processes mpiexec has started, this one with them; 1 where there was none."""
+    return max(map(_number, LAUNCHED))
 
 
 def _number(variable: str) -> int:
@@ -129,6 +134,12 @@ def create(name: str, members: Sequence[int]) -> Group:
         made = Group(name, given, rank, hosts, everyone.comm.Split(0 if rank >= 0 else 1, rank))
     Ranks.groups = {**Ranks.groups, name: made}
     return made
+
+
+def group_among(members: Sequence[int]) -> Group:
+    """The group of these ranks: one that there is, or a new one, on all ranks; raises as `create`."""
+    found = (group for group in Ranks.groups.values() if group.members == tuple(members))
+    return next(found, None) or create(f"ranks {', '.join(map(str, members))}", members)
 
 
 def destroy(name: str) -> None:
