@@ -22,7 +22,7 @@ from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
-from graphls.ranks.world import find_group
+from graphls.ranks.world import find_group, world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
@@ -102,6 +102,11 @@ def _require_equal_ranks(graph: Graph) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
+    passes = _passes_of_one_rank(backend, device)
+    return passes if world().size == 1 else passes.replace("order", "buckets, order")
+
+
+def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES

@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import graphls as gl
 from graphls import nn
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
-from graphls.nn.grad_reducer import buckets
 from tests.ranks.running import ended_well, needs_ranks
 
 TRAINED = """
@@ -90,14 +88,6 @@ def test_a_reducer_at_once(tmp_path: Path) -> None:
         return [(total, "Float16"), (own, "Float32"), (total, "Float32"), (total, "Float32")]
 
     assert ended_well(2, REDUCED, tmp_path) == [f"{r} {[of(5.0, 2.0 + r), of(1.25, 2.0 + r)]}" for r in range(2)]
-
-
-def test_buckets_go_from_the_last_gradient_on() -> None:
-    f, h = gl.float32, gl.float16
-    assert buckets([4, 4, 4, 4], [(1, f)] * 4, [False] * 4, 8) == [[3, 2], [1, 0]]
-    assert buckets([4, 4, 20, 4], [(1, f)] * 4, [False] * 4, 8) == [[3], [2], [1, 0]]
-    assert buckets([4, 4, 4, 4], [(1, f), (2, f), (1, h), (1, f)], [False] * 4, 8) == [[3, 0], [2], [1]]
-    assert buckets([4, 4, 4], [(0, f)] * 3, [False, True, False], 8) == [[2], [0]]
 
 
 def test_in_a_process_alone_a_step_reduces_nothing() -> None:
