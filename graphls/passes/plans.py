@@ -54,7 +54,10 @@ class _Proof(NamedTuple):
 
 def _proofs(plan: Plan) -> list[dict[Value, bool]]:
     """For each answer to the flag, whether the states that are written then may be written in place."""
-    known = {segment: _Proof(_safe(segment), frozenset(_read(segment)), takes_indices(segment.graph)) for segment in plan.segments}
+    known = {
+        segment: _Proof(_safe(segment), frozenset(_read(segment)), takes_indices(segment.graph))
+        for segment in plan.segments
+    }
     return [_marks(path, _flag_after(plan), known) for path in paths(plan)]
 
 
