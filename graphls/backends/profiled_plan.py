@@ -66,6 +66,7 @@ class ProfiledPlan(PlanSession):
         self.profiled: dict[int, ProfiledPart] = {}
         self.count = 0
         self.log: list[SegmentRun] = []
+        self.waits: dict[int, float] = {}
         self.steps: list[Run] = []
         super().__init__(graph, parameters, device)
 
@@ -83,10 +84,18 @@ class ProfiledPlan(PlanSession):
     def run(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays."""
         self.log.clear()
+        self.waits.clear()
         start = perf_counter()
         outputs = super().run(inputs)
-        self.steps.append(Run(start, perf_counter() - start, (), tuple(self.log)))
+        seconds = perf_counter() - start
+        log = (replace(called, waited=self.waits.get(called.number)) for called in self.log)
+        self.steps.append(Run(start, seconds, (), tuple(sorted(log, key=lambda called: called.start))))
         return outputs
+
+    def _join(self, number: int) -> None:
+        start = perf_counter()
+        super()._join(number)
+        self.waits[number] = perf_counter() - start
 
     def end_profile(self) -> dict[int, list[Run]]:
         """What the engines have noted of each segment; asked for once, behind the last step."""
