@@ -18,6 +18,7 @@ from graphls.passes.checks import in_parts
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan, verify_writes
+from graphls.passes.waves import Behind, in_waves
 
 MOST_LOOKS = 5_000_000
 """Nodes times results up to which a graph is one segment: a runtime looks for each operator's results among those."""
@@ -69,11 +70,15 @@ class Partition:
     `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
     branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no
     segment reads the old value any more, and behind all calls of Python, which may fail.
+
+    A segment ends where a collective has all that it needs, so that what it does not need is computed while it
+    communicates; small collectives, of less than `bucket` bytes, are put together for that.
     """
 
     engine: str = DEFAULT
     skips: bool = True
     least: int = 1 << 25
+    bucket: int = 1 << 20
 
     name = "partition"
     proves_writes = True
@@ -85,7 +90,8 @@ class Partition:
             return graph
         if not self.may_cut(graph):
             return graph
-        cut = _Cut(Dce().run(graph), self.engine, self.least)  # an engine takes no segment whose results nobody needs
+        # Dead nodes go first: an engine takes no segment whose results nobody needs.
+        cut = _Cut(Dce().run(graph), self.engine, self.least, self.bucket)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -112,11 +118,12 @@ Piece = tuple[int, str, int]
 class _Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used."""
 
-    def __init__(self, graph: Graph, engine: str, least: int) -> None:
+    def __init__(self, graph: Graph, engine: str, least: int, bucket: int) -> None:
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
         self.is_large = not has_stacks and _looks(graph) > MOST_LOOKS
         self.graph = graph = in_parts(graph) if self.is_large else graph
+        self.bucket = bucket
         self.names = Names.of(graph)
         self.drawn = [node for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
@@ -198,7 +205,8 @@ class _Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
-        where = in_pieces(nodes, grouped(nodes, self.engine), MOST_NODES if self.is_large else len(nodes))
+        ordered, behind = in_waves(nodes, self.bucket)
+        where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
@@ -242,18 +250,18 @@ class _Cut:
         return list(found)
 
 
-def grouped(nodes: Sequence[Node], engine: Mapping[Node, str]) -> dict[Node, Group]:
+def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
     """Where each node of a block runs: as few groups as the changes of engine along any path ask for.
 
-    No node of a group waits for one of a later group. What could as well run in a later group of its engine moves
-    there where an early group would otherwise be all of such.
+    No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
+    its engine moves there where an early group would otherwise be all of such.
     """
     definer = definers(nodes)
+    before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
     level: dict[Node, int] = {}
     for node in nodes:
-        earlier = [definer[v] for v in needs(node) if v in definer]
-        level[node] = max((level[e] + (engine[e] != engine[node]) for e in earlier), default=0)
-    _sink(nodes, engine, definer, level)
+        level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
+    _sink(nodes, engine, before, level)
     return {node: (level[node], engine[node]) for node in nodes}
 
 
@@ -273,14 +281,13 @@ def _looks(graph: Graph) -> int:
 
 
 def _sink(
-    nodes: Sequence[Node], engine: Mapping[Node, str], definer: Mapping[Value, Node], level: dict[Node, int]
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
     """Empty the groups whose nodes can all run in the next group of their engine."""
     followers: dict[Node, list[Node]] = {}
     for node in nodes:
-        for value in needs(node):
-            if value in definer:
-                followers.setdefault(definer[value], []).append(node)
+        for earlier in before[node]:
+            followers.setdefault(earlier, []).append(node)
     groups: dict[Group, list[Node]] = {}
     for node in nodes:
         groups.setdefault((level[node], engine[node]), []).append(node)
