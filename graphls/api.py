@@ -9,6 +9,7 @@ from typing import Any
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
 from graphls.context import cuda_of_context, default_engine
+from graphls.context.parallel import shard_threshold
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -22,11 +23,13 @@ from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
-from graphls.ranks.world import world
+from graphls.ranks.shards import Division, prepare
+from graphls.ranks.world import find_group, world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.step import Compiled
+from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
@@ -76,11 +79,12 @@ def _compiled(
     engine: str,
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
-    pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
+    pipeline = _pipeline(_with_shards(_default_passes(backend, device)) if passes is None else passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     _require_equal_ranks(result.graph)
+    _divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
@@ -95,10 +99,26 @@ def _require_equal_ranks(graph: Graph) -> None:
         require_agreement(world(), list(map(described, nodes)), [str(node.loc or "") for node in nodes])
 
 
+def _divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
+    """Let parameters that a step has a shard of alone be divided among the ranks."""
+    divided = [state.name for state in graph.states if state.type.shape != parameters[state.name].shape]
+    if divided:
+        group = next(find_group(n.attrs["group"]) for n in collectives(graph) if n.primitive.name == "reduce_shards")
+        prepare(group)
+        for name in divided:
+            parameters[name].storage.division = Division(group, parameters[name].shape)
+
+
 def _default_passes(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
+
+
+def _with_shards(passes: str) -> str:
+    """The passes, with one that divides states among ranks where `set_auto_parallel_context` asks for that."""
+    least = shard_threshold()
+    return passes if least is None else passes.replace("cse", f"shard{{least={least}}}, cse")
 
 
 def _check_target(backend: str, device: str | Cuda, engine: str) -> None:

@@ -1,7 +1,7 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, partition, select
+from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, partition, select, shard
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -32,4 +32,5 @@ __all__ = [
     "partition",
     "register_pass",
     "select",
+    "shard",
 ]

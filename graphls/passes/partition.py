@@ -27,6 +27,9 @@ MOST_NODES = 500
 HOST = "host"
 """The engine of the nodes that call Python."""
 
+RANKS = "ranks"
+"""The engine of what ranks do together at the end of a step."""
+
 
 @register_pass
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class _Cut:
     def chosen(self, node: Node) -> str:
         """The engine that runs a node."""
         if any(n.primitive.calls_python for n in chain((node,), inside(node))):
-            return HOST
+            return RANKS if find_engine(RANKS).takes(node) else HOST
         if self.updates_apart and node.phase == "update":
             return DEFAULT
         return self.preferred if self.takes(node) else DEFAULT
@@ -241,6 +244,7 @@ def grouped(nodes: Sequence[Node], engine: Mapping[Node, str]) -> dict[Node, Gro
         earlier = [definer[v] for v in needs(node) if v in definer]
         level[node] = max((level[e] + (engine[e] != engine[node]) for e in earlier), default=0)
     _sink(nodes, engine, definer, level)
+    _delay(nodes, engine, definer, level)
     return {node: (level[node], engine[node]) for node in nodes}
 
 
@@ -281,6 +285,27 @@ def _sink(
         if all(level[f] + (engine[f] == key[1]) > target for f in behind):
             level.update(dict.fromkeys(own, target))
             groups[later[0]] += groups.pop(key)
+
+
+def _delay(
+    nodes: Sequence[Node], engine: Mapping[Node, str], definer: Mapping[Value, Node], level: dict[Node, int]
+) -> None:
+    """Let what an update makes of states alone run where it is used, so that it does not cross to there."""
+    of_states: set[Node] = set()
+    for node in nodes:
+        if node.phase == "update" and all(v not in definer or definer[v] in of_states for v in needs(node)):
+            of_states.add(node)
+    places = {(level[node], engine[node]) for node in nodes}
+    latest: dict[Node, int] = {}
+    for node in reversed(nodes):
+        if node in of_states:
+            bound = latest.get(node, max(at for at, name in places if name == engine[node]))
+            level[node] = max(at for at, name in places if name == engine[node] and at <= max(bound, level[node]))
+        for value in needs(node):
+            if value in definer:
+                earlier = definer[value]
+                bound = level[node] - (engine[node] != engine[earlier])
+                latest[earlier] = min(bound, latest.get(earlier, bound))
 
 
 def _counts(node: Node) -> bool:

@@ -20,7 +20,7 @@ def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = _flat(arrays)
-    _talk(group, "all_reduce", lambda: group.comm.Allreduce(_in_place(), flat, _operation(op)))
+    talk(group, "all_reduce", lambda: group.comm.Allreduce(_in_place(), flat, _operation(op)))
     return _parts(flat, arrays)
 
 
@@ -30,7 +30,7 @@ def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
         return list(arrays)
     flat = _flat(arrays)
     total = np.zeros_like(flat)
-    _talk(group, "reduce_to", lambda: group.comm.Reduce(flat, total if group.rank == root else None, root=root))
+    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, total if group.rank == root else None, root=root))
     return _parts(total, arrays)
 
 
@@ -39,7 +39,7 @@ def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
-    _talk(group, "broadcast", lambda: group.comm.Bcast(flat, root))
+    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root))
     cuts = np.cumsum([array.nbytes for array in arrays])[:-1]
     parts = zip(np.split(flat, cuts), arrays, strict=True)
     return [np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape) for part, array in parts]
@@ -51,7 +51,7 @@ def all_gather(group: Group, array: Array) -> Array:
         return array
     gathered = np.empty((group.size * array.shape[0], *array.shape[1:]), array.dtype)
     received = gathered.reshape(-1).view(np.uint8)
-    _talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received))
+    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received))
     return gathered
 
 
@@ -61,14 +61,14 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
         return array
     whole = _flat([array])
     part = np.empty(whole.size // group.size, whole.dtype)
-    _talk(group, "reduce_scatter", lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op)))
+    talk(group, "reduce_scatter", lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op)))
     return part.astype(array.dtype, copy=False).reshape(array.shape[0] // group.size, *array.shape[1:])
 
 
 def barrier(group: Group) -> None:
     """Wait until all ranks are here."""
     if group.comm is not None:
-        _talk(group, "barrier", group.comm.Barrier)
+        talk(group, "barrier", group.comm.Barrier)
 
 
 def all_objects(group: Group, item: object) -> list[Any]:
@@ -76,11 +76,11 @@ def all_objects(group: Group, item: object) -> list[Any]:
     if group.comm is None:
         return [item]
     found: list[Any] = []
-    _talk(group, "all_objects", lambda: found.extend(group.comm.allgather(item)))
+    talk(group, "all_objects", lambda: found.extend(group.comm.allgather(item)))
     return found
 
 
-def _talk(group: Group, name: str, act: Callable[[], object]) -> None:
+def talk(group: Group, name: str, act: Callable[[], object]) -> None:
     """Communicate, seen by what watches for ranks that have left."""
     WAITING.begin(name, group.members)
     try:
@@ -89,10 +89,14 @@ def _talk(group: Group, name: str, act: Callable[[], object]) -> None:
         WAITING.end()
 
 
+def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that arrays are added in: float32 for 16-bit floats, which MPI cannot add."""
+    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+
+
 def _flat(arrays: Sequence[Array]) -> Array:
     """The elements of all arrays in one of their own, 16-bit floats as float32, which MPI can add."""
-    dtype = np.dtype(np.float32) if arrays[0].dtype.name in ("float16", "bfloat16") else arrays[0].dtype
-    flat = np.empty(sum(array.size for array in arrays), dtype)
+    flat = np.empty(sum(array.size for array in arrays), summed_dtype(arrays[0].dtype))
     start = 0
     for array in arrays:
         flat[start : start + array.size] = array.reshape(-1)
