@@ -93,10 +93,16 @@ def _compiled(
 
 
 def _require_equal_ranks(graph: Graph) -> None:
-    """Raise GraphRuntimeError where other ranks compile a step that communicates otherwise and would wait for ever."""
+    """Raise GraphRuntimeError where other ranks compile a step that communicates otherwise and would wait for ever.
+
+    The ranks of each group agree on what it runs, and what those run that have all its ranks and others. They take
+    the groups in an order that is that of all ranks.
+    """
     nodes = collectives(graph)
-    if nodes:
-        require_agreement(world(), list(map(described, nodes)), [str(node.loc or "") for node in nodes])
+    groups = {node.attrs["group"]: find_group(node.attrs["group"]) for node in nodes}
+    for group in sorted(groups.values(), key=lambda group: (group.members, group.name)):
+        shared = [node for node in nodes if set(group.members) <= set(groups[node.attrs["group"]].members)]
+        require_agreement(group, list(map(described, shared)), [str(node.loc or "") for node in shared])
 
 
 def _divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
@@ -110,6 +116,11 @@ def _divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
+    passes = _passes_of_one_rank(backend, device)
+    return passes if world().size == 1 else passes.replace("order", "buckets, order")
+
+
+def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES

@@ -8,29 +8,28 @@ from typing import Any
 from graphls import ops
 from graphls.context.parallel import ParallelMode, get_auto_parallel_context
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.types import DType, float32
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
+from graphls.nn.fusion import buckets
 from graphls.ops.collectives import all_reduced, broadcasted
 from graphls.ops.operands import tensor_of
 from graphls.ranks.world import find_group, world
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.current import in_phase
 
 __all__ = ["DistributedGradReducer"]
-
-BUCKET = 25 << 20
-"""How many bytes of gradients travel together."""
 
 
 class DistributedGradReducer(Cell):
     """The sums of the gradients of all ranks of a group, or, with `mean`, their means.
 
     `parameters` are those that the gradients belong to. `mean` is None for the setting `gradients_mean`; a mean is a
-    sum divided by `degree`, by default the number of ranks. 16-bit gradients are added in float32, and have their dtype
-    again behind that. Those of parameters with `layerwise_parallel` stay those of the rank. With `fusion_type` 0 each
-    gradient travels alone; else those of parameters with equal `comm_fusion` travel together, the last parameters
-    first, as a backward makes them, up to a size (see `set_auto_parallel_context(comm_fusion=...)`). Of one rank,
-    gradients stay what they are.
+    sum divided by `degree`, by default the number of ranks. 16-bit gradients travel and are added in float32, and have
+    their dtype again behind the mean, unless `gradient_fp32_sync` is set to False: then they travel as they are, and
+    sums are rounded to their dtype. Those of parameters with `layerwise_parallel` stay those of the rank. With
+    `fusion_type` 0 each gradient travels alone; else those of parameters with equal `comm_fusion` travel together, in
+    the order in which the backward makes them (see `graphls.nn.fusion`). Of one rank, gradients stay what they are.
 
     Raises GraphTypeError for a `mean` that is no bool, GraphValueError for a degree that is no integer of 1 or more and
     for a group that there is not, GraphRuntimeError for a degree above 1 in a process alone.
@@ -59,47 +58,22 @@ class DistributedGradReducer(Cell):
         self.mean, self.degree, self.group, self.ranks = mean, degree, found.name, found.size
         given = tuple(parameters)
         self.stays = tuple(bool(getattr(p, "layerwise_parallel", False)) for p in given)
-        self.fusion = tuple(0 if fusion_type == 0 else getattr(p, "comm_fusion", 1) for p in given)
+        self.buckets = buckets(given, fusion_type)
+        wide = get_auto_parallel_context("gradient_fp32_sync"), get_auto_parallel_context("force_fp32_communication")
+        self.in_float32 = any(wide)
 
     def construct(self, grads: Sequence[TensorLike]) -> Any:
         if self.ranks == 1:
             return grads
-        reduced = [tensor_of(grad) for grad in grads]
-        wide = [ops.cast(grad, float32) if grad.dtype.is_half else grad for grad in reduced]
-        sizes, kinds = [grad.type.nbytes for grad in wide], [grad.dtype for grad in wide]
-        for bucket in buckets(sizes, list(zip(self.fusion, kinds, strict=True)), self.stays, bucket_size()):
-            sums = all_reduced([wide[i] for i in bucket], "sum", self.group)
-            for i, total in zip(bucket, sums, strict=True):
-                mean = total * (1 / self.degree) if self.mean else total
-                reduced[i] = ops.cast(mean, reduced[i].dtype)
-        return tuple(reduced)
+        with in_phase("backward"):
+            triples = zip(grads, self.stays, self.buckets, strict=True)
+            return tuple(grad if stays else self.reduced(tensor_of(grad), bucket) for grad, stays, bucket in triples)
 
-
-def buckets(
-    sizes: Sequence[int], kinds: Sequence[tuple[int, DType]], stays: Sequence[bool], most: int
-) -> list[list[int]]:
-    """The positions of gradients of one kind that travel together, from the last on.
-
-    A kind is a number, 0 for those that travel alone, and a dtype. A gradient larger than `most` bytes is alone.
-    """
-    found: list[list[int]] = []
-    last: dict[tuple[int, DType], tuple[list[int], int]] = {}
-    for i in reversed(range(len(sizes))):
-        if stays[i]:
-            continue
-        bucket, size = last.get(kinds[i], ([], 0))
-        if not bucket or kinds[i][0] == 0 or size + sizes[i] > most:
-            bucket, size = [], 0
-            found.append(bucket)
-        bucket.append(i)
-        last[kinds[i]] = bucket, size + sizes[i]
-    return found
-
-
-def bucket_size() -> int:
-    """How many bytes of gradients travel together: what `comm_fusion` says in MB, or 25 MB."""
-    setting = get_auto_parallel_context("comm_fusion").get("allreduce", {})
-    return int(setting["config"]) << 20 if setting.get("mode") == "size" else BUCKET
+    def reduced(self, grad: Tensor, bucket: tuple[int, ...]) -> Tensor:
+        """The sum or the mean of one gradient."""
+        given = ops.cast(grad, float32) if grad.dtype.is_half and self.in_float32 else grad
+        (total,) = all_reduced([given], "sum", self.group, bucket)
+        return ops.cast(total * (1 / self.degree) if self.mean else total, grad.dtype)
 
 
 def is_data_parallel() -> bool:
@@ -126,4 +100,5 @@ def sum_over_ranks(x: TensorLike) -> Tensor:
 
 def any_rank(flag: Tensor) -> Tensor:
     """Whether a flag is set on any rank."""
-    return ops.greater_equal(sum_over_ranks(ops.cast(flag, float32)), 1)
+    with in_phase("check"):
+        return ops.greater_equal(sum_over_ranks(ops.cast(flag, float32)), 1)

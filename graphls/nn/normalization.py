@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.initializer import Initial, initializer
 from graphls.ir.checks import boolean, check_format, fraction, positive, positive_int
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
@@ -17,7 +18,8 @@ from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import Sizes, axis_of, state_of, tensor_of
-from graphls.ranks.world import world
+from graphls.ops.synchronized import batch_norm_over_ranks
+from graphls.ranks.world import group_among, world
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -75,7 +77,14 @@ class BatchNorm2d(Cell):
     def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         self._check(x)
-        by_batch = self.training if self.use_batch_statistics is None else bool(self.use_batch_statistics)
+        by_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
+        return self.by_batch(x) if by_batch else self._normalised(x, False)
+
+    def by_batch(self, x: Tensor) -> Tensor:
+        """What is normalised by its own mean and variance; the moving ones move."""
+        return self._normalised(x, True)
+
+    def _normalised(self, x: Tensor, by_batch: bool) -> Tensor:
         return ops.batch_norm(
             x, self.moving_mean, self.moving_variance, state_of(self.gamma), state_of(self.beta), by_batch,
             1 - self.momentum, self.eps,
@@ -108,10 +117,12 @@ class BatchNorm3d(BatchNorm2d):
 
 
 class SyncBatchNorm(BatchNorm2d):
-    """Batch normalisation of (N, C, ...) by the batches of all ranks, of which there is one; see BatchNorm2d.
+    """Batch normalisation of (N, C, ...) by the joined batches of all ranks, or of groups of them; see BatchNorm2d.
 
-    Raises GraphRuntimeError where there are several ranks, whose batches it cannot join, and GraphValueError for
-    `process_groups` of more ranks than this one.
+    `process_groups` lists the ranks of each group, such as [[0, 1], [2, 3]]; a rank in none of them, and every rank
+    with 0 in place of a list, normalises by its own batch, and None means all ranks. All ranks make the cell. Batches
+    may have different numbers of rows. Raises GraphTypeError for groups that are no lists, GraphValueError for numbers
+    of no ranks and for ranks that are there twice.
     """
 
     ranks = (2, 3, 4, 5)
@@ -127,20 +138,37 @@ class SyncBatchNorm(BatchNorm2d):
         moving_mean_init: Initial = "zeros",
         moving_var_init: Initial = "ones",
         use_batch_statistics: bool | None = None,
-        process_groups: Sequence[Sequence[int]] | None = None,
+        process_groups: Sequence[Sequence[int]] | int | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
-        if world().size > 1:
-            text = f"SyncBatchNorm cannot join the batches of {world().size} ranks"
-            raise GraphRuntimeError(f"{text}; BatchNorm2d normalises by those of each rank.")
-        if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
-            raise GraphValueError(
-                f"For 'SyncBatchNorm', the 'process_groups' of one rank are [[0]], but got {process_groups!r}.",
-            )
         super().__init__(
             num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init, moving_var_init,
             use_batch_statistics, dtype=dtype,
         )  # fmt: skip
+        self.group = _group_of_this_rank(process_groups)
+
+    def by_batch(self, x: Tensor) -> Tensor:
+        if self.group is None:
+            return super().by_batch(x)
+        return batch_norm_over_ranks(
+            x, self.moving_mean, self.moving_variance, state_of(self.gamma), state_of(self.beta), 1 - self.momentum,
+            self.eps, self.group,
+        )  # fmt: skip
+
+
+def _group_of_this_rank(process_groups: Any) -> str | None:
+    """The name of the group of several ranks that this one is in, None without; all groups are made on all ranks."""
+    everyone = world()
+    groups = [list(everyone.members)] if process_groups is None else [] if process_groups == 0 else process_groups
+    if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
+        message = f"For 'SyncBatchNorm', the 'process_groups' must be a list of lists, but got {process_groups!r}."
+        raise GraphTypeError(message)
+    members = list(chain.from_iterable(groups))
+    if len(set(members)) < len(members) or not set(members) <= set(everyone.members):
+        text = f"For 'SyncBatchNorm', the 'process_groups' must have different ranks below {everyone.size}"
+        raise GraphValueError(f"{text}, but got {process_groups!r}.")
+    made = [group_among(group) for group in groups if len(group) > 1]
+    return next((group.name for group in made if everyone.rank in group.members), None)
 
 
 def _momentum(name: str, momentum: TensorLike) -> float:

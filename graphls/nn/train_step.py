@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls import ops
@@ -28,7 +27,7 @@ from graphls.ops.state import overflow_get, overflow_start
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
+from graphls.trace.current import current_tracer, in_phase
 
 __all__ = [
     "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "TrainOneStepWithLossScaleCell", "WithEvalCell",
@@ -371,9 +370,3 @@ def unscaled(grads: TensorLike, scale: Tensor) -> Any:
     with in_phase("backward"):
         inverse = ops.reshape(ops.reciprocal(ops.cast(scale, float32)), ())
         return map_leaves(lambda g: ops.mul(g if g.dtype is float64 else ops.cast(g, float32), inverse), grads)
-
-
-def in_phase(name: str) -> AbstractContextManager[Any]:
-    """What is traced inside belongs to a phase of the step."""
-    tracer = current_tracer()
-    return tracer.phase(name) if tracer is not None else nullcontext()

@@ -16,11 +16,12 @@ from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.optimizers.base import states_like, wide_dtype
-from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
+from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Array, Tensor, TensorLike, is_tensor
+from graphls.trace.current import in_phase
 
 __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
 

@@ -11,13 +11,17 @@ from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-def all_reduced(tensors: Sequence[TensorLike], op: str = "sum", group: str | None = None) -> list[Tensor]:
+def all_reduced(
+    tensors: Sequence[TensorLike], op: str = "sum", group: str | None = None, bucket: tuple[int, ...] = ()
+) -> list[Tensor]:
     """Tensors of one dtype, put together with those of all ranks, in one communication.
 
-    `op` is "sum", "max", "min" or "prod". 16-bit floats are added in float32. Raises GraphTypeError for tensors that
+    `op` is "sum", "max", "min" or "prod". 16-bit floats are added in float32. What has the same `bucket`, a number
+    above 0 and how many bytes go together, travels with others of its step. Raises GraphTypeError for tensors that
     are no numbers or of several dtypes, GraphValueError for another op and for a group that there is not.
     """
-    return _together("all_reduce", tensors, group, op=op)
+    settings = {"op": op, "bucket": bucket} if bucket else {"op": op}
+    return _together("all_reduce", tensors, group, **settings)
 
 
 def all_gathered(tensor: TensorLike, group: str | None = None) -> Tensor:

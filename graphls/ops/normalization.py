@@ -5,6 +5,7 @@ All compute 16-bit floats in float32 and give the dtype of the input.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -108,16 +109,31 @@ def batch_norm(
     old + momentum * batch, of which the variance is the unbiased one; else the running ones are used. Raises
     GraphValueError where there is not one number for each channel.
     """
+    def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
+        if training:
+            return _by_batch(wide, running_mean, running_var, momentum)
+        return sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
+
+    return normalised_by_channel(input_x, running_mean, running_var, weight, bias, eps, moments)
+
+
+def normalised_by_channel(
+    input_x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: Any,
+    bias: Any,
+    eps: float,
+    moments: Callable[[Tensor], tuple[Tensor, Tensor]],
+) -> Tensor:
+    """centred / sqrt(variance + eps) * weight + bias, where `moments` gives the centred batch and its variance."""
     x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
     if x.ndim < 2:
         raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.")
     _check_shape("batch_norm", x.shape[1:2], running_mean=running_mean, running_var=running_var, weight=weight,
                  bias=bias)  # fmt: skip
     wide = _wide(x)
-    if training:
-        centred, variance = _by_batch(wide, running_mean, running_var, momentum)
-    else:
-        centred, variance = sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
+    centred, variance = moments(wide)
     scale = rsqrt(add(variance, eps))
     return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
 
@@ -128,18 +144,24 @@ def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, mome
     What rounding leaves of the mean is subtracted as well, since it is all that there is of a feature that is constant:
     beside a large number it is larger than eps.
     """
-    axes = (0, *range(2, x.ndim))
+    axes = batch_axes(x)
     average = mean(x, axes, keepdims=True)
     centred = sub(x, average)
     centred = sub(centred, stop_gradient(mean(centred, axes, keepdims=True)))
     variance = mean(square(centred), axes, keepdims=True)
     count = prod(x.shape[i] for i in axes)
-    _move(running_mean, average, momentum)
-    _move(running_var, mul(variance, count / max(1, count - 1)), momentum)
+    move(running_mean, average, momentum)
+    move(running_var, mul(variance, count / max(1, count - 1)), momentum)
     return centred, variance
 
 
-def _move(running: TensorLike, batch: Tensor, momentum: float) -> None:
+def batch_axes(x: Tensor) -> tuple[int, ...]:
+    """Those of (N, C, ...) along which a channel lies."""
+    return (0, *range(2, x.ndim))
+
+
+def move(running: TensorLike, batch: Tensor, momentum: float) -> None:
+    """Let a running statistic, if it is a parameter, become (1 - momentum) * old + momentum * batch."""
     if isinstance(running, Parameter):
         batch = reshape(stop_gradient(batch), running.shape)
         assign(running, add(mul(state_of(running), 1 - momentum), mul(batch, momentum)))

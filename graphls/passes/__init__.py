@@ -1,7 +1,22 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, partition, select, shard
+from graphls.passes import (
+    buckets,
+    cse,
+    dce,
+    factor,
+    fold,
+    gradient,
+    hoist,
+    join,
+    merge,
+    order,
+    overflow,
+    partition,
+    select,
+    shard,
+)
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -17,6 +32,7 @@ __all__ = [
     "Pipeline",
     "PipelineResult",
     "as_pipeline",
+    "buckets",
     "cse",
     "dce",
     "factor",

@@ -165,7 +165,8 @@ class _Divided:
             inputs = self.current(g for g, _ in taken)
             after = (*self.current(node.after), *self.order)
             if is_divided:
-                self.order, found = self.collective("reduce_shards", inputs, self.attrs, after)
+                attrs = {name: value for name, value in node.attrs.items() if name != "op"}
+                self.order, found = self.collective("reduce_shards", inputs, attrs, after)
                 self.part.update(zip((v for _, v in taken), found, strict=True))
             else:
                 self.order, found = self.collective("all_reduce", inputs, node.attrs, after)

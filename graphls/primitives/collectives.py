@@ -55,10 +55,11 @@ def _operation(name: str, op: str) -> str:
 class AllReduce(Collective):
     """The elements of all ranks put together, on all of them: `op` is "sum", "max", "min" or "prod".
 
-    Several operands of one dtype take one communication.
+    Several operands of one dtype take one communication. Those of several nodes with a `bucket`, a number and how many
+    bytes go together, are joined by the pass `buckets`.
     """
 
-    def infer(self, *types: Type, op: str, group: str, ranks: int) -> tuple[Type, ...]:
+    def infer(self, *types: Type, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
         _operation(self.name, op)
         self.numbers(*types)
         return (TOKEN, *types)
@@ -66,7 +67,7 @@ class AllReduce(Collective):
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
         return tuple(collectives.all_reduce(group, arrays, attrs["op"]))
 
-    def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int) -> Any:
+    def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> Any:
         count = len(values) // 2
         inputs, results = values[:count], values[count + 1 :]
         if op == "prod":

@@ -16,10 +16,10 @@ from graphls.ranks.world import Group
 class ReduceShards(Collective):
     """This rank's shard of the sum over all ranks of each operand, flat, with zeros behind the last element.
 
-    The operands, of one dtype, take one communication.
+    The operands, of one dtype, take one communication; `bucket` is that of `all_reduce`.
     """
 
-    def infer(self, *types: Type, group: str, ranks: int) -> tuple[Type, ...]:
+    def infer(self, *types: Type, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
         if not types:
             raise GraphTypeError("reduce_shards takes one array or more.")
         self.numbers(*types)

@@ -24,7 +24,7 @@ def require_agreement(group: Group, what: Sequence[str], where: Sequence[str]) -
         return
     everyone = all_objects(group, (list(what), list(where)))
     other = next(rank for rank, found in enumerate(hashes) if found != hashes[0])
-    raise GraphRuntimeError(_difference(0, everyone[0], other, everyone[other]))
+    raise GraphRuntimeError(_difference(group.members[0], everyone[0], group.members[other], everyone[other]))
 
 
 Plan = tuple[list[str], list[str]]

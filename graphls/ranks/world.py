@@ -131,6 +131,12 @@ def create(name: str, members: Sequence[int]) -> Group:
     return made
 
 
+def group_among(members: Sequence[int]) -> Group:
+    """The group of these ranks: one that there is, or a new one, on all ranks; raises as `create`."""
+    found = (group for group in Ranks.groups.values() if group.members == tuple(members))
+    return next(found, None) or create(f"ranks {', '.join(map(str, members))}", members)
+
+
 def destroy(name: str) -> None:
     """Forget a group; raises GraphValueError where there is none of that name."""
     if name in NAMES_OF_WORLD or name not in Ranks.groups:
