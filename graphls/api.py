@@ -21,6 +21,7 @@ from graphls.passes.collectives import collectives, described
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
+from graphls.passes.shard import Shard
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
 from graphls.ranks.shards import Division, prepare
@@ -79,7 +80,9 @@ def _compiled(
     engine: str,
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
-    pipeline = _pipeline(_with_shards(_default_passes(backend, device)) if passes is None else passes, overflow_mode)
+    pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
+    if passes is None:
+        pipeline = _with_shards(pipeline, traced.parameters)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
@@ -126,10 +129,15 @@ def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
 
 
-def _with_shards(passes: str) -> str:
-    """The passes, with one that divides states among ranks where `set_auto_parallel_context` asks for that."""
+def _with_shards(pipeline: Pipeline, parameters: Mapping[str, Parameter]) -> Pipeline:
+    """The pipeline, with a pass that divides states among ranks where `set_auto_parallel_context` asks for that."""
     least = shard_threshold()
-    return passes if least is None else passes.replace("cse", f"shard{{least={least}}}, cse")
+    if least is None:
+        return pipeline
+    trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
+    shard = Shard(world().rank, world().size, least, trained)
+    at = next(i for i, each in enumerate(pipeline.passes) if each.name == "cse")
+    return Pipeline((*pipeline.passes[:at], shard, *pipeline.passes[at:]))
 
 
 def _check_target(backend: str, device: str | Cuda, engine: str) -> None:

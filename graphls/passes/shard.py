@@ -14,7 +14,7 @@ from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import users
 from graphls.passes.shard_choice import Choice, chosen, is_total, sums_outside
 from graphls.ranks.shards import shard_of, shard_range, shard_size
-from graphls.ranks.world import WORLD, find_group
+from graphls.ranks.world import WORLD
 
 BUCKET = 25 << 20
 """How many bytes of parameters travel together."""
@@ -45,24 +45,26 @@ class Shard:
 
     What is made of gradients element by element is made of shards. Sums of all their elements are put together with
     those of the other ranks, as overflow flags are. A gradient of fewer than `least` bytes, and one of which anything
-    else is made, such as means along an axis, stays whole on each rank, with the states that belong to it.
+    else is made, such as means along an axis, stays whole on each rank, with the states that belong to it. So do states
+    whose names are in `whole`. The graph is that of the rank with the number `rank`.
     """
 
+    rank: int = 0
+    ranks: int = 1
     least: int = 1 << 16
-    group: str = WORLD
+    whole: tuple[str, ...] = ()
     name = "shard"
 
     def run(self, graph: Graph) -> Graph:
         """The graph with divided states."""
-        group = find_group(self.group)
-        if group.size == 1:
+        if self.ranks == 1:
             return graph
-        outside = sums_outside(graph, group.name, group.size, self.least)
-        choice = chosen(outside, group.name, group.size, self.least)
+        outside = sums_outside(graph, self.ranks, self.least)
+        choice = chosen(outside, self.ranks, self.least, self.whole)
         _warn_of_whole(outside, choice)
         if not choice.gradients:
             return graph
-        return _Divided(outside, choice, group.name, group.rank, group.size).run()
+        return _Divided(outside, choice, self.rank, self.ranks).run()
 
 
 def _warn_of_whole(graph: Graph, choice: Choice) -> None:
@@ -76,9 +78,9 @@ def _warn_of_whole(graph: Graph, choice: Choice) -> None:
 class _Divided:
     """One sweep over a graph: `part` has the shards of what is divided, `whole` what stands for other values."""
 
-    def __init__(self, graph: Graph, choice: Choice, group: str, rank: int, ranks: int) -> None:
+    def __init__(self, graph: Graph, choice: Choice, rank: int, ranks: int) -> None:
         self.graph, self.choice = graph, choice
-        self.attrs = {"group": group, "ranks": ranks}
+        self.attrs = {"group": WORLD, "ranks": ranks}
         self.rank, self.ranks = rank, ranks
         self.names = Names.of(graph)
         self.e = Builder(self.names)
@@ -237,24 +239,30 @@ class _Divided:
         """The sum of a shard, or whether its elements overflowed, to be put together with those of other ranks."""
         after = self.current(node.after)
         if node.primitive.is_check:
-            inputs = [self.own(v) if v in self.choice.values else self.current([v])[0] for v in node.inputs]
-            kept = tuple(v for v in inputs if v is not None)
-            (flag,) = self.e.emit(node.primitive, kept, node.attrs, after=after, name=node.output.name)
+            divided = self.choice.values
+            inputs = [self.own(v) or self.divided(v) if v in divided else self.current([v])[0] for v in node.inputs]
+            (flag,) = self.e.emit(node.primitive, inputs, node.attrs, after=after, name=node.output.name)
             if self.is_reduced(node.output):
                 self.whole[node.output] = flag
             else:
                 self.pending[node.output] = node, self.e.cast(flag, dtype=int32)
         else:
             own = self.own(node.inputs[0])
-            zero = self.e.constant(0, node.output.type.dtype)
-            total = zero if own is None else self.e.emit("sum", (own,), {"axis": None, "keepdims": False}, after=after)[0]
+            if own is None:
+                total = self.e.constant(0, node.output.type.dtype)
+            else:
+                (total,) = self.e.emit("sum", (own,), {"axis": None, "keepdims": False}, after=after)
             self.pending[node.output] = node, total
 
     def is_reduced(self, flag: Value) -> bool:
         """Whether the step itself puts a flag together with those of other ranks."""
-        casts = self.users.get(flag, ())
-        reduced = (n.primitive.name == "all_reduce" for cast in casts for n in self.users.get(cast.outputs[0], ()))
-        return all(cast.primitive.name == "cast" for cast in casts) and all(reduced)
+        return self.is_for("cast", flag) and all(self.is_for("all_reduce", n.outputs[0]) for n in self.users[flag])
+
+    def is_for(self, name: str, value: Value) -> bool:
+        """Whether only nodes of that primitive use a value."""
+        leaving = value in self.graph.outputs or any(w.value is value for w in self.graph.writes)
+        found = self.users.get(value, ())
+        return bool(found) and not leaving and all(node.primitive.name == name for node in found)
 
     def put_together(self) -> None:
         """Add up what all ranks have counted, in one communication for each dtype."""
@@ -262,13 +270,13 @@ class _Divided:
         for value, (node, own) in self.pending.items():
             kinds.setdefault(own.type.dtype, []).append((value, node, own))
         self.pending = {}
-        for dtype, items in kinds.items():
+        for items in kinds.values():
             with self.e.at(items[0][1]):
                 attrs = {"op": "sum", **self.attrs}
                 self.order, totals = self.collective("all_reduce", [own for *_, own in items], attrs)
-                for (value, node, _), total in zip(items, totals, strict=True):
-                    shaped = total if total.type.shape == value.type.shape else self.e.reshape(total, shape=value.type.shape)
-                    self.whole[value] = self.e.cast(shaped, dtype=bool_) if value.type.dtype is bool_ else shaped
+                for (value, *_), total in zip(items, totals, strict=True):
+                    total = self.e.reshape(total, shape=value.type.shape) if value.type.rank else total
+                    self.whole[value] = self.e.cast(total, dtype=bool_) if value.type.dtype is bool_ else total
 
     # -- the end ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from graphls.primitives.cast import Cast
 from graphls.primitives.control import Depend, StopGradient
 from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
+from graphls.ranks.world import WORLD
 
 POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, StopGradient)
 """Primitives that make each element of the elements at its place, and are not of those that say so."""
@@ -46,19 +47,21 @@ def is_pointwise(node: Node) -> bool:
     return all(v.type.size == 1 or v.type.shape == node.output.type.shape for v in node.inputs)
 
 
-def chosen(graph: Graph, group: str, ranks: int, least: int) -> Choice:
+def chosen(graph: Graph, ranks: int, least: int, kept: Sequence[str]) -> Choice:
     """The largest choice in which no node needs all elements at once of what is divided, and a state is divided.
 
-    Gradients are the sums over all ranks of a group that take `least` bytes or more.
+    Gradients are the sums over all ranks that take `least` bytes or more. States whose names are `kept` stay whole.
     """
-    gradients = frozenset(_gradients(graph, group, ranks, least))
+    gradients = frozenset(_gradients(graph, ranks, least))
     whole: dict[Value, Node] = {}
     while True:
         values = _values(graph.nodes, gradients, {})
         _Operands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
-        wrong = {root: node for value, node in _needed_whole(graph.nodes, values, True) for root in values[value]}
+        wrong: dict[Value, Node] = {}
+        for value, node in _needed_whole(graph.nodes, values, True):
+            wrong.update((root, node) for root in values[value] - wrong.keys())
         whole |= wrong
-        states = _states(graph, values)
+        states = _states(graph, values, set(kept))
         useful = {root for w in graph.writes if w.state in states for root in values[w.value]}
         left = (gradients - wrong.keys()) & useful if not wrong else gradients - wrong.keys()
         if left == gradients:
@@ -66,9 +69,9 @@ def chosen(graph: Graph, group: str, ranks: int, least: int) -> Choice:
         gradients = left
 
 
-def _gradients(graph: Graph, group: str, ranks: int, least: int) -> Iterator[Value]:
+def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
     for node in graph.nodes:
-        if node.primitive.name == "all_reduce" and node.attrs["op"] == "sum" and node.attrs["group"] == group:
+        if node.primitive.name == "all_reduce" and node.attrs["op"] == "sum" and node.attrs["group"] == WORLD:
             kinds = ((v, v.type) for v in node.outputs[1:])
             yield from (v for v, t in kinds if t.dtype.is_float and t.nbytes >= least and t.size >= ranks)
 
@@ -138,9 +141,9 @@ def _needed_whole(nodes: Sequence[Node], values: dict[Value, Roots], is_top: boo
             yield from ((v, node) for v in uses(node) if v in values)
 
 
-def _states(graph: Graph, values: dict[Value, Roots]) -> frozenset[Value]:
+def _states(graph: Graph, values: dict[Value, Roots], names: set[str]) -> frozenset[Value]:
     """The states that are read and written element by element alone."""
-    kept = {*graph.outputs, *_read_whole(graph.nodes, values)}
+    kept = {*graph.outputs, *_read_whole(graph.nodes, values), *(s for s in graph.states if s.name in names)}
     fitting = (w.state for w in graph.writes if w.value in values and w.state.type == w.value.type)
     return frozenset(state for state in fitting if state not in kept)
 
@@ -155,12 +158,12 @@ def _read_whole(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[V
             yield from uses(node)
 
 
-def sums_outside(graph: Graph, group: str, ranks: int, least: int) -> Graph:
+def sums_outside(graph: Graph, ranks: int, least: int) -> Graph:
     """The graph whose branches sum no gradients: what they sum up is made before them, whichever of them runs.
 
     Ranks put sums together by a collective, which no branch can hold.
     """
-    gradients = frozenset(_gradients(graph, group, ranks, least))
+    gradients = frozenset(_gradients(graph, ranks, least))
     values = _values(graph.nodes, gradients, {})
     return graph.replace(nodes=tuple(_outside(graph.nodes, values))) if gradients else graph
 

@@ -38,7 +38,7 @@ class GatherShards(Collective):
     def infer(self, *types: Type, results: tuple[str, ...], group: str, ranks: int) -> tuple[Type, ...]:
         wholes = tuple(map(parse_type, results))
         if not types or len(types) != len(wholes):
-            raise GraphTypeError(f"gather_shards takes a shard for each of its {len(wholes)} results, not {len(types)}.")
+            raise GraphTypeError(f"gather_shards takes a shard for each of {len(wholes)} results, not {len(types)}.")
         same_dtype(self.name, *types, *wholes)
         for shard, whole in zip(types, wholes, strict=True):
             if shard.shape != (shards.shard_size(whole.size, ranks),):

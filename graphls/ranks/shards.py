@@ -81,7 +81,7 @@ class Division:
 
     def __init__(self, group: Group, whole: tuple[int, ...]) -> None:
         self.group, self.whole = group, whole
-        self.part = (shard_size(prod(whole), group.size),)
+        self.part: tuple[int, ...] = (shard_size(prod(whole), group.size),)
 
     def of(self, whole: Array) -> Array:
         """This rank's shard."""

@@ -52,8 +52,8 @@ class Storage:
     A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
     reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
-    attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold the
-    part of this rank; to read the value is then for all ranks at the same time.
+    attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold
+    the part of this rank; to read the value is then for all ranks at the same time.
     """
 
     __slots__ = ("division", "dtype", "expected", "group", "held")
