@@ -21,16 +21,14 @@ from graphls.passes.collectives import collectives, described
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
-from graphls.passes.shard import Shard
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
-from graphls.ranks.shards import Division, prepare
 from graphls.ranks.world import find_group, world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
+from graphls.steps.shards import divide_states, with_shards
 from graphls.steps.step import Compiled
-from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
@@ -82,12 +80,12 @@ def _compiled(
     traced = trace_graph(cell, *inputs)
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     if passes is None:
-        pipeline = _with_shards(pipeline, traced.parameters)
+        pipeline = with_shards(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     _require_equal_ranks(result.graph)
-    _divide_states(result.graph, traced.parameters)
+    divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
@@ -108,16 +106,6 @@ def _require_equal_ranks(graph: Graph) -> None:
         require_agreement(group, list(map(described, shared)), [str(node.loc or "") for node in shared])
 
 
-def _divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
-    """Let parameters that a step has a shard of alone be divided among the ranks."""
-    divided = [state.name for state in graph.states if state.type.shape != parameters[state.name].shape]
-    if divided:
-        group = next(find_group(n.attrs["group"]) for n in collectives(graph) if n.primitive.name == "reduce_shards")
-        prepare(group)
-        for name in divided:
-            parameters[name].storage.division = Division(group, parameters[name].shape)
-
-
 def _default_passes(backend: str, device: str | Cuda) -> str:
     passes = _passes_of_one_rank(backend, device)
     return passes if world().size == 1 else passes.replace("order", "buckets, order")
@@ -127,17 +115,6 @@ def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
-
-
-def _with_shards(pipeline: Pipeline, parameters: Mapping[str, Parameter]) -> Pipeline:
-    """The pipeline, with a pass that divides states among ranks where `set_auto_parallel_context` asks for that."""
-    least = shard_threshold()
-    if least is None:
-        return pipeline
-    trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
-    shard = Shard(world().rank, world().size, least, trained)
-    at = next(i for i, each in enumerate(pipeline.passes) if each.name == "cse")
-    return Pipeline((*pipeline.passes[:at], shard, *pipeline.passes[at:]))
 
 
 def _check_target(backend: str, device: str | Cuda, engine: str) -> None:

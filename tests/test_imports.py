@@ -48,7 +48,7 @@ ALLOWED: dict[str, str] = {
     "profile": "backends diagnosis files ir passes sharing summary text trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
-    "steps": "backends diagnosis files ir nn passes profile sharing summary tensors trace viz",
+    "steps": "backends diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
     "api": "backends context ir nn passes ranks sharing steps trace",
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
