@@ -26,7 +26,7 @@ ALLOWED: dict[str, str] = {
     "log": "",
     "sharing": "",
     "version": "",
-    "ranks": "ir",
+    "ranks": "ir sharing",
     "communication": "ir ranks",
     "files": "ir",
     "names": "ir",
@@ -45,7 +45,7 @@ ALLOWED: dict[str, str] = {
     "ops": "ir names primitives ranks tensors trace",
     "summary": "backends ir tensors text trace",
     "nn": "context initializer ir names ops ranks tensors text trace",
-    "profile": "backends diagnosis files ir passes sharing summary text trace",
+    "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
@@ -53,9 +53,11 @@ ALLOWED: dict[str, str] = {
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling context files ir nn passes sharing steps tensors",
+    "onnx": "backends.onnx files importing ir nn ops primitives tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "backends compat files importing ir passes primitives sharing viz",
+    "command_line": "backends communication compat files importing ir passes primitives profile ranks sharing tensors "
+    "text viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
@@ -79,15 +81,15 @@ LATE = {
 PUBLIC = (
     "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat", "graphls.compat.pytest", "graphls.context",
     "graphls.dataset", "graphls.diagnosis", "graphls.initializer", "graphls.ir", "graphls.log", "graphls.nn",
-    "graphls.ops", "graphls.passes", "graphls.passes.windows", "graphls.profile", "graphls.testing", "graphls.train",
-    "graphls.viz",
+    "graphls.onnx", "graphls.ops", "graphls.passes", "graphls.passes.windows", "graphls.profile", "graphls.testing",
+    "graphls.train", "graphls.viz",
 )  # fmt: skip
 """Modules that users import by these names."""
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
-OF_ONNX = ("graphls.backends", "graphls.importing")
+OF_ONNX = ("graphls.backends", "graphls.importing", "graphls.onnx")
 """Packages that import them."""
 
 

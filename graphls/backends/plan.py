@@ -11,12 +11,15 @@ import numpy as np
 from graphls.backends.devices import Cuda, kind_of
 from graphls.backends.draws import HostValues
 from graphls.backends.engine import Bench, Part
-from graphls.backends.onnx.types import exchanged
 from graphls.backends.session import Inputs, Session
+from graphls.backends.slots import slots_of
 from graphls.backends.states import HasStorage
+from graphls.ir.aside import asides
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, flattened, plan_of
+from graphls.ranks.talk import aside
+from graphls.sharing.threads import Task
 
 
 class PlanSession(Session):
@@ -24,15 +27,15 @@ class PlanSession(Session):
 
     The parts that write states in place run in one call into C together with what counts the step, so that a Ctrl-C
     or a failure before them changes nothing. What earlier parts write goes to second buffers, which become the states
-    with the count of the step.
+    with the count of the step. Parts that only communicate run on the thread for that, beside those that need not wait
+    for them.
     """
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
         super().__init__(parameters)
         self.plan = plan = plan_of(graph)
         self.device = kind_of(device)
-        kinds = {v: exchanged(v.type) for v in plan.crossing}
-        self.slots = {v: np.zeros(kind.shape, kind.dtype.numpy) for v, kind in kinds.items()}
+        self.slots = slots_of(plan)
         self.bench = Bench(self, parameters, device, plan.swapped, self.slots)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
         self.host = HostValues(flattened(graph), plan.drawn)
@@ -43,6 +46,11 @@ class PlanSession(Session):
         first = next((i for i, part in enumerate(before) if _writes_in_place(part)), len(before))
         cut = len(before) if plan.branches else first
         self.first, self.last = before[:cut], [*before[cut:], *after]
+        self.asides = asides(plan)
+        self.waiting: dict[int, list[int]] = {}
+        for number, end in self.asides.items():
+            self.waiting.setdefault(end, []).append(number)
+        self.tasks: dict[int, Task[object]] = {}
 
     def opened(self, segment: Segment) -> Part:
         """A segment, opened by its engine."""
@@ -60,8 +68,7 @@ class PlanSession(Session):
         drawn = [] if state is None else self.host.draw(state)
         values = (node.output for node in self.plan.drawn)
         fed = {**dict(zip(self.plan.graph.inputs, inputs, strict=True)), **dict(zip(values, drawn, strict=True))}
-        for part in self.first:
-            self._run(part, fed)
+        self._run_first(fed)
         parts = [*self._chosen(), *self.last]
         calls = [part.begin(fed) for part in parts]
         self._note_swaps([*self.first, *parts])
@@ -79,6 +86,29 @@ class PlanSession(Session):
         if self.plan.flag is None:
             return ()
         return self.branches[0 if self.slots[self.plan.flag] else 1]
+
+    def _run_first(self, fed: Mapping[Value, Any]) -> None:
+        """Run the parts that write no state in place; what only communicates runs beside those that need not wait."""
+        for task in self.tasks.values():  # of a step that has failed, which may still read and write what crosses
+            task.wait()
+        self.tasks.clear()
+        for number, part in enumerate(self.first):
+            for earlier in self.waiting.get(number, ()):
+                self._join(earlier)
+            if number in self.asides:
+                self.tasks[number] = aside(part.begin(fed))
+            else:
+                self._run(part, fed)
+        for number in list(self.tasks):
+            self._join(number)
+
+    def _join(self, number: int) -> None:
+        """Wait for a part that runs beside others."""
+        try:
+            self.tasks[number].result()
+        except Exception as error:
+            raise self.first[number].failed(error) from error
+        del self.tasks[number]
 
     def _run(self, part: Part, fed: Mapping[Value, Any]) -> None:
         """Run a part that writes no state in place."""

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from graphls.ir.errors import GraphValueError
 
-NUMBER, BYTES, FOUR_BYTES = 0, 2, 5
+NUMBER, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+_FIXED = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 LONGEST = 10
 """Bytes of the longest number: 64 bits, seven in each."""
 
@@ -19,8 +20,8 @@ Field = tuple[int, "int | memoryview"]
 def fields(message: memoryview, with_floats: bool = False) -> Iterator[Field]:
     """The fields of a message in order: (number, value).
 
-    Fields of four bytes are read where there may be floats, which are not packed. Raises GraphValueError for what ends
-    too early and for other kinds of fields.
+    Fields of four and eight bytes are read where there may be floats, which are not packed. Raises GraphValueError for
+    what ends too early and for other kinds of fields.
     """
     position = 0
     while position < len(message):
@@ -30,9 +31,9 @@ def fields(message: memoryview, with_floats: bool = False) -> Iterator[Field]:
 
 
 def _value(message: memoryview, position: int, kind: int, with_floats: bool) -> tuple[int | memoryview, int]:
-    if kind not in (NUMBER, BYTES) and not (kind == FOUR_BYTES and with_floats):
+    if kind not in (NUMBER, BYTES) and not (kind in _FIXED and with_floats):
         raise GraphValueError(f"a field is of kind {kind}, which this format does not have")
-    number, position = (4, position) if kind == FOUR_BYTES else _number(message, position)
+    number, position = (_FIXED[kind], position) if kind in _FIXED else _number(message, position)
     if kind == NUMBER:
         return number, position
     if number > len(message) - position:

@@ -209,6 +209,14 @@ def filtered(nodes: Iterable[Node], keep: Callable[[Node], bool]) -> tuple[Node,
     return tuple(with_blocks(node, lambda inner: filtered(inner, keep)) for node in nodes if keep(node))
 
 
+def with_edges(node: Node, keep: Callable[[Value], bool]) -> Node:
+    """The node, and those in its regions, with the control edges that `keep` says yes to; else the same object."""
+    node = with_blocks(node, lambda nodes: (with_edges(inner, keep) for inner in nodes))
+    if not node.after or all(map(keep, node.after)):
+        return node
+    return replace(node, after=tuple(filter(keep, node.after)))
+
+
 def definers(nodes: Iterable[Node]) -> dict[Value, Node]:
     """The node that defines each value."""
     return {value: node for node in nodes for value in node.outputs}

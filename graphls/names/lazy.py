@@ -23,7 +23,7 @@ ROOMS = (
 """Modules whose public names are names of `graphls`, too."""
 
 MODULES = {
-    **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "train")},
+    **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "onnx", "train")},
     "random": "graphls.tensors.random",
 }
 """Modules that `graphls` has as attributes without importing them."""

@@ -15,7 +15,7 @@ from graphls.ir.reporting import warn
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dropout
-from graphls.ops.layers import lstm_step
+from graphls.ops.layers import lstm_step, rounded_once
 from graphls.ops.operands import Operand, apply, operand_of, tensor_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter, ParameterTuple
@@ -31,14 +31,18 @@ State = tuple[Tensor, ...]
 class Gates:
     """How many rows of the weights each hidden number has, how many tensors a state has, and what follows from it.
 
-    `step(given, recurrent, state)` takes the products of input and hidden state with their weights. Where `joint`, only
+    `act(given, recurrent, state)` takes the products of input and hidden state with their weights. Where `joint`, only
     their sum counts, and so both biases can be added before the first time.
     """
 
     rows: int
     states: int
     joint: bool
-    step: Callable[[Tensor, Tensor, State], State]
+    act: Callable[[Tensor, Tensor, State], State]
+
+    def step(self, given: Tensor, recurrent: Tensor, state: State) -> State:
+        """The state after these products; of 16-bit floats it is computed in float32 and rounded once."""
+        return rounded_once(lambda g, r, *old: self.act(g, r, old), given, recurrent, *state)
 
 
 def _lstm(given: Tensor, recurrent: Tensor, state: State) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphls.ir.checks import integer, optional, positive, positive_int
@@ -309,6 +309,14 @@ Layer = tuple[Tensor, Tensor, list[Tensor]]
 """Weights of the input and of the hidden state, and biases."""
 
 
+def rounded_once(step: Callable[..., tuple[Tensor, ...]], *operands: Tensor) -> tuple[Tensor, ...]:
+    """What elementwise functions give; those of 16-bit floats compute in float32 and round at the end, as a kernel."""
+    low = operands[0].dtype
+    if not (low.is_half and all(operand.dtype is low for operand in operands)):
+        return step(*operands)
+    return tuple(cast(result, low) for result in step(*(cast(operand, float32) for operand in operands)))
+
+
 def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """The next hidden and cell state by input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
     i, f, g, o = split(total, total.shape[-1] // 4, axis=-1)
@@ -374,8 +382,9 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
         given = add(given, bias)
     recurrent = swapaxes(second, 0, 1)
 
-    def step(state: tuple[Tensor, Tensor], part: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        after = lstm_step(add(part, matmul(state[0], recurrent)), state[1])
+    def step(state: tuple[Tensor, ...], part: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        product = matmul(state[0], recurrent)
+        after = rounded_once(lambda g, r, old: lstm_step(add(g, r), old), part, product, state[1])
         return after, after[0]
 
     return scan(step, (h, c), given, reverse=reverse)

@@ -45,7 +45,9 @@ def layer_norm(
     return normalised_from(x, -len(shape), weight, bias, eps)
 
 
-def normalised_from(x: Tensor, axis: int, weight: TensorLike, bias: TensorLike, eps: float) -> Tensor:
+def normalised_from(
+    x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float
+) -> Tensor:
     """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
     wide = _wide(x)
     centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
@@ -187,7 +189,7 @@ def kept(x: TensorLike) -> Tensor:
     return state_of(x) if isinstance(x, Parameter) else tensor_of(x)
 
 
-def _as(x: TensorLike, like: Tensor) -> Tensor | None:
+def _as(x: TensorLike | None, like: Tensor) -> Tensor | None:
     return None if x is None else cast(kept(x), like.dtype)
 
 

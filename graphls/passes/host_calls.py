@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Graph, Node, Value, inside, walk, with_blocks
+from graphls.ir.graph import Graph, Node, filtered, inside, walk, with_edges
 from graphls.ir.types import TOKEN
 
 
@@ -42,29 +41,20 @@ def without(graph: Graph, effects: Iterable[Node]) -> Graph:
     """The graph without some of its effects that give nothing, which may stand in regions."""
     left_out = set(effects)
     gone = {value for node in left_out for value in node.outputs}
-
-    def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
-        return tuple(_not_after(with_blocks(node, kept), gone) for node in nodes if node not in left_out)
-
-    return graph.replace(nodes=kept(graph.nodes)) if left_out else graph
+    kept = filtered(graph.nodes, lambda node: node not in left_out)
+    return graph.replace(nodes=tuple(with_edges(n, lambda v: v not in gone) for n in kept)) if left_out else graph
 
 
 def without_calls(graph: Graph) -> Graph:
     """The rest of a graph that calls Python: what calls give are its last inputs, what they read its last outputs."""
     graph = without_effects(graph)
-    calls = calls_for_results(graph)
+    calls = dict.fromkeys(calls_for_results(graph))
     gone = {value: None for node in calls for value in node.outputs}
     given = tuple(value for value in gone if value.type != TOKEN)
     made = {value for node in graph.nodes for value in node.outputs if value not in gone}
     read = dict.fromkeys(value for node in calls for value in node.inputs if value in made)
-    nodes = tuple(_not_after(node, set(gone)) for node in graph.nodes if node not in set(calls))
+    nodes = tuple(with_edges(node, lambda v: v not in gone) for node in graph.nodes if node not in calls)
     return graph.replace(inputs=(*graph.inputs, *given), nodes=nodes, outputs=(*graph.outputs, *read))
-
-
-def _not_after(node: Node, gone: set[Value]) -> Node:
-    if gone.isdisjoint(node.after):
-        return node
-    return replace(node, after=tuple(value for value in node.after if value not in gone))
 
 
 def without_effects(graph: Graph) -> Graph:

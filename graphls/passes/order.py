@@ -44,7 +44,7 @@ class Order:
 
     def run(self, graph: Graph) -> Graph:
         """The graph with its remaining edges and its writes marked."""
-        proven, edges = _read_before_write(graph)
+        proven, edges = read_before_write(graph)
         nodes = tuple(replace(n, after=(*n.after, *edges[n])) if n in edges else n for n in graph.nodes)
         nodes = tuple(reduce_edges(schedule(nodes)))
         writes = tuple(replace(w, in_place=w.state in proven) for w in graph.writes)
@@ -72,7 +72,7 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
     return tuple(v for n, v in control.items() if not (reach.bit[n] & implied or n.primitive.is_constant))
 
 
-def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value, ...]]]:
+def read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value, ...]]]:
     """The states that may be updated in place, and for the others the edges that order their readers.
 
     An edge follows the schedule that the nodes are in, so that edges never form a cycle.

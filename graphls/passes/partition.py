@@ -9,14 +9,16 @@ from itertools import chain
 
 from graphls.ir.build import Names, copy_nodes, substitute
 from graphls.ir.engines import find_engine
-from graphls.ir.graph import Graph, Node, Value, Write, definers, filtered, inside, needs, uses, walk, with_blocks
+from graphls.ir.graph import Graph, Node, Value, Write, definers, filtered, inside, needs, uses, walk, with_edges
 from graphls.ir.plan import DEFAULT, is_plan
 from graphls.ir.reach import descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
+from graphls.passes.checks import in_parts
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
-from graphls.passes.plans import proven, verify_plan
+from graphls.passes.plans import proven, verify_plan, verify_writes
+from graphls.passes.waves import Behind, in_waves
 
 MOST_LOOKS = 5_000_000
 """Nodes times results up to which a graph is one segment: a runtime looks for each operator's results among those."""
@@ -71,11 +73,15 @@ class Partition:
     `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
     branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no
     segment reads the old value any more, and behind all calls of Python, which may fail.
+
+    A segment ends where a collective has all that it needs, so that what it does not need is computed while it
+    communicates; small collectives, of less than `bucket` bytes, are put together for that.
     """
 
     engine: str = DEFAULT
     skips: bool = True
     least: int = 1 << 25
+    bucket: int = 1 << 20
 
     name = "partition"
     proves_writes = True
@@ -83,14 +89,26 @@ class Partition:
     def run(self, graph: Graph) -> Graph:
         """The graph of segments, with its writes marked."""
         if is_plan(graph):
+            verify_writes(graph)
             return graph
-        cut = _Cut(Dce().run(graph), self.engine, self.least)  # an engine takes no segment whose results nobody needs
+        if not self.may_cut(graph):
+            return graph
+        # Dead nodes go first: an engine takes no segment whose results nobody needs.
+        cut = _Cut(Dce().run(graph), self.engine, self.least, self.bucket)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
-        plan = proven(cut.into_segments(branch))
-        verify_plan(graph, plan)
-        return plan
+        made = cut.into_segments(branch)
+        verify_plan(graph, made)
+        return proven(made)
+
+    def may_cut(self, graph: Graph) -> bool:
+        """Whether a graph has what a cut is made for; most have not, and are not looked at any closer."""
+        if self.engine != DEFAULT or any(node.primitive.calls_python for node in walk(graph)):
+            return True
+        written = sum(w.state.type.nbytes for w in graph.writes)
+        skips = self.skips and written >= self.least and any(node.primitive.is_branch for node in graph.nodes)
+        return skips or _looks(graph) > MOST_LOOKS
 
 
 Group = tuple[int, str]
@@ -103,14 +121,15 @@ Piece = tuple[int, str, int]
 class _Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used."""
 
-    def __init__(self, graph: Graph, engine: str, least: int) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, engine: str, least: int, bucket: int) -> None:
+        # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
+        has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
+        self.is_large = not has_stacks and _looks(graph) > MOST_LOOKS
+        self.graph = graph = in_parts(graph) if self.is_large else graph
+        self.bucket = bucket
         self.names = Names.of(graph)
         self.drawn = [node for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
-        # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
-        has_stacks = any(v.type.stacked for node in self.nodes for v in node.outputs)
-        self.is_large = not has_stacks and _looks(graph) > MOST_LOOKS
         self.preferred = DEFAULT if has_stacks else engine
         found = find_engine(self.preferred)
         self.takes = found.takes
@@ -189,7 +208,8 @@ class _Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
-        where = in_pieces(nodes, grouped(nodes, self.engine), MOST_NODES if self.is_large else len(nodes))
+        ordered, behind = in_waves(nodes, self.bucket)
+        where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
@@ -211,8 +231,9 @@ class _Cut:
         free = [replace(node, after=()) for node in self.free_before((*_read(nodes), *loose))]
         constants = copy_nodes(free, copies, self.names)
         inner = self.crossing | copies
+        # The order of segments stands for control edges that lead out of one.
         own = {v for node in nodes for n in chain(inside(node), (node,)) for v in n.outputs}
-        held = [_without_edges_out(n, own) for n in (*constants, *(substitute(node, inner) for node in nodes))]
+        held = [with_edges(n, own.__contains__) for n in (*constants, *(substitute(node, inner) for node in nodes))]
         yields = (*results, *(inner.get(v, v) for v in loose))
         region = Graph("segment", (), (), tuple(held), (), yields)
         outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in (*results, *loose))
@@ -232,19 +253,19 @@ class _Cut:
         return list(found)
 
 
-def grouped(nodes: Sequence[Node], engine: Mapping[Node, str]) -> dict[Node, Group]:
+def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
     """Where each node of a block runs: as few groups as the changes of engine along any path ask for.
 
-    No node of a group waits for one of a later group. What could as well run in a later group of its engine moves
-    there where an early group would otherwise be all of such.
+    No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
+    its engine moves there where an early group would otherwise be all of such.
     """
     definer = definers(nodes)
+    before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
     level: dict[Node, int] = {}
     for node in nodes:
-        earlier = [definer[v] for v in needs(node) if v in definer]
-        level[node] = max((level[e] + (engine[e] != engine[node]) for e in earlier), default=0)
-    _sink(nodes, engine, definer, level)
-    _delay(nodes, engine, definer, level)
+        level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
+    _sink(nodes, engine, before, level)
+    _delay(nodes, engine, before, level)
     return {node: (level[node], engine[node]) for node in nodes}
 
 
@@ -264,14 +285,13 @@ def _looks(graph: Graph) -> int:
 
 
 def _sink(
-    nodes: Sequence[Node], engine: Mapping[Node, str], definer: Mapping[Value, Node], level: dict[Node, int]
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
     """Empty the groups whose nodes can all run in the next group of their engine."""
     followers: dict[Node, list[Node]] = {}
     for node in nodes:
-        for value in needs(node):
-            if value in definer:
-                followers.setdefault(definer[value], []).append(node)
+        for earlier in before[node]:
+            followers.setdefault(earlier, []).append(node)
     groups: dict[Group, list[Node]] = {}
     for node in nodes:
         groups.setdefault((level[node], engine[node]), []).append(node)
@@ -288,24 +308,24 @@ def _sink(
 
 
 def _delay(
-    nodes: Sequence[Node], engine: Mapping[Node, str], definer: Mapping[Value, Node], level: dict[Node, int]
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
     """Let what an update makes of states alone run where it is used, so that it does not cross to there."""
     of_states: set[Node] = set()
     for node in nodes:
-        if node.phase == "update" and all(v not in definer or definer[v] in of_states for v in needs(node)):
+        if node.phase == "update" and of_states.issuperset(before[node]):
             of_states.add(node)
-    places = {(level[node], engine[node]) for node in nodes}
+    places: dict[str, set[int]] = {}
+    for node in nodes:
+        places.setdefault(engine[node], set()).add(level[node])
     latest: dict[Node, int] = {}
     for node in reversed(nodes):
         if node in of_states:
-            bound = latest.get(node, max(at for at, name in places if name == engine[node]))
-            level[node] = max(at for at, name in places if name == engine[node] and at <= max(bound, level[node]))
-        for value in needs(node):
-            if value in definer:
-                earlier = definer[value]
-                bound = level[node] - (engine[node] != engine[earlier])
-                latest[earlier] = min(bound, latest.get(earlier, bound))
+            bound = max(latest.get(node, max(places[engine[node]])), level[node])
+            level[node] = max(at for at in places[engine[node]] if at <= bound)
+        for earlier in before[node]:
+            bound = level[node] - (engine[node] != engine[earlier])
+            latest[earlier] = min(bound, latest.get(earlier, bound))
 
 
 def _counts(node: Node) -> bool:
@@ -321,10 +341,3 @@ def _is_free(node: Node) -> bool:
 
 def _read(nodes: Iterable[Node]) -> list[Value]:
     return [v for node in nodes for v in uses(node)]
-
-
-def _without_edges_out(node: Node, own: set[Value]) -> Node:
-    """The node without control edges that lead out of its segment, which the order of segments stands for."""
-    node = with_blocks(node, lambda nodes: tuple(_without_edges_out(n, own) for n in nodes))
-    after = tuple(v for v in node.after if v in own)
-    return node if after == node.after else replace(node, after=after)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value, needs, walk
-from graphls.ir.indices import early_states
+from graphls.ir.indices import early_states, is_small, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
 from graphls.ir.verify import fault
-from graphls.passes.order import Order
+from graphls.passes.order import read_before_write
 
 Paths = tuple[tuple[Segment, ...], ...]
 """What may run in a step: every segment, with each of the branches."""
@@ -20,11 +21,10 @@ def proven(graph: Graph) -> Graph:
     """The graph of a plan whose writes are marked in place where that is proven.
 
     A state is written in place by a segment behind the flag that the host reads and behind all calls of Python, so that
-    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value, and where the
-    order inside of the segment is proven, too; whichever branch runs.
+    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value nor, for a small
+    state, takes indices, and where the order inside of the segment is proven, too; whichever branch runs.
     """
-    plan = plan_of(graph)
-    marks = [_marks(path, _flag_after(plan)) for path in paths(plan)]
+    marks = _proofs(plan_of(graph))
     safe = {state for state in marks[0] if all(found.get(state) for found in marks)}
     return graph.replace(writes=tuple(replace(w, in_place=w.state in safe) for w in graph.writes))
 
@@ -41,21 +41,49 @@ def _flag_after(plan: Plan) -> int:
     return 0 if plan.flag is None else len(plan.before)
 
 
-def _marks(path: Sequence[Segment], first: int) -> dict[Value, bool]:
+class _Proof(NamedTuple):
+    """What is known of one segment: the states that it may write in place by itself, and whose old values it reads.
+
+    `looks` says whether an index that is out of range ends it.
+    """
+
+    safe: frozenset[Value]
+    read: frozenset[Value]
+    looks: bool
+
+
+def _proofs(plan: Plan) -> list[dict[Value, bool]]:
+    """For each answer to the flag, whether the states that are written then may be written in place."""
+    known = {
+        segment: _Proof(_safe(segment), frozenset(_read(segment)), takes_indices(segment.graph))
+        for segment in plan.segments
+    }
+    return [_marks(path, _flag_after(plan), known) for path in paths(plan)]
+
+
+def _safe(segment: Segment) -> frozenset[Value]:
+    """The states whose old values all nodes of a segment read before it makes the new ones."""
+    if not find_engine(segment.engine).writes_in_place:
+        return frozenset()
+    safe, _ = read_before_write(segment.graph)
+    early = early_states(segment.graph)
+    return frozenset(state for state in safe if state.name not in early)
+
+
+def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]) -> dict[Value, bool]:
     """Whether the old value of each state may be overwritten where the new one is made, from the segment `first` on."""
     found: dict[Value, bool] = {}
     read_later: set[Value] = set()
-    is_behind_all = True
+    is_behind_all, looks_later = True, False
     for number, segment in reversed(list(enumerate(path))):
-        engine = find_engine(segment.engine)
-        is_behind_all &= number >= first and not engine.runs_python
-        in_place = is_behind_all and engine.writes_in_place
-        early = early_states(segment.graph)
-        for write in Order().run(segment.graph).writes:
-            passes_on = write.value is write.state
-            may = passes_on or (in_place and write.in_place and write.state.name not in early)
+        is_behind_all &= number >= first and not find_engine(segment.engine).runs_python
+        safe, read, looks = proofs[segment]
+        for write in segment.graph.writes:
+            stays = not (looks_later and is_small(write.state))
+            may = write.value is write.state or (is_behind_all and write.state in safe and stays)  # it may be passed on
             found[write.state] = found.get(write.state, True) and may and write.state not in read_later
-        read_later.update(_read(segment))
+        read_later.update(read)
+        looks_later |= looks
     return found
 
 
@@ -80,7 +108,7 @@ def verify_plan(graph: Graph, made: Graph) -> None:
         for value in needs(node):
             if order.get(value, -1) > order[node.outputs[0]]:
                 raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")
-    _verify_writes(made)
+    verify_writes(made)
 
 
 def _positions(made: Graph) -> dict[Value, int]:
@@ -88,10 +116,13 @@ def _positions(made: Graph) -> dict[Value, int]:
     return {value: i for i, node in enumerate(walk(made)) for value in node.outputs}
 
 
-def _verify_writes(made: Graph) -> None:
-    plan = plan_of(made)
-    allowed = [_marks(path, _flag_after(plan)) for path in paths(plan)]
+def verify_writes(made: Graph) -> None:
+    """Raise VerifyError where a plan overwrites a state that a segment still reads, or before what may fail."""
+    if not any(write.in_place for write in made.writes):
+        return
+    marks = _proofs(plan_of(made))
     for write in made.writes:
-        if write.in_place and not all(found.get(write.state, True) for found in allowed):
+        # A branch in which a state stays as it is, in its own buffer, does not write it.
+        if write.in_place and not all(found.get(write.state, True) for found in marks):
             reason = "before a segment has read its old value, or before what may fail"
             raise fault(made, write, f"@{write.state.name} is overwritten {reason}")

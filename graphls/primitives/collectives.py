@@ -26,11 +26,19 @@ class Collective(Effect, abstract=True):
     is_collective = True
 
     def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+        return self.together(self.group(attrs), arrays, attrs)
+
+    def group(self, attrs: Mapping[str, Any]) -> Group:
+        """The group that communicates; raises GraphRuntimeError where it is not the one that it was compiled for."""
         group = find_group(attrs["group"])
         if group.size != attrs["ranks"]:
             text = f"This {self.name} was compiled for {attrs['ranks']} ranks, and there are {group.size}"
             raise GraphRuntimeError(f"{text}; compile the step again.")
-        return self.together(group, arrays, attrs)
+        return group
+
+    def fill(self, given: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
+        """Communicate from the flat buffer of all operands to that of all results; False where that cannot be."""
+        return False
 
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
         """What the ranks do."""
@@ -66,6 +74,10 @@ class AllReduce(Collective):
 
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
         return tuple(collectives.all_reduce(group, arrays, attrs["op"]))
+
+    def fill(self, given: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
+        collectives.all_reduce_into(self.group(attrs), given, result, attrs["op"])
+        return True
 
     def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> Any:
         count = len(values) // 2

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphls.ranks.watch import WAITING
+from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
 
 Array = np.ndarray[Any, Any]
 OPERATIONS = ("sum", "max", "min", "prod")
 """How elements of several ranks become one."""
+_COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
 def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
@@ -20,17 +21,39 @@ def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = _flat(arrays)
-    talk(group, "all_reduce", lambda: group.comm.Allreduce(_in_place(), flat, _operation(op)))
+    all_reduce_into(group, flat, flat, op)
     return _parts(flat, arrays)
+
+
+def all_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
+    """Put the flat arrays of all ranks together; the result may be the same array, and has its dtype."""
+    if _is_half(given):
+        _half_reduce_into(group, given, result, op)
+    else:
+        sent = _in_place() if given is result else given
+        talk(group, "all_reduce", lambda: group.comm.Allreduce(sent, result, _operation(op)), given.nbytes)
+
+
+def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
+    """Put 16-bit floats together in float32: each rank a part, which it rounds and gives to all others."""
+    part = -(-given.size // group.size)
+    sent, received = np.zeros((2, group.size, part), given.dtype)
+    sent.reshape(-1)[: given.size] = given
+    talk(group, "all_reduce", lambda: group.comm.Alltoall(_bytes(sent), _bytes(received)), given.nbytes)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
+        own = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(given.dtype)
+    talk(group, "all_reduce", lambda: group.comm.Allgather(_bytes(own), _bytes(sent)), given.nbytes)
+    result[...] = sent.reshape(-1)[: given.size]
 
 
 def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     """The sums over all ranks on one of them, zeros on the others."""
     if group.comm is None or not arrays:
         return list(arrays)
-    flat = _flat(arrays)
+    flat = _wide(_flat(arrays))
     total = np.zeros_like(flat)
-    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, total if group.rank == root else None, root=root))
+    received = total if group.rank == root else None
+    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, received, root=root), flat.nbytes)
     return _parts(total, arrays)
 
 
@@ -39,7 +62,7 @@ def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
-    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root))
+    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root), flat.nbytes)
     cuts = np.cumsum([array.nbytes for array in arrays])[:-1]
     parts = zip(np.split(flat, cuts), arrays, strict=True)
     return [np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape) for part, array in parts]
@@ -51,7 +74,7 @@ def all_gather(group: Group, array: Array) -> Array:
         return array
     gathered = np.empty((group.size * array.shape[0], *array.shape[1:]), array.dtype)
     received = gathered.reshape(-1).view(np.uint8)
-    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received))
+    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received), gathered.nbytes)
     return gathered
 
 
@@ -59,10 +82,11 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
     """This rank's part, along the first axis, of the arrays of all ranks put together."""
     if group.comm is None:
         return array
-    whole = _flat([array])
+    whole = _wide(_flat([array]))
     part = np.empty(whole.size // group.size, whole.dtype)
-    talk(group, "reduce_scatter", lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op)))
-    return part.astype(array.dtype, copy=False).reshape(array.shape[0] // group.size, *array.shape[1:])
+    act = lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op))  # noqa: E731
+    talk(group, "reduce_scatter", act, whole.nbytes)
+    return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
 
 def barrier(group: Group) -> None:
@@ -80,28 +104,18 @@ def all_objects(group: Group, item: object) -> list[Any]:
     return found
 
 
-def talk(group: Group, name: str, act: Callable[[], object]) -> None:
-    """Communicate, seen by what watches for ranks that have left."""
-    WAITING.begin(name, group.members)
-    try:
-        act()
-    finally:
-        WAITING.end()
+def _is_half(array: Array) -> bool:
+    return array.dtype.name in ("float16", "bfloat16")
 
 
-def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that arrays are added in: float32 for 16-bit floats, which MPI cannot add."""
-    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+def _wide(array: Array) -> Array:
+    """16-bit floats as float32, which MPI can add."""
+    return array.astype(np.float32) if _is_half(array) else array
 
 
 def _flat(arrays: Sequence[Array]) -> Array:
-    """The elements of all arrays in one of their own, 16-bit floats as float32, which MPI can add."""
-    flat = np.empty(sum(array.size for array in arrays), summed_dtype(arrays[0].dtype))
-    start = 0
-    for array in arrays:
-        flat[start : start + array.size] = array.reshape(-1)
-        start += array.size
-    return flat
+    """The elements of all arrays in one of their own."""
+    return np.concatenate([array.reshape(-1) for array in arrays])
 
 
 def _parts(flat: Array, like: Sequence[Array]) -> list[Array]:

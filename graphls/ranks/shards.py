@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ranks.collectives import Array, summed_dtype, talk
+from graphls.ranks.collectives import Array
+from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
 
 PATIENCE = 60.0
@@ -42,13 +43,15 @@ def reduce_shards(group: Group, arrays: Sequence[Array]) -> list[Array]:
     16-bit floats are added in float32.
     """
     lengths = [shard_size(array.size, group.size) for array in arrays]
-    packed = np.zeros((group.size, sum(lengths)), summed_dtype(arrays[0].dtype))
+    is_half = arrays[0].dtype.name in ("float16", "bfloat16")
+    packed = np.zeros((group.size, sum(lengths)), np.float32 if is_half else arrays[0].dtype)
     starts = np.cumsum([0, *lengths])
     for array, start, length in zip(arrays, starts, lengths, strict=False):
         spread(array.reshape(-1), packed[:, start : start + length])
     own = packed[group.rank].copy()
     if group.comm is not None:
-        talk(group, "reduce_shards", lambda: group.comm.Reduce_scatter_block(packed.reshape(-1), own))
+        act = lambda: group.comm.Reduce_scatter_block(packed.reshape(-1), own)  # noqa: E731
+        talk(group, "reduce_shards", act, packed.nbytes)
     with np.errstate(over="ignore"):  # a sum that is too large is an infinity, which the overflow check finds
         return [own[a:b].astype(x.dtype) for x, a, b in zip(arrays, starts, starts[1:], strict=False)]
 
@@ -67,7 +70,8 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     rows = np.empty((group.size, own.size), own.dtype)
     rows[:] = own
     if group.comm is not None:
-        talk(group, "gather_shards", lambda: group.comm.Allgather(own.view(np.uint8), rows.reshape(-1).view(np.uint8)))
+        received = rows.reshape(-1).view(np.uint8)
+        talk(group, "gather_shards", lambda: group.comm.Allgather(own.view(np.uint8), received), rows.nbytes)
     ends = np.cumsum([shard.size for shard in shards])
     parts = np.split(rows, ends[:-1], axis=1)
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -89,24 +93,26 @@ class Division:
 
     def joined(self, part: Array) -> Array:
         """The whole array. Raises GraphRuntimeError where the other ranks do not ask for it at the same time."""
-        apart = _apart(self.group)
-        _meet(apart)
-        return gather_shards(apart, [part], [self.whole])[0]
+        group = apart(self.group, "read")
+        _meet(group)
+        return gather_shards(group, [part], [self.whole])[0]
 
 
-_communicators: dict[tuple[int, ...], Any] = {}
-"""Communicators for reading, by the members of groups, so that nothing that a step communicates is taken for it."""
+_communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
+"""Communicators for one purpose each, so that nothing that a step communicates is taken for it."""
 
 
 def prepare(group: Group) -> None:
-    """Make the communicator for reading what is divided; all ranks of the group do this together."""
-    if group.comm is not None and group.members not in _communicators:
-        _communicators[group.members] = group.comm.Dup()
+    """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
+    for purpose in ("gather", "read"):
+        key = purpose, group.members
+        if group.comm is not None and key not in _communicators:
+            talk(group, "Dup", lambda key=key: _communicators.update({key: group.comm.Dup()}))  # type: ignore[misc]
 
 
-def _apart(group: Group) -> Group:
-    """The group, talking on a communicator of its own."""
-    comm = _communicators.get(group.members)
+def apart(group: Group, purpose: str) -> Group:
+    """The group, talking on a communicator of its own for a purpose: "gather" or "read"."""
+    comm = _communicators.get((purpose, group.members))
     return Group(group.name, group.members, group.rank, group.hosts, comm)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from graphls.ranks.world import Group
+from graphls.ranks.world import Group, launched
 
 PATIENCE = 2.0
 """How many seconds a rank waits for one that has left before it ends all."""
@@ -100,6 +101,29 @@ class Watch:
             time.sleep(0.01)
         for request in sent:
             request.wait()
+
+
+def end_all_before_init() -> None:
+    """Let an error that ends one of several ranks end all, also before they have met in `init`.
+
+    There is no communicator to abort. The mpiexec of MPICH lets the others wait in `init` for ever for one that ends
+    with an error before it, and ends them only where it dies of a signal.
+    """
+    raised, process = sys.excepthook, os.getpid()
+
+    def fail(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        raised(kind, error, trace)
+        if os.getpid() == process:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(process, signal.SIGTERM)
+
+    sys.excepthook = fail
+
+
+if launched() > 1:
+    end_all_before_init()
 
 
 class Watching:

@@ -82,7 +82,7 @@ def join() -> Group:
     """
     if world().comm is not None:
         return world()
-    if max(map(_number, LAUNCHED)) <= 1:
+    if launched() <= 1:
         _require_no_other_launcher()
         return ALONE
     try:
@@ -97,6 +97,11 @@ def join() -> Group:
     hosts = tuple(comm.allgather(gethostname()))
     Ranks.groups = {WORLD: Group(WORLD, tuple(range(comm.size)), comm.rank, hosts, comm)}
     return world()
+
+
+def launched() -> int:
+    """How many processes mpiexec has started, this one with them; 1 where there was none."""
+    return max(map(_number, LAUNCHED))
 
 
 def _number(variable: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from graphls.ir.aside import asides
 from graphls.ir.graph import PHASES, Graph, Value, walk
 from graphls.ir.plan import Plan, Segment
 from graphls.text.html import Page
@@ -170,6 +171,14 @@ def _overlaps(plan: Plan) -> Iterator[str]:
     if plan.drawn:
         total = _bytes(v for node in plan.drawn for v in node.outputs)
         yield f"Random arrays for the next step ({size(total)}) are drawn while this one runs."
+    for number, end in asides(plan).items():
+        sent = size(_bytes(v for v in plan.before[number].graph.inputs))
+        waiting = f"{end} waits for it" if end < len(plan.segments) else "the step ends behind it"
+        yield f"Segment {number} communicates ({sent}) while {_range(number + 1, end - 1)}; {waiting}."
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first} runs" if first == last else f"{first} to {last} run"
 
 
 def _bytes(values: Iterable[Value]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
+from graphls.ir.location import Location
 from graphls.ir.types import DType
 from graphls.trace.casting import Casting
 from graphls.trace.frames import Frame
@@ -52,6 +53,8 @@ class Call:
     cell: Any = None
     scope: str = ""
     phase: str = "forward"
+    loc: Location | None = None
+    """The line of what is traced, where that is not the line that runs: that of a model of another framework."""
     float_type: DType | None = None
     """The `to_float` of the cell."""
     casting: Casting | None = None

@@ -119,7 +119,7 @@ class Tracer:
             found: tuple[Value, ...] = recorded.outputs
             return found
         e = here.builder
-        e.phase, e.scope, e.loc = here.phase, here.scope, user_location()
+        e.phase, e.scope, e.loc = here.phase, here.scope, here.loc or user_location()
         outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
         here.frame.record(Recorded(operation.name, outputs))
         self.note(outputs)

@@ -102,6 +102,25 @@ def test_levels_of_mixed_precision(make: Any, has_bias: bool, level: str) -> Non
     np.testing.assert_allclose(step(X)[0].asnumpy().astype(F32), wanted, rtol=2e-2, atol=5e-3)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_state_in_16_bits_is_rounded_once(backend: str) -> None:
+    """What a cell makes of its two products, which are rounded, it computes in float32."""
+
+    def low(x: Any) -> Any:
+        return x.astype(np.float16).astype(F32)
+
+    graphls.set_seed(4)
+    cell = nn.LSTMCell(4, 5, has_bias=False).to_float(graphls.float16)
+    x, h, c = low(X[0]), *low(GENERATOR.normal(size=(2, 3, 5)))
+    total = low(x @ low(cell.weight_ih.asnumpy()).T) + low(h @ low(cell.weight_hh.asnumpy()).T)
+    i, f, g, o = np.split(total, 4, axis=1)
+    i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+    after = f * c + i * np.tanh(g)
+    found = graphls.compile(lambda x, h, c: cell(x, (h, c)), x, h, c, backend=backend)(x, h, c)
+    for result, wanted in zip(found, (o * np.tanh(after), after), strict=True):
+        np.testing.assert_array_equal(result.asnumpy(), wanted.astype(np.float16))
+
+
 def test_sequences_of_any_length_make_graphs_of_one_size() -> None:
     def size(length: int) -> int:
         lstm = nn.LSTM(4, 5)

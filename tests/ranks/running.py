@@ -11,6 +11,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,15 +69,7 @@ def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arg
     """Run a program, which begins with START, on so many ranks; what hangs is ended, and fails the test."""
     path = folder / "program.py"
     path.write_text(START + textwrap.dedent(program), encoding="utf-8")
-    # The mpiexec of Open MPI refuses roots, and more ranks than cores, unless it is told; that of MPICH reads none.
-    told = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    told |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1"}
-    environment = {**os.environ, **told, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [str(mpiexec()), "-n", str(count), sys.executable, str(path), *arguments]
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = launched(count, path, *arguments, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -84,6 +77,16 @@ def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arg
         out, err = process.communicate()
         pytest.fail(f"{count} ranks did not end within {timeout} s:\n{out}\n{err}")
     return Ended(process.returncode, out, err)
+
+
+def launched(count: int, path: Path, *arguments: str, **settings: Any) -> subprocess.Popen[Any]:
+    """The mpiexec that has started a file on so many ranks, in the folder of the file, in a session of its own."""
+    # The mpiexec of Open MPI refuses roots, and more ranks than cores, unless it is told; that of MPICH reads none.
+    told = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    told |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1"}
+    environment = {**os.environ, **told, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **settings.pop("env", {})}
+    command = [str(mpiexec()), "-n", str(count), sys.executable, str(path), *arguments]
+    return subprocess.Popen(command, cwd=path.parent, env=environment, start_new_session=True, **settings)
 
 
 def ended_well(count: int, program: str, folder: Path, *arguments: str) -> list[str]:

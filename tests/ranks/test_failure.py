@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.ranks.running import needs_ranks, run_ranks
+from tests.ranks.kills import campaign
+from tests.ranks.running import launched, needs_ranks, run_ranks
+
+EARLY = """
+import os
+
+from graphls import communication
+
+if "1" in (os.environ.get("PMI_RANK"), os.environ.get("OMPI_COMM_WORLD_RANK")):
+    1 / 0
+communication.init()
+"""
 
 ENDS = """
     x = gl.Tensor([1.0])
@@ -34,6 +46,22 @@ def test_a_rank_that_ends_ends_all(end: str, tmp_path: Path) -> None:
     assert ended.code != 0 and "never" not in ended.out
     assert CAUSES[end] in ended.err
     assert time.monotonic() - begin < 50  # it is some seconds, also where the machine has much to do
+
+
+@needs_ranks
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
+def test_trainings_that_are_ended_at_random_moments_lose_nothing() -> None:
+    assert "4 trainings ended" in campaign(("kill", "raise", "leave", "interrupt"), 4, (2,), 1)
+
+
+@needs_ranks
+def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "early.py"
+    path.write_text(EARLY)
+    with open(tmp_path / "err", "w") as err:
+        assert launched(2, path, stderr=err).wait(60) != 0
+    assert "ZeroDivisionError" in (tmp_path / "err").read_text()
 
 
 @needs_ranks

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.backends.numpy.part import InterpretedPart
+from graphls.backends.slots import joined
+from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
     from graphls.backends.engine import Bench
+
+Array = np.ndarray[Any, Any]
 
 
 class HostPart(InterpretedPart):
@@ -22,6 +26,7 @@ class HostPart(InterpretedPart):
         super().__init__(segment, bench)
         crossing = ((v, bench.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
         self.slots = {v: slot for v, slot in crossing if slot is not None and slot.dtype == v.type.dtype.numpy}
+        self.buffers = {node: pair for node in self.graph.nodes if (pair := self._of_collective(node))}
 
     def run(self, fed: Mapping[Value, Any]) -> None:
         """Make the calls, in the order of the program."""
@@ -35,11 +40,37 @@ class HostPart(InterpretedPart):
         written = [arrays[write.value] for write in self.graph.writes]
         self.give([arrays[value] for value in self.graph.outputs], written)
 
+    def _of_collective(self, node: Node) -> tuple[Array, Array] | None:
+        """The buffers in which all operands, and all results, of a collective lie; None where there are none."""
+        if not (node.primitive.is_collective and node.inputs):
+            return None
+        slots = self.bench.slots
+        given = [slots[v] for v in node.inputs if v in slots and slots[v].dtype == v.type.dtype.numpy]
+        results = [self.slots[v] for v in node.outputs[1:] if v in self.slots]
+        if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:
+            return None
+        sent, received = joined(given), joined(results)
+        return None if sent is None or received is None else (sent, received)
+
     def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         primitive: Any = node.primitive
+        if primitive.is_collective:
+            return self._together(node, arrays)
         types = tuple(value.type for value in node.outputs)
         run = primitive.run if primitive.calls_python else primitive.evaluate
         results: tuple[Any, ...] = run(arrays, node.attrs, types)
+        return results
+
+    def _together(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a collective gives, which lies in its slots already where all of it has one buffer."""
+        primitive: Any = node.primitive
+        buffers = self.buffers.get(node)
+        try:
+            if buffers and primitive.fill(*buffers, node.attrs):
+                return (None, *(self.slots[v] for v in node.outputs[1:]))
+            results: tuple[Any, ...] = primitive.run(arrays, node.attrs, tuple(value.type for value in node.outputs))
+        except GraphlsError as error:
+            raise error.at(node.loc) from error.__cause__
         return results
 
     def _kept(self, value: Value, array: Any) -> Any:
@@ -47,5 +78,6 @@ class HostPart(InterpretedPart):
         if value not in self.slots:
             return np.array(array)
         slot = self.slots[value]
-        slot[...] = array
+        if slot is not array:
+            slot[...] = array
         return slot

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
+from graphls.backends.onnx.unrolled import unrolled
 from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
@@ -19,6 +20,8 @@ Lower = Callable[[], Sequence[str]]
 def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """A scan as Scan; one along stacks only where there are rounds, because Scan takes no arrays without elements."""
     _widen(e, node.regions)
+    if e.target.unrolls:
+        return unrolled(e, node, names)
     if node.attrs["length"] is not None:
         return _scan(e, node, names)
     types = [v.type for v in node.outputs]

@@ -32,7 +32,8 @@ class Target:
     rounded. A device that `is_gpu` has memory of its own, waits where a condition decides what runs next, and has the
     kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
     kernels do not look whether indices are in range, `guards_indices` says so. With `runs_as_written`,
-    kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products.
+    kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
+    that `unrolls` has no loops: a scan of known length is written out, iteration by iteration.
     """
 
     native_half: bool
@@ -44,6 +45,7 @@ class Target:
     forms: Mapping[str, Form] = field(default_factory=dict)
     guards_indices: bool = False
     runs_as_written: bool = False
+    unrolls: bool = False
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""

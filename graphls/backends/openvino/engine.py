@@ -18,6 +18,9 @@ EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
 way of float32."""
 
+MOST_UNROLLED = 4096
+"""Nodes that a scan may come to when it is written out; OpenVINO takes about a millisecond for each."""
+
 LONGEST = 1 << 24
 """The longest axis of which every index is a float32, by way of which an index is compared with its size."""
 
@@ -32,10 +35,13 @@ class Openvino:
     def takes(self, node: Node) -> bool:
         """Whether it has no integers but those that are moved, become floats or are indices.
 
-        Remainders, nodes with regions, those that give or take nothing, and those that the host draws stay elsewhere.
+        Remainders, conditions, loops but short recurrences, nodes that give or take nothing, and those that the host
+        draws stay elsewhere.
         """
         primitive = node.primitive
-        if node.regions or primitive.on_host or primitive.is_remainder or primitive.calls_python:
+        if node.regions:
+            return _is_short_recurrence(node) and all(map(self.takes, node.regions[0].nodes))
+        if primitive.on_host or primitive.is_remainder or primitive.calls_python:
             return False
         values = (*node.inputs, *node.outputs)
         if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
@@ -71,6 +77,19 @@ class Openvino:
         from graphls.backends.openvino.runtime import load_openvino
 
         return f"OpenVINO {load_openvino().__version__.partition('-')[0]}"
+
+
+def _is_short_recurrence(node: Node) -> bool:
+    """Whether a scan is written out once for each iteration, because that is faster than a loop and soon compiled.
+
+    Products of bfloat16 make it so. A loop over whole steps is none.
+    """
+    if node.primitive.name != "scan" or not node.attrs["length"]:
+        return False
+    nodes = node.regions[0].nodes
+    is_step = any(n.phase in ("check", "update") for n in nodes)
+    has_products = any(n.primitive.is_product for n in nodes)
+    return has_products and not is_step and node.attrs["length"] * len(nodes) <= MOST_UNROLLED
 
 
 def _may_repeat(node: Node) -> bool:

@@ -16,6 +16,7 @@ from graphls.backends.onnxruntime.failures import Torn
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
+from graphls.ranks.shards import apart
 from graphls.ranks.watch import WAITING
 from graphls.ranks.world import find_group
 
@@ -92,7 +93,7 @@ class RanksPart(BoundStates):
 
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
         """The calls for one communication."""
-        group = find_group(node.attrs["group"])
+        group = apart(find_group(node.attrs["group"]), "gather")
         shards = [self.bench.slots[v] for v in node.inputs]
         own = np.empty(sum(shard.size for shard in shards), shards[0].dtype)
         rows = np.empty((group.size, own.size), own.dtype)

@@ -1,0 +1,71 @@
+"""The arrays in which values cross between segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.onnx.types import exchanged
+from graphls.ir.graph import Value
+from graphls.ir.plan import Plan, Segment
+
+Array = np.ndarray[Any, Any]
+ALIGNED = 64
+"""Bytes at whose multiples the arrays of one buffer begin."""
+
+
+def slots_of(plan: Plan) -> dict[Value, Array]:
+    """An array for each value that crosses, in the dtype in which it is exchanged.
+
+    What one collective takes, and what it gives, lies in one buffer each, so that nothing is copied to communicate.
+    """
+    kinds = {v: exchanged(v.type) for v in plan.crossing}
+    slots: dict[Value, Array] = {}
+    for values in (values for segment in plan.segments for values in _together(segment)):
+        is_free = all(v in kinds and kinds[v] == v.type and v not in slots for v in values)
+        if is_free and len(set(values)) == len(values):
+            slots.update(_in_one(values))
+    for v, kind in kinds.items():
+        if v not in slots:
+            slots[v] = np.zeros(kind.shape, kind.dtype.numpy)
+    return slots
+
+
+def _together(segment: Segment) -> Iterable[Sequence[Value]]:
+    """The operands, and the results, of each collective of a segment that has several, by the values of the plan."""
+    given = dict(zip(segment.graph.outputs, segment.gives, strict=True))
+    for node in segment.graph.nodes:
+        if node.primitive.is_collective and len(node.inputs) > 1:
+            yield node.inputs
+            yield [given.get(v, v) for v in node.outputs[1:]]
+
+
+def _in_one(values: Sequence[Value]) -> dict[Value, Array]:
+    dtype = np.dtype(values[0].type.dtype.numpy)
+    flat = np.zeros(sum(_padded(v.type.nbytes) for v in values) // dtype.itemsize, dtype)
+    found, start = {}, 0
+    for v in values:
+        found[v] = flat[start : start + v.type.size].reshape(v.type.shape)
+        start += _padded(v.type.nbytes) // dtype.itemsize
+    return found
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def joined(arrays: Sequence[Array]) -> Array | None:
+    """The flat buffer that these arrays fill, in their order; None where there is none."""
+    if len(arrays) == 1:
+        return arrays[0].reshape(-1)
+    base = arrays[0].base if arrays else None
+    if base is None or any(array.base is not base for array in arrays):
+        return None
+    start = base.ctypes.data
+    for array in arrays:
+        if array.ctypes.data != start:
+            return None
+        start += _padded(array.nbytes)
+    return base if start == base.ctypes.data + base.nbytes else None

@@ -1,0 +1,45 @@
+"""ONNX models of any producer as cells that train, and the same files with trained tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import graphls.onnx.operators  # noqa: F401  (fills the table)
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.cell import Choice, OnnxCell, cell_of
+from graphls.onnx.files import Source, read
+from graphls.onnx.program import program_of
+from graphls.onnx.saving import save
+from graphls.tensors.tensor import TensorLike
+
+__all__ = ["OnnxCell", "load", "save"]
+
+MOST_LISTED = 30
+
+
+def load(
+    source: Source,
+    trainable: Choice = None,
+    frozen: Choice = None,
+    outputs: Sequence[str] | None = None,
+    fixed: Mapping[str, TensorLike] | None = None,
+) -> OnnxCell:
+    """The network of an ONNX model: a path, the bytes of a model, or a ModelProto.
+
+    Every float constant of the model is a Parameter under its name there, but numbers without axes and what shapes
+    come from. All are trained unless `trainable` names those that are, or `frozen` those that are not: patterns as of
+    files (`"head.*"`), several of them, or a function of a name. `outputs` names tensors of the model that the cell
+    gives in place of the model's own outputs; what they do not need is left out.
+    `fixed` gives values to inputs on which shapes depend, which then are no arguments of the cell.
+
+    Raises GraphFileError for what cannot be read, GraphValueError for what is no model, for names that nothing has,
+    and, with a list of all of them, for operators that graphls does not compute.
+    """
+    original = read(source)
+    program = program_of(original.model(), original.folder, outputs)
+    if program.faults:
+        shown = program.faults[:MOST_LISTED]
+        more = f" and {len(program.faults) - len(shown)} more" if len(program.faults) > len(shown) else ""
+        text = f"{original.name} has operators that graphls does not compute: {', '.join(shown)}{more}"
+        raise GraphValueError(f"{text}; give the outputs that do not need them (outputs=[...]).")
+    return cell_of(original, program, trainable, frozen, fixed)

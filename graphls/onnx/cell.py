@@ -1,0 +1,179 @@
+"""The cell of an ONNX model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from inspect import Parameter as Argument
+from inspect import Signature
+from typing import Any
+
+import numpy as np
+from onnx import TypeProto
+
+from graphls.importing.types import element_type
+from graphls.ir.build import Names
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DTYPES
+from graphls.nn.cell import Cell
+from graphls.onnx.files import Original
+from graphls.onnx.interpreter import Interpreter
+from graphls.onnx.known import Analysis
+from graphls.onnx.program import Program
+from graphls.onnx.tensors import Stored
+from graphls.onnx.values import value_of
+from graphls.ops.elementwise import cast
+from graphls.ops.operands import tensor_of
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike, is_tensor
+
+Choice = str | Iterable[str] | Callable[[str], bool] | None
+"""Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""
+
+
+class OnnxCell(Cell):
+    """A network that is an ONNX model; `graphls.onnx.load` makes it.
+
+    Its parameters are the float constants of the model, under their names there.
+    """
+
+    def __init__(
+        self,
+        original: Original,
+        program: Program,
+        trainable: Choice = None,
+        frozen: Choice = None,
+        fixed: Mapping[str, TensorLike] | None = None,
+    ) -> None:
+        super().__init__()
+        analysis = Analysis()
+        self.__dict__["shaping"] = [name for name in program.main.inputs if name in analysis.block(program.main)]
+        self.__dict__["original"] = original
+        self.__dict__["program"] = program
+        self.__dict__["_fixed"] = _fixed(program, fixed or {})
+        self.__dict__["_constants"] = {}
+        self._make_parameters(analysis, trainable, frozen)
+
+    def _make_parameters(self, analysis: Analysis, trainable: Choice, frozen: Choice) -> None:
+        names = Names()
+        candidates = {names.fresh(stored.name): stored for stored in self.program.stored if stored.is_float}
+        wanted = _chosen("trainable", trainable, candidates)
+        kept = _chosen("frozen", frozen, candidates)
+        for name, stored in candidates.items():
+            if stored in analysis.known or (not stored.rank and (wanted is None or name not in wanted)):
+                continue
+            is_trained = stored not in analysis.settled if wanted is None else name in wanted
+            # Not by an attribute: names of a model may be those of a cell's own attributes.
+            parameter = _parameter(stored, name)
+            parameter.requires_grad = is_trained and (kept is None or name not in kept)
+            self._params[name] = self._constants[stored] = parameter
+        self._changed()
+
+    def constant(self, stored: Stored) -> Any:
+        """The parameter of a constant that can be trained, else its known value."""
+        found = self._constants.get(stored)
+        if found is None:
+            found = self._constants[stored] = value_of(stored.array)
+        return found
+
+    @property
+    def stored(self) -> dict[Stored, Parameter]:
+        """The parameters by the constants of the model that they are."""
+        return {stored: value for stored, value in self._constants.items() if isinstance(value, Parameter)}
+
+    @property
+    def open_inputs(self) -> tuple[str, ...]:
+        """The inputs of the model that the cell takes, which are those that were not given by `fixed`."""
+        return tuple(name for name in self.program.main.inputs if name not in self._fixed)
+
+    def _constructed(self, inputs: Sequence[Any]) -> Any:
+        """What the model gives for its inputs: a tuple, or the one tensor."""
+        block = self.program.main
+        found = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
+        given = [_checked(name, self.program.types.get(name), found[name]) for name in block.inputs]
+        results = [tensor_of(y) if is_tensor(y) else y for y in Interpreter(self).run(block, given)]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def extend_repr(self) -> str:
+        return f"{len(self.program.main.nodes)} operators"
+
+
+def cell_of(
+    original: Original,
+    program: Program,
+    trainable: Choice,
+    frozen: Choice,
+    fixed: Mapping[str, TensorLike] | None,
+) -> OnnxCell:
+    """The cell of a program, whose `construct` takes the inputs of the model by their names."""
+    names, fresh = [], Names(("self",))
+    for name in program.main.inputs:
+        if name in (fixed or {}):
+            continue
+        word = re.sub(r"\W", "_", name)
+        names.append(fresh.fresh(word if word.isidentifier() else f"x_{word}"))
+
+    def construct(self: OnnxCell, *inputs: Any) -> Any:
+        return self._constructed(inputs)
+
+    arguments = [Argument(name, Argument.POSITIONAL_OR_KEYWORD) for name in ("self", *names)]
+    construct.__signature__ = Signature(arguments)  # type: ignore[attr-defined]
+    kind = type("OnnxCell", (OnnxCell,), {"construct": construct, "__module__": __name__, "__doc__": OnnxCell.__doc__})
+    made: OnnxCell = kind(original, program, trainable, frozen, fixed)
+    return made
+
+
+def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:
+    """Inputs that are given now; raises GraphValueError for names that the model has not."""
+    for name in fixed:
+        if name not in program.main.inputs:
+            listed = ", ".join(map(repr, program.main.inputs))
+            raise GraphValueError(f"The model has no input {name!r} that `fixed` could give, but {listed}.")
+    return {name: value_of(np.asarray(value)) for name, value in fixed.items()}
+
+
+def _parameter(stored: Stored, name: str) -> Parameter:
+    array = stored.read()
+    if not array.flags.writeable or array.base is None:
+        array = np.array(array)
+    return Parameter.holding(array, name)
+
+
+def _chosen(argument: str, choice: Choice, candidates: Iterable[str]) -> set[str] | None:
+    """The names that a choice means; raises GraphValueError for a pattern that means none, GraphTypeError for none."""
+    if choice is None:
+        return None
+    if callable(choice):
+        return {name for name in candidates if choice(name)}
+    patterns = [choice] if isinstance(choice, str) else list(choice)
+    found: set[str] = set()
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise GraphTypeError(f"{argument} takes names, patterns of names or a function of a name, not {pattern!r}.")
+        meant = {name for name in candidates if name == pattern or fnmatchcase(name, pattern)}
+        if not meant:
+            near = get_close_matches(pattern, candidates, 3, 0.4)
+            advice = f"; near are {', '.join(map(repr, near))}" if near else ""
+            raise GraphValueError(f"No float tensor of the model is called {pattern!r}, as {argument} asks{advice}.")
+        found |= meant
+    return found
+
+
+def _checked(name: str, declared: TypeProto | None, value: object) -> Any:
+    """An input in the kind of dtype that the model declares; raises GraphlsError for another kind and another rank."""
+    if not is_tensor(value) or declared is None or declared.WhichOneof("value") != "tensor_type":
+        return value
+    x, kind = tensor_of(value), declared.tensor_type
+    if kind.HasField("shape") and len(kind.shape.dim) != x.ndim:
+        count = len(kind.shape.dim)
+        raise GraphValueError(f"The input {name!r} of the model has {count} axes, not the shape {x.shape}.")
+    dtype = element_type(kind.elem_type)
+    if dtype not in DTYPES or dtype is x.dtype or (dtype.is_float and x.dtype.is_float):
+        return x
+    if x.dtype.is_float or (dtype.kind == "bool") != (x.dtype.kind == "bool"):
+        raise GraphTypeError(f"The input {name!r} of the model takes {dtype.long_name}, not {x.dtype.long_name}.")
+    return cast(x, dtype)
+
+

@@ -1,0 +1,205 @@
+"""Running a model in a trace: each node by its rule, on tensors of the graph or on what is known of them."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import TypeProto, helper
+
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.types import DType
+from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
+from graphls.onnx.tensors import Stored
+from graphls.onnx.values import array_of, is_known, value_of
+from graphls.tensors.tensor import Tensor
+from graphls.trace.casting import in_dtype
+from graphls.trace.current import current_tracer
+
+Values = ChainMap[str, Any]
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What a rule raises for inputs and attributes of a model that do not fit, where it does not look for that itself."""
+
+
+class Owner(Protocol):
+    """What the interpreter knows of the cell that runs."""
+
+    training: bool
+
+    def constant(self, stored: Stored) -> Any:
+        """The parameter of a constant that can be trained, else its known value."""
+
+
+@dataclass
+class Running:
+    """The node that runs, as rules see it that ask for it."""
+
+    interpreter: Interpreter
+    node: OnnxNode
+    values: Values
+
+    @property
+    def version(self) -> int:
+        """The version of the operator's domain that the model imports."""
+        return self.node.version
+
+    @property
+    def training(self) -> bool:
+        """Whether the cell is in training mode."""
+        return self.interpreter.owner.training
+
+    @property
+    def outputs(self) -> int:
+        """How many results are named, those included that are left out between others."""
+        return len(self.node.outputs)
+
+    def is_used(self, number: int) -> bool:
+        """Whether a result has a name."""
+        return number < self.outputs and bool(self.node.outputs[number])
+
+    def run(self, block: Block, *inputs: Any) -> list[Any]:
+        """The results of a graph among the attributes, which sees the values around the node."""
+        return self.interpreter.run(block, inputs, self.values)
+
+
+class Interpreter:
+    """Runs the program of a model for a cell."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+
+    def run(
+        self,
+        block: Block,
+        inputs: Sequence[Any],
+        around: Values | None = None,
+        attributes: Mapping[str, Any] = {},
+        used: Sequence[str] | None = None,
+    ) -> list[Any]:
+        """The outputs of a block for its inputs; for a function, `attributes` and the names of results of the call."""
+        values = ChainMap({}, *(() if around is None else around.maps))
+        values.update(zip(block.inputs, inputs, strict=False))
+        values.update((name, self.owner.constant(stored)) for name, stored in block.constants.items())
+        for node in block.nodes:
+            results = self._node(node, values, attributes)
+            values.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
+        if used is None:
+            return [self._output(name, values) for name in block.outputs]
+        pairs = zip(block.outputs, used, strict=False)
+        return [self._output(name, values) if is_used else None for name, is_used in pairs]
+
+    def _output(self, name: str, values: Values) -> Any:
+        if name not in values:
+            raise GraphValueError(f"The model gives the tensor {name!r}, which nothing defines; export it again.")
+        return values[name]
+
+    def _node(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
+        """The results of a node; raises GraphlsError that names it."""
+        with self._inside(node):
+            try:
+                return self._results(node, values, attributes)
+            except GraphlsError as error:
+                if getattr(error, "names_node", False):
+                    raise
+                raise _named(type(error), node, error.message) from error
+            except _FAULTS as error:
+                text = f"{error}." if str(error) else f"{type(error).__name__}."
+                raise _named(GraphValueError, node, text) from error
+
+    def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
+        inputs = [self._input(name, values) for name in node.inputs]
+        given = _resolved(node.attributes, attributes)
+        if node.body is not None:
+            inner = {**_resolved(node.body.defaults, {}), **given}
+            return self.run(node.body, inputs, None, inner, node.outputs)
+        if node.entry is None:
+            return self._by_definition(node, inputs, given)
+        running = Running(self, node, values)
+        operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, inputs))]
+        results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **given)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _input(self, name: str, values: Values) -> Any:
+        if not name:
+            return None
+        if name not in values:
+            raise GraphValueError(f"it reads the tensor {name!r}, which nothing defines; export the model again.")
+        return values[name]
+
+    def _operand(self, node: OnnxNode, number: int, value: Any) -> Any:
+        """An input as the rule takes it: an array where it must be known."""
+        if value is None or node.entry is None or number not in node.entry.known:
+            return value
+        try:
+            return array_of(value)
+        except GraphValueError as error:
+            raise GraphValueError(f"its input {node.inputs[number]!r} must be known: {error.message}") from None
+
+    def _cast(self, node: OnnxNode, inputs: list[Any]) -> list[Any]:
+        """In a network in 16 bits, known floats that meet tensors of the graph, in 16 bits as well."""
+        wanted = float_type()
+        if wanted is None or all(map(is_known, inputs)) or node.entry is None:
+            return inputs
+        known = node.entry.known
+        return [in_dtype(v, wanted) if is_known(v) and i not in known else v for i, v in enumerate(inputs)]
+
+    def _by_definition(self, node: OnnxNode, inputs: list[Any], given: Mapping[str, Any]) -> Sequence[Any]:
+        """The results by the definition that ONNX gives for inputs of these types."""
+        block, faults = defined_for(node, given, [_type_of(value).SerializeToString() for value in inputs])
+        if faults:
+            raise GraphValueError(f"ONNX defines it by operators that are not in the table: {', '.join(faults)}.")
+        return self.run(block, inputs, None, {**block.defaults, **given}, node.outputs)
+
+    @contextmanager
+    def _inside(self, node: OnnxNode) -> Iterator[None]:
+        """What runs for a node has its name as scope, and the line that its producer wrote down."""
+        tracer = current_tracer()
+        if tracer is None:
+            yield
+            return
+        here = tracer.here
+        parts = (here.scope, node.origin.scope, node.name.rpartition("/")[2])
+        with tracer.inside(scope=".".join(filter(None, parts)), loc=node.origin.loc or here.loc):
+            yield
+
+
+def float_type() -> DType | None:
+    """The dtype of 16 bits that the running cell computes in, if it does (`to_float`)."""
+    tracer = current_tracer()
+    wanted = None if tracer is None else tracer.here.float_type
+    return wanted if wanted is not None and wanted.is_half else None
+
+
+def _resolved(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes, with those of the function around in place of references, and arrays for tensors."""
+    found = {}
+    for name, value in attributes.items():
+        if isinstance(value, Reference):
+            if value.name not in given:
+                continue
+            value = given[value.name]
+        found[name] = value_of(value.array) if isinstance(value, Stored) else value
+    return found
+
+
+def _named(kind: type[GraphlsError], node: OnnxNode, message: str) -> GraphlsError:
+    error = kind(f"The operator {node}: {message}", node.origin.loc)
+    error.names_node = True  # type: ignore[attr-defined]
+    return error
+
+
+def _type_of(value: Any) -> TypeProto:
+    if value is None:
+        return TypeProto()
+    if isinstance(value, np.ndarray):
+        return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    if isinstance(value, Tensor):
+        number = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
+        return helper.make_tensor_type_proto(number, value.shape)
+    raise GraphTypeError(f"it takes tensors, not {type(value).__name__}.")
+
+

@@ -1,0 +1,29 @@
+"""The rules of operators; importing this package fills the table."""
+
+from graphls.onnx.operators import (
+    activations,
+    arithmetic,
+    control,
+    conversion,
+    indexing,
+    normalization,
+    pooling,
+    products,
+    random,
+    reductions,
+    shapes,
+)
+
+__all__ = [
+    "activations",
+    "arithmetic",
+    "control",
+    "conversion",
+    "indexing",
+    "normalization",
+    "pooling",
+    "products",
+    "random",
+    "reductions",
+    "shapes",
+]

@@ -1,0 +1,100 @@
+"""Arithmetic, comparisons, logic and elementary functions of every element alone."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.onnx.table import binary, operator, unary
+from graphls.onnx.values import is_known
+from graphls.ops.operands import apply, tensor_of
+
+unary({
+    "Abs": ops.abs, "Neg": ops.neg, "Sign": ops.sign, "Sqrt": ops.sqrt, "Exp": ops.exp, "Log": ops.log,
+    "Erf": ops.erf, "Sin": ops.sin, "Cos": ops.cos, "Tan": ops.tan, "Asin": ops.asin, "Acos": ops.acos,
+    "Atan": ops.atan, "Sinh": ops.sinh, "Cosh": ops.cosh, "Tanh": ops.tanh, "Asinh": ops.asinh, "Acosh": ops.acosh,
+    "Atanh": ops.atanh, "Reciprocal": ops.reciprocal, "Not": ops.logical_not, "IsNaN": ops.isnan, "Det": ops.det,
+    "Floor": ops.floor, "Ceil": ops.ceil, "Round": ops.round, "BitwiseNot": ops.invert, "Identity": lambda x: x,
+})  # fmt: skip
+binary({
+    "Add": ops.add, "Sub": ops.sub, "Mul": ops.mul, "And": ops.logical_and, "Or": ops.logical_or,
+    "Xor": ops.logical_xor, "Equal": ops.equal, "Less": ops.less, "LessOrEqual": ops.less_equal,
+    "Greater": ops.greater, "GreaterOrEqual": ops.greater_equal, "BitwiseAnd": ops.bitwise_and,
+    "BitwiseOr": ops.bitwise_or, "BitwiseXor": ops.bitwise_xor,
+})  # fmt: skip
+
+
+@operator("Div", since=7)
+def div(x: Any, y: Any) -> Any:
+    return ops.div(x, y) if tensor_of(x).dtype.is_float else apply("truncate_div", tensor_of(x), tensor_of(y))
+
+
+@operator("Mod")
+def mod(x: Any, y: Any, *, fmod: int = 0) -> Any:
+    return ops.fmod(x, y) if fmod else ops.mod(x, y)
+
+
+@operator("Pow", since=7)
+def pow(x: Any, y: Any) -> Any:
+    x, exponent = tensor_of(x), tensor_of(y)
+    number = exponent.item() if is_known(exponent) and exponent.size == 1 and exponent.ndim <= x.ndim else None
+    if x.dtype.is_float and number in (0.5, 1.0, 2.0):
+        return {0.5: ops.sqrt, 1.0: lambda x: x, 2.0: ops.square}[number](x)
+    if x.dtype.is_float or not exponent.dtype.is_float:
+        return ops.pow(x, ops.cast(exponent, x.dtype))
+    return ops.cast(ops.pow(ops.cast(x, exponent.dtype), exponent), x.dtype)
+
+
+def _variadic(kind: str, function: Any) -> None:
+    @operator(kind)
+    def rule(*xs: Any) -> Any:
+        return reduce(function, xs)
+
+
+for _kind in ("Max", "Min", "Sum"):
+    _variadic(_kind, {"Max": ops.maximum, "Min": ops.minimum, "Sum": ops.add}[_kind])
+
+
+@operator("Mean")
+def mean(*xs: Any) -> Any:
+    return reduce(ops.add, xs) / len(xs)
+
+
+@operator("Clip")
+def clip(x: Any, *, min: float = -np.inf, max: float = np.inf) -> Any:
+    return _clipped(x, None if min == -np.inf else min, None if max == np.inf else max)
+
+
+@operator("Clip", since=11)
+def clip_between(x: Any, min: Any = None, max: Any = None) -> Any:
+    return _clipped(x, min, max)
+
+
+def _clipped(x: Any, low: Any, high: Any) -> Any:
+    """The slope is 1 on both bounds; where they cross, the result is the upper one."""
+    x = x if low is None else ops.clip_by_value(x, low, None)
+    return x if high is None else ops.clip_by_value(x, None, high)
+
+
+@operator("Where")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    return ops.where(condition, x, y)
+
+
+@operator("IsInf")
+def isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    if detect_negative and detect_positive:
+        return ops.isinf(x)
+    if detect_positive:
+        return ops.isposinf(x)
+    return ops.isneginf(x) if detect_negative else ops.zeros(tensor_of(x).shape, np.bool_)
+
+
+@operator("BitShift")
+def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
+    return (ops.bitwise_left_shift if direction == "LEFT" else ops.bitwise_right_shift)(x, y)
+
+

@@ -1,0 +1,111 @@
+"""Constants, dtypes, and what is known of a tensor without its elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError
+from graphls.onnx.interpreter import float_type
+from graphls.onnx.table import operator
+from graphls.onnx.values import array_of, integers, is_known, value_of
+from graphls.ops.operands import in_graph, tensor_of
+from graphls.tensors.tensor import Tensor
+
+_LARGE = 1 << 20
+"""Elements from which on a tensor of one number is made in the graph rather than stored."""
+
+
+@operator("Constant")
+def constant(
+    *, value: Any = None, sparse_value: Any = None, value_float: float | None = None, value_floats: Any = None,
+    value_int: int | None = None, value_ints: Any = None, value_string: Any = None, value_strings: Any = None,
+) -> Any:  # fmt: skip
+    if value is not None or sparse_value is not None:
+        return value if value is not None else sparse_value
+    if value_float is not None or value_floats is not None:
+        return Tensor(np.array(value_floats if value_float is None else value_float, np.float32))
+    if value_int is not None or value_ints is not None:
+        return Tensor(np.array(value_ints if value_int is None else value_int, np.int64))
+    return np.array(value_strings if value_string is None else value_string, object)
+
+
+@operator("ConstantOfShape", known=(0,))
+def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
+    number = Tensor(np.zeros(1, np.float32)) if value is None else value
+    return repeated(ops.reshape(number, ()), integers(shape))
+
+
+def repeated(number: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """One number everywhere; where that is large, as a value of the graph."""
+    number = in_graph(number) if np.prod(shape, dtype=object) > _LARGE else number
+    return ops.broadcast_to(number, shape)
+
+
+@operator("Cast")
+def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    dtype = helper.tensor_dtype_to_np_dtype(to)
+    if isinstance(x, np.ndarray) or dtype.kind == "O":
+        return value_of(array_of(x).astype(dtype))
+    x = tensor_of(x)
+    low = float_type()
+    if low is not None and not x.dtype.is_float and not is_known(x) and dtype in (np.float32, np.float64):
+        return ops.cast(x, low)
+    if is_known(x) and not _is_of_graph(dtype):
+        return array_of(x).astype(dtype)
+    return ops.cast(x, dtype)
+
+
+def _is_of_graph(dtype: np.dtype[Any]) -> bool:
+    return isinstance(value_of(np.zeros((), dtype)), Tensor)
+
+
+@operator("CastLike")
+def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    if isinstance(like, np.ndarray):
+        return value_of(array_of(x).astype(like.dtype))
+    dtype = tensor_of(like).dtype
+    return value_of(x.astype(dtype.numpy)) if isinstance(x, np.ndarray) else ops.cast(x, dtype)
+
+
+@operator("Shape")
+def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+    return Tensor(np.array(shape_of(x)[slice(start, end)], np.int64))
+
+
+@operator("Size")
+def size(x: Any) -> Any:
+    return Tensor(np.array(np.prod(shape_of(x), dtype=np.int64)))
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The sizes of a tensor, whatever it holds; raises GraphTypeError for a sequence."""
+    if isinstance(x, (Tensor, np.ndarray)):
+        return tuple(x.shape)
+    raise GraphTypeError(f"a tensor is needed here, not {type(x).__name__}.")
+
+
+@operator("Range", known=(0, 1, 2))
+def range_of(start: Any, limit: Any, delta: Any) -> Any:
+    first, last, step = (np.reshape(n, ()) for n in (start, limit, delta))
+    count = max(int(np.ceil((last - first) / step)), 0)
+    return Tensor((first + np.arange(count) * step).astype(first.dtype))
+
+
+@operator("EyeLike")
+def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+    kind = tensor_of(x).dtype.numpy if dtype is None else helper.tensor_dtype_to_np_dtype(dtype)
+    rows, columns = shape_of(x)
+    return value_of(np.eye(rows, columns, k, kind))
+
+
+@operator("OneHot", known=(1,))
+def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
+    x, values = tensor_of(indices), tensor_of(values)
+    count = integers(depth)[0]
+    x = ops.cast(x, "int64")
+    x = ops.where(ops.less(x, 0), x + count, x)
+    return ops.one_hot(x, count, values[1], values[0], axis)

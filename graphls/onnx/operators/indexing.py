@@ -1,0 +1,134 @@
+"""Selection and scattering by integer indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.table import operator
+from graphls.onnx.values import array_of, is_known
+from graphls.ops.operands import apply, tensor_of
+from graphls.tensors.tensor import Tensor
+
+
+def _indices(indices: Any, size: int) -> Tensor:
+    """Indices of int64 that count from the front."""
+    x = tensor_of(indices)
+    x = x if x.dtype.long_name in ("int32", "int64") else ops.cast(x, "int64")
+    if is_known(x):
+        array = array_of(x)
+        return Tensor(np.where(array < 0, array + size, array))
+    return ops.where(ops.less(x, 0), x + size, x)
+
+
+@operator("Gather")
+def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.take(x, array_of(indices), axis)
+    indices = tensor_of(indices)
+    if indices.dtype.long_name not in ("int32", "int64"):
+        indices = ops.cast(indices, "int64")
+    return ops.gather(x, indices, axis)
+
+
+@operator("GatherElements")
+def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
+    x = tensor_of(x)
+    return ops.gather_elements(x, axis, _indices(indices, x.shape[axis]))
+
+
+@operator("GatherND")
+def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+    x, indices = tensor_of(x), tensor_of(indices)
+    if not batch_dims:
+        return ops.gather_nd(x, indices)
+    shape = indices.shape[:-1]
+    places = np.indices(shape)[:batch_dims]
+    batch = Tensor(np.stack(list(places), -1).astype(np.int64))
+    return ops.gather_nd(x, ops.concat((batch, ops.cast(indices, "int64")), -1))
+
+
+_JOINS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@operator("ScatterElements")
+def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
+    x = tensor_of(x)
+    places = _indices(indices, x.shape[axis])
+    if reduction in ("none", "add"):
+        return ops.tensor_scatter_elements(x, places, updates, axis, reduction)
+    return _by_coordinates(x, places, updates, axis % x.ndim, reduction)
+
+
+def _by_coordinates(x: Tensor, places: Tensor, updates: Any, axis: int, reduction: str) -> Any:
+    """The same with the coordinates along all axes."""
+    grid = [Tensor(g.astype(np.int64)) for g in np.indices(places.shape)]
+    grid[axis] = ops.cast(places, "int64")
+    return scatter_nd(x, ops.stack(grid, -1), updates, reduction=reduction)
+
+
+@operator("Scatter")
+def scatter(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
+    return scatter_elements(x, indices, updates, axis=axis)
+
+
+@operator("ScatterND")
+def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+    x = tensor_of(x)
+    if reduction not in _JOINS:
+        raise GraphValueError(f"the reduction is one of {', '.join(_JOINS)}, not {reduction!r}.")
+    function = getattr(ops, f"tensor_scatter_{_JOINS[reduction]}")
+    return function(x, _coordinates(tensor_of(indices), x.shape), updates)
+
+
+def _coordinates(indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Coordinates that count from the front."""
+    sizes = Tensor(np.array(shape[: indices.shape[-1]], np.int64))
+    return ops.where(ops.less(indices, 0), indices + sizes, indices)
+
+
+@operator("Compress", known=(1,))
+def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
+    x = tensor_of(x) if axis is not None else ops.reshape(x, (-1,))
+    return ops.gather(x, Tensor(np.flatnonzero(condition).astype(np.int64)), axis or 0)
+
+
+@operator("NonZero", known=(0,))
+def nonzero(x: Any) -> Any:
+    return Tensor(np.array(np.nonzero(x), np.int64))
+
+
+@operator("MaxUnpool", known=(2,))
+def max_unpool(
+    x: Any, indices: Any, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None
+) -> Any:
+    x, axes = tensor_of(x), len(kernel_shape)
+    strides, pads = strides or (1,) * axes, pads or (0, 0) * axes
+    sizes = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, kernel_shape, strict=True)]
+    shape = (*x.shape[:2], *(n - pads[i] - pads[axes + i] for i, n in enumerate(sizes)))
+    places = ops.reshape(ops.cast(indices, "int64"), (-1,))
+    if output_shape is not None:
+        wide = tuple(int(n) for n in output_shape)
+        coordinates = _unravelled(places, shape)
+        places, shape = _ravelled(coordinates, wide), wide
+    total = int(np.prod(shape))
+    flat = apply("gather_gradient", ops.reshape(x, (-1,)), places, axis=0, size=total)
+    return ops.reshape(flat, shape)
+
+
+def _unravelled(places: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    parts = []
+    for size in reversed(shape):
+        parts.append(ops.mod(places, size))
+        places = apply("floor_div", places, tensor_of(np.int64(size)))
+    return parts[::-1]
+
+
+def _ravelled(coordinates: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    total = coordinates[0]
+    for part, size in zip(coordinates[1:], shape[1:], strict=True):
+        total = total * size + part
+    return total

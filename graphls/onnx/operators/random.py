@@ -1,0 +1,51 @@
+"""Random tensors, which are drawn anew in every step from the seed of graphls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import helper
+
+from graphls import ops
+from graphls.onnx.table import operator
+from graphls.ops.operands import tensor_of
+
+
+def _dtype(number: int | None, like: Any = None) -> Any:
+    if number is not None:
+        return helper.tensor_dtype_to_np_dtype(number)
+    return "float32" if like is None else tensor_of(like).dtype
+
+
+@operator("RandomUniform")
+def random_uniform(
+    *, shape: Any, low: float = 0.0, high: float = 1.0, dtype: int | None = 1, seed: float | None = None
+) -> Any:
+    return ops.cast(ops.rand(*shape) * (high - low) + low, _dtype(dtype))
+
+
+@operator("RandomNormal")
+def random_normal(
+    *, shape: Any, mean: float = 0.0, scale: float = 1.0, dtype: int | None = 1, seed: float | None = None
+) -> Any:
+    return ops.cast(ops.randn(*shape) * scale + mean, _dtype(dtype))
+
+
+@operator("RandomUniformLike")
+def random_uniform_like(
+    x: Any, *, low: float = 0.0, high: float = 1.0, dtype: int | None = None, seed: float | None = None
+) -> Any:
+    return ops.cast(ops.rand(*tensor_of(x).shape) * (high - low) + low, _dtype(dtype, x))
+
+
+@operator("RandomNormalLike")
+def random_normal_like(
+    x: Any, *, mean: float = 0.0, scale: float = 1.0, dtype: int | None = None, seed: float | None = None
+) -> Any:
+    return ops.cast(ops.randn(*tensor_of(x).shape) * scale + mean, _dtype(dtype, x))
+
+
+@operator("Bernoulli")
+def bernoulli(x: Any, *, dtype: int | None = None, seed: float | None = None) -> Any:
+    x = tensor_of(x)
+    return ops.cast(ops.less(ops.rand(*x.shape), x), _dtype(dtype, x))

@@ -1,0 +1,231 @@
+"""Shapes, order and parts of tensors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.interpreter import Running
+from graphls.onnx.operators.conversion import repeated
+from graphls.onnx.table import operator
+from graphls.onnx.values import integers, is_known
+from graphls.ops.operands import apply, tensor_of
+from graphls.tensors.tensor import Tensor
+
+
+@operator("Reshape", known=(1,))
+def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
+    sizes = list(integers(shape))
+    given = x.shape
+    if not allowzero:
+        sizes = [given[i] if n == 0 else n for i, n in enumerate(sizes)]
+    elif 0 in sizes and -1 in sizes:
+        raise GraphValueError(f"the shape {tuple(sizes)} has a 0 and a -1.")
+    return np.reshape(x, sizes) if isinstance(x, np.ndarray) else ops.reshape(x, tuple(sizes))
+
+
+@operator("Flatten")
+def flatten(x: Any, *, axis: int = 1) -> Any:
+    at = axis + x.ndim if axis < 0 else axis
+    return ops.reshape(x, (prod(x.shape[:at]), prod(x.shape[at:])))
+
+
+@operator("Squeeze")
+def squeeze_axes(x: Any, *, axes: Any = None) -> Any:
+    return _squeezed(x, axes)
+
+
+@operator("Squeeze", since=13, known=(1,))
+def squeeze(x: Any, axes: Any = None) -> Any:
+    return _squeezed(x, None if axes is None else integers(axes))
+
+
+def _squeezed(x: Any, axes: Any) -> Any:
+    found = {i for i, n in enumerate(x.shape) if n == 1} if axes is None else {axis % x.ndim for axis in axes}
+    wrong = [axis for axis in found if x.shape[axis] != 1]
+    if wrong:
+        raise GraphValueError(f"the axis {wrong[0]} of the shape {tuple(x.shape)} is not of size 1.")
+    return _in_shape(x, tuple(n for i, n in enumerate(x.shape) if i not in found))
+
+
+@operator("Unsqueeze")
+def unsqueeze_axes(x: Any, *, axes: Any) -> Any:
+    return _unsqueezed(x, axes)
+
+
+@operator("Unsqueeze", since=13, known=(1,))
+def unsqueeze(x: Any, axes: Any) -> Any:
+    return _unsqueezed(x, integers(axes))
+
+
+def _unsqueezed(x: Any, axes: Any) -> Any:
+    rank = x.ndim + len(axes)
+    new, sizes = {axis % rank for axis in axes}, iter(x.shape)
+    return _in_shape(x, tuple(1 if i in new else next(sizes) for i in range(rank)))
+
+
+def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    return np.reshape(x, shape) if isinstance(x, np.ndarray) else ops.reshape(x, shape)
+
+
+@operator("Transpose")
+def transpose(x: Any, *, perm: Any = None) -> Any:
+    order = tuple(perm) if perm else tuple(reversed(range(x.ndim)))
+    return np.transpose(x, order) if isinstance(x, np.ndarray) else apply("transpose", tensor_of(x), permutation=order)
+
+
+@operator("Expand", known=(1,))
+def expand(x: Any, shape: Any) -> Any:
+    x = tensor_of(x)
+    sizes = np.broadcast_shapes(x.shape, integers(shape))
+    return repeated(x, sizes) if is_known(x) else ops.broadcast_to(x, sizes)
+
+
+@operator("Tile", known=(1,))
+def tile(x: Any, repeats: Any) -> Any:
+    return ops.tile(x, integers(repeats)) if tensor_of(x).ndim else x
+
+
+@operator("Concat")
+def concat(*xs: Any, axis: int) -> Any:
+    tensors = tuple(map(tensor_of, xs))
+    return ops.concat(tensors, axis) if len(tensors) > 1 else tensors[0]
+
+
+@operator("Split")
+def split_by(node: Running, x: Any, *, axis: int = 0, split: Any = None) -> Any:
+    return _split(x, axis, list(split or _equal(x.shape[axis], node.outputs)))
+
+
+@operator("Split", since=13, known=(1,))
+def split_of(node: Running, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
+    if split is not None:
+        return _split(x, axis, list(integers(split)))
+    return _split(x, axis, _equal(x.shape[axis], num_outputs or node.outputs))
+
+
+@operator("Slice")
+def slice_by(x: Any, *, starts: Any, ends: Any, axes: Any = None) -> Any:
+    return sliced(x, starts, ends, axes, None)
+
+
+@operator("Slice", since=10, known=(1, 2, 3, 4))
+def slice_of(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    return sliced(x, *(None if v is None else integers(v) for v in (starts, ends, axes, steps)))
+
+
+def sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    """The elements from `starts` to `ends`, with steps that may be negative, along some axes or the first ones."""
+    axes = range(len(starts)) if axes is None else axes
+    bounds = [(0, n, 1) for n in x.shape]
+    flipped = []
+    for i, axis in enumerate(axes):
+        at, step = axis % x.ndim, 1 if steps is None else steps[i]
+        taken = range(x.shape[at])[slice(starts[i], _stop(ends[i], step, x.shape[at]), step)]
+        if step < 0:
+            taken = taken[::-1]
+            flipped.append(at)
+        bounds[at] = (taken.start, max(taken.stop, taken.start), taken.step)
+    if isinstance(x, np.ndarray):
+        return np.flip(x[tuple(slice(*b) for b in bounds)], flipped)
+    firsts, lasts, strides = (tuple(b[i] for b in bounds) for i in range(3))
+    y = apply("slice", tensor_of(x), starts=firsts, stops=lasts, steps=strides)
+    return apply("reverse", y, axes=tuple(flipped)) if flipped else y
+
+
+def _stop(stop: int, step: int, size: int) -> int | None:
+    """The end as Python means it: one before the first element, to go down to that, is None."""
+    return None if step < 0 and stop < -size else stop
+
+
+def _split(x: Any, axis: int, sizes: list[int]) -> Any:
+    x, parts, start = tensor_of(x), [], 0
+    if sum(sizes) != x.shape[axis]:
+        raise GraphValueError(f"the parts {sizes} do not make up the axis {axis} of the shape {x.shape}.")
+    for size in sizes:
+        parts.append(sliced(x, (start,), (start + size,), (axis,), None))
+        start += size
+    return tuple(parts)
+
+
+def _equal(size: int, count: int) -> list[int]:
+    each = -(-size // count)
+    return [max(min(each, size - i * each), 0) for i in range(count)]
+
+
+@operator("Trilu", known=(1,))
+def trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+    x = tensor_of(x)
+    diagonal = 0 if k is None else integers(k)[0]
+    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
+    kept = columns - rows >= diagonal if upper else columns - rows <= diagonal
+    return ops.where(Tensor(kept), x, ops.zeros((), x.dtype))
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    x = tensor_of(x)
+    (n, depth, h, w), b = x.shape, blocksize
+    c = depth // (b * b)
+    if mode == "DCR":
+        y = ops.transpose(ops.reshape(x, (n, b, b, c, h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        y = ops.transpose(ops.reshape(x, (n, c, b, b, h, w)), (0, 1, 4, 2, 5, 3))
+    return ops.reshape(y, (n, c, h * b, w * b))
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    x = tensor_of(x)
+    (n, c, h, w), b = x.shape, blocksize
+    blocks = ops.reshape(x, (n, c, h // b, b, w // b, b))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return ops.reshape(ops.transpose(blocks, order), (n, c * b * b, h // b, w // b))
+
+
+@operator("ReverseSequence")
+def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+    return ops.reverse_sequence(x, lengths, time_axis, batch_axis)
+
+
+@operator("CenterCropPad", known=(1,))
+def center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
+    sides = [(0, 0)] * x.ndim
+    for axis, wanted in zip(range(x.ndim) if axes is None else axes, integers(shape), strict=True):
+        more = wanted - x.shape[axis]
+        small = more // 2 if more > 0 else -(-more // 2)
+        sides[axis] = (small, more - small)
+    return ops.pad(x, [n for side in reversed(sides) for n in side])
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+@operator("Pad")
+def pad_by(x: Any, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Any:
+    return _padded(x, list(pads), mode, value, None)
+
+
+@operator("Pad", since=11, known=(1, 3))
+def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+    return _padded(x, list(integers(pads)), mode, value, None if axes is None else integers(axes))
+
+
+def _padded(x: Any, pads: list[int], mode: str, value: Any, axes: Any) -> Any:
+    x, count = tensor_of(x), len(pads) // 2
+    sides = [(0, 0)] * x.ndim
+    for i, axis in enumerate(range(count) if axes is None else axes):
+        sides[axis % x.ndim] = (pads[i], pads[count + i])
+    if not any(map(any, sides)):
+        return x
+    if mode == "constant" and value is not None:
+        value = ops.cast(ops.reshape(value, ()), x.dtype)
+    flat = [n for side in reversed(sides) for n in side]
+    if x.dtype.kind == "bool":
+        filled = None if value is None else ops.cast(value, "int32")
+        return ops.cast(ops.pad(ops.cast(x, "int32"), flat, _MODES[mode], filled), bool)
+    return ops.pad(x, flat, _MODES[mode], value if mode == "constant" else None)

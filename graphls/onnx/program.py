@@ -1,0 +1,294 @@
+"""A model as the interpreter reads it: nodes in order, each with the rule that computes it, and constants by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    helper,
+)
+
+from graphls.importing.functions import Functions
+from graphls.importing.origins import Origin, origin_of
+from graphls.importing.schedule import in_order
+from graphls.importing.types import text_of
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.table import Entry, find
+from graphls.onnx.tensors import Place, Stored
+
+_DEFAULT = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The attribute of the function around that an attribute stands for."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Block:
+    """Nodes with inputs and outputs by name: the model, a branch, the body of a loop, or a function."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, Stored] = field(default_factory=dict)
+    nodes: tuple[OnnxNode, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """The values of attributes of a function that a call leaves out."""
+
+
+@dataclass(eq=False)
+class OnnxNode:
+    """An operator of the model, or the call of a function: `body` is what it does in place of a rule."""
+
+    domain: str
+    kind: str
+    version: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    origin: Origin
+    entry: Entry | None = None
+    body: Block | None = None
+    proto: NodeProto | None = None
+    schema: Any = None
+    """How ONNX defines the operator by others, where that depends on the types of the inputs."""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The graphs among the attributes."""
+        return [value for value in self.attributes.values() if isinstance(value, Block)]
+
+    @property
+    def title(self) -> str:
+        """The operator with its domain."""
+        return f"{self.domain}.{self.kind}" if self.domain else self.kind
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.name!r}"
+
+
+@dataclass(eq=False)
+class Program:
+    """A model: its nodes, what it declares of its inputs, and what is wrong with its nodes, one text for each."""
+
+    main: Block
+    types: dict[str, Any]
+    faults: list[str]
+    stored: list[Stored]
+
+
+def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
+    """The program of a model; raises GraphValueError for one that is no graph of operators that could run."""
+    functions = Functions.of(model)
+    if not functions.are_few:
+        raise GraphValueError("The functions of the model call each other without end, or are too many operators.")
+    versions = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    reader = _Reader(functions, folder)
+    main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
+    types = {text_of(info.name): info.type for info in model.graph.input}
+    return Program(main, types, reader.faults, reader.stored)
+
+
+class _Reader:
+    """Makes blocks of graphs and functions; a function is read once for each version it is called under."""
+
+    def __init__(self, functions: Functions, folder: Path | None) -> None:
+        self.functions = functions
+        self.numbers = {key: number for number, key in enumerate(functions.by_key)}
+        self.folder = folder
+        self.faults: list[str] = []
+        self.stored: list[Stored] = []
+        self.bodies: dict[object, Block] = {}
+
+    def graph(
+        self, proto: GraphProto, versions: Mapping[str, int], place: Place, outputs: Sequence[str] | None = None
+    ) -> Block:
+        """A graph; with `outputs`, as far as these need it."""
+        names = tuple(text_of(info.name) for info in proto.output) if outputs is None else tuple(outputs)
+        held = {text_of(tensor.name) for tensor in proto.initializer}  # which early versions list as inputs, too
+        block = Block(tuple(n for n in (text_of(info.name) for info in proto.input) if n not in held), names)
+        for number, tensor in enumerate(proto.initializer):
+            self._store(block, text_of(tensor.name), tensor, (*place, 5, number))
+        for number, sparse in enumerate(proto.sparse_initializer):
+            self._store(block, text_of(sparse.values.name), sparse, (*place, 15, number))
+        self._fill(block, proto.node, versions, place, 1)
+        return block
+
+    def function(self, proto: FunctionProto, key: object, place: Place) -> Block:
+        """The body of a function."""
+        if key not in self.bodies:
+            block = Block(tuple(map(text_of, proto.input)), tuple(map(text_of, proto.output)))
+            self.bodies[key] = block
+            versions = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+            self._fill(block, proto.node, versions, place, 7)
+            block.defaults = {
+                text_of(a.name): self._value(a, versions, (*place, 11, i))
+                for i, a in enumerate(proto.attribute_proto)
+            }
+        return self.bodies[key]
+
+    def _store(self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place) -> None:
+        block.constants[name] = Stored(name, proto, self.folder, place)
+
+    def _fill(
+        self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], place: Place, number: int
+    ) -> None:
+        """The nodes that the outputs of a block need, and its Constant nodes as constants."""
+        protos = list(protos)  # of a container of protobuf, each round may give other objects
+        position = {id(proto): i for i, proto in enumerate(protos)}
+        wanted, kept = set(block.outputs), []
+        for proto, needed in reversed(list(in_order(protos))):
+            if wanted.isdisjoint(map(text_of, proto.output)):
+                continue
+            wanted.update(needed)
+            kept.append(proto)
+        nodes = []
+        for proto in reversed(kept):
+            at = (*place, number, position[id(proto)])
+            if not self._constant(block, proto, at):
+                nodes.append(self._node(proto, versions, at))
+        block.nodes = tuple(nodes)
+        block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
+        self.stored += block.constants.values()
+
+    def _constant(self, block: Block, proto: NodeProto, place: Place) -> bool:
+        """Keep what a Constant node holds as a constant of the block, unless it is no tensor or is given by a call."""
+        if proto.op_type != "Constant" or _domain(proto.domain) or len(proto.attribute) != 1 or not proto.output:
+            return False
+        attribute, name = proto.attribute[0], text_of(proto.output[0])
+        if attribute.ref_attr_name or text_of(attribute.name) not in ("value", "sparse_value"):
+            return False
+        tensor = attribute.t if attribute.HasField("t") else attribute.sparse_tensor
+        self._store(block, name, tensor, (*place, 5, 0, 5, 0))
+        return True
+
+    def _node(self, proto: NodeProto, versions: Mapping[str, int], place: Place) -> OnnxNode:
+        domain, kind = _domain(proto.domain), text_of(proto.op_type)
+        outputs = _trimmed(map(text_of, proto.output))
+        name = text_of(proto.name) or next(filter(None, outputs), kind)
+        attributes = {
+            text_of(a.name): self._value(a, versions, (*place, 5, i)) for i, a in enumerate(proto.attribute)
+        }
+        version = versions.get(domain, 1 if domain else 0)
+        origin = origin_of(proto, Origin())
+        node = OnnxNode(domain, kind, version, name, _trimmed(map(text_of, proto.input)), outputs, attributes, origin)
+        self._resolve(node, proto)
+        return node
+
+    def _resolve(self, node: OnnxNode, proto: NodeProto) -> None:
+        """Find what computes a node: a function of the model, a rule of the table, or how ONNX defines the operator."""
+        function = self.functions.find(proto)
+        if function is not None:
+            key = (proto.domain, proto.op_type, proto.overload)
+            node.body = self.function(function, key, (25, self.numbers[key]))
+            return
+        node.entry = find(node.domain, node.kind, node.version)
+        if node.entry is None:
+            self._resolve_by_schema(node, proto)
+            return
+        fault = node.entry.fault(len(node.inputs), node.attributes)
+        if fault:
+            self.faults.append(f"{node} (version {node.version}: {fault})")
+
+    def _resolve_by_schema(self, node: OnnxNode, proto: NodeProto) -> None:
+        try:
+            schema: Any = onnx.defs.get_schema(node.kind, node.version, node.domain)
+        except Exception:  # SchemaError, which no public module of onnx has: an operator that ONNX does not know
+            schema = None
+        if schema is not None and schema.has_function:
+            body = schema.function_body
+            if not body.opset_import:
+                body.opset_import.add(domain=node.domain, version=node.version)
+            node.body = self.function(body, object(), ())
+            node.body.defaults |= _defaults(schema)
+        elif schema is not None and schema.has_context_dependent_function:
+            node.schema, node.proto = schema, proto
+        else:
+            self.faults.append(f"{node} (version {node.version})")
+
+    def _value(self, attribute: AttributeProto, versions: Mapping[str, int], place: Place) -> Any:
+        """The value of an attribute: numbers, texts, lists of them, a Stored tensor, a Block, or a Reference."""
+        if attribute.ref_attr_name:
+            return Reference(text_of(attribute.ref_attr_name))
+        if attribute.HasField("g"):
+            return self.graph(attribute.g, versions, (*place, 6, 0))
+        if attribute.HasField("t"):
+            return Stored(text_of(attribute.t.name), attribute.t, self.folder)
+        if attribute.HasField("sparse_tensor"):
+            return Stored("", attribute.sparse_tensor, self.folder)
+        for name in ("f", "i"):
+            if attribute.HasField(name):
+                return getattr(attribute, name)
+        if attribute.HasField("s"):
+            return text_of(attribute.s)
+        if attribute.HasField("tp"):
+            return attribute.tp
+        if attribute.strings:
+            return [text_of(s) for s in attribute.strings]
+        lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
+        return next(lists, _EMPTY.get(attribute.type, []))
+
+
+_LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")
+_EMPTY: dict[int, Any] = {AttributeProto.FLOAT: 0.0, AttributeProto.INT: 0, AttributeProto.STRING: ""}
+
+
+def _domain(domain: str | bytes) -> str:
+    text = text_of(domain)
+    return "" if text in _DEFAULT else text
+
+
+def _trimmed(names: Iterator[str]) -> tuple[str, ...]:
+    """Names without those at the end that are empty, which are left out."""
+    found = list(names)
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)
+
+
+def _defaults(schema: Any) -> dict[str, Any]:
+    """The values of the attributes that a node leaves out."""
+    return {
+        name: helper.get_attribute_value(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type != AttributeProto.UNDEFINED
+    }
+
+
+def defined_for(
+    node: OnnxNode, attributes: Mapping[str, Any], types: Sequence[bytes]
+) -> tuple[Block, list[str]]:
+    """What a node does by ONNX's own definition for inputs of these types, and what is wrong with that."""
+    versions = [v for v in node.schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
+    version = max(versions, default=min(node.schema.context_dependent_function_opset_versions))
+    proto = NodeProto()
+    proto.CopyFrom(node.proto or proto)
+    kept = [a for a in node.proto.attribute if not a.ref_attr_name] if node.proto is not None else []
+    referring = [name for name, value in node.attributes.items() if isinstance(value, Reference) and name in attributes]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, *(helper.make_attribute(name, attributes[name]) for name in referring)])
+    data = proto.SerializeToString()
+    text = node.schema.get_context_dependent_function_with_opset_version(version, data, types)
+    body = FunctionProto.FromString(text)
+    imported = {_domain(entry.domain) for entry in body.opset_import}
+    for domain, number in {"": onnx.defs.onnx_opset_version(), node.domain: node.version}.items():
+        if domain not in imported:
+            body.opset_import.add(domain=domain, version=number)
+    reader = _Reader(Functions({}, True), None)
+    block = reader.function(body, object(), ())
+    block.defaults |= _defaults(node.schema)
+    return block, reader.faults

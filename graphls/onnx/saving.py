@@ -1,0 +1,174 @@
+"""Writing a model as it was read, but for the bytes of tensors that have changed."""
+
+from __future__ import annotations
+
+import mmap
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from graphls.backends.onnx.shapes import graphs, operators
+from graphls.files.files import Part, as_path, write_parts
+from graphls.files.wire import fields
+from graphls.importing.types import text_of
+from graphls.ir.errors import GraphTypeError
+from graphls.nn.cell import Cell
+from graphls.onnx.cell import OnnxCell
+from graphls.onnx.files import Original
+from graphls.onnx.tensors import Array, Place, Stored, external_path
+
+_RAW, _PACKED = 9, {"float32": 4, "float64": 10}
+"""Fields of a tensor that hold its bytes as they are: of any dtype, and of one."""
+
+
+def save(net: Cell, path: object) -> None:
+    """Write the ONNX model of a network of `load` with the parameters that it has now.
+
+    Nodes, names, order, metadata and where data lies stay; only the elements of tensors that have changed are others,
+    so the file is the same, byte for byte, where none has. Data in files of its own goes to files of the same names
+    beside `path`. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
+    network, or several, GraphFileError where a file cannot be written.
+    """
+    cell, target = _network(net), as_path(path)
+    changed = list(_changed(cell))
+    inside = [(stored, array) for stored, array in changed if not stored.is_external]
+    outside = [(stored, array) for stored, array in changed if stored.is_external]
+    data = _patched(cell.original, inside)
+    for location, patches in _external(cell.original, outside).items():
+        _write_external(cell.original, location, patches, target.parent)
+    write_parts(target, [memoryview(data)])
+
+
+def _network(net: object) -> OnnxCell:
+    found = [cell for _, cell in net.cells_and_names() if isinstance(cell, OnnxCell)] if isinstance(net, Cell) else []
+    if len(found) != 1:
+        held = f"holds {len(found)} of them" if found else "is none"
+        raise GraphTypeError(f"save takes a network of graphls.onnx.load, or a cell that holds one; this {held}.")
+    return found[0]
+
+
+def _changed(cell: OnnxCell) -> Iterator[tuple[Stored, Array]]:
+    """The constants whose parameters hold other bits, with these."""
+    for stored, parameter in cell.stored.items():
+        array = np.ascontiguousarray(parameter.asnumpy())
+        if not np.array_equal(_bits(array), _bits(stored.read())):
+            yield stored, array
+
+
+def _bits(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _patched(original: Original, changed: list[tuple[Stored, Array]]) -> bytes | bytearray:
+    """The bytes of a model with other elements in some tensors."""
+    if not changed:
+        return original.data
+    data = bytearray(original.data)
+    messages = _Messages(memoryview(data))
+    others = [(stored, array) for stored, array in changed if not _overwrite(messages.at(stored.place), array)]
+    return _replaced(bytes(data), others) if others else data
+
+
+class _Messages:
+    """Messages inside the bytes of a model by their places, each looked through once."""
+
+    def __init__(self, root: memoryview) -> None:
+        self.root = root
+        self.parts: dict[Place, dict[int, list[memoryview]]] = {}
+
+    def at(self, place: Place) -> memoryview:
+        """The bytes of the message at a place."""
+        if not place:
+            return self.root
+        around, (field, number) = place[:-2], place[-2:]
+        if around not in self.parts:
+            self.parts[around] = defaultdict(list)
+            for key, value in fields(self.at(around), with_floats=True):
+                if isinstance(value, memoryview):
+                    self.parts[around][key].append(value)
+        return self.parts[around][field][number]
+
+
+def _overwrite(message: memoryview, array: Array) -> bool:
+    """Put elements in place of those that a tensor has, unless it holds them in another form."""
+    wanted = (_RAW, _PACKED.get(array.dtype.name))
+    found = [v for key, v in fields(message, with_floats=True) if key in wanted and isinstance(v, memoryview)]
+    if len(found) != 1 or len(found[0]) != array.nbytes or found[0].readonly:
+        return False
+    found[0][:] = _bytes(array)
+    return True
+
+
+def _bytes(array: Array) -> memoryview:
+    """The elements as models hold them: least significant byte first."""
+    held: Any = _bits(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    return memoryview(held)
+
+
+def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
+    """The bytes of a model in which tensors hold other elements, as raw bytes."""
+    model = ModelProto.FromString(data)
+    for stored, array in changed:
+        tensor: Any = model
+        for field, number in zip(stored.place[::2], stored.place[1::2], strict=True):
+            descriptor = tensor.DESCRIPTOR.fields_by_number[field]
+            value = getattr(tensor, descriptor.name)
+            tensor = value if hasattr(value, "DESCRIPTOR") else value[number]
+        for name in ("float_data", "int32_data", "double_data"):
+            tensor.ClearField(name)
+        tensor.raw_data = bytes(_bytes(array))
+    return bytes(model.SerializeToString())
+
+
+def _external(original: Original, changed: list[tuple[Stored, Array]]) -> dict[str, list[tuple[int, Array]]]:
+    """The files of data that a model names, with what is to be written into them, and where."""
+    found: dict[str, list[tuple[int, Array]]] = {}
+    for tensor in _tensors(original.model()):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            entries = {text_of(e.key): text_of(e.value) for e in tensor.external_data}
+            found.setdefault(entries.get("location", ""), [])
+    for stored, array in changed:
+        found[stored.external["location"]].append((int(stored.external.get("offset", 0)), array))
+    return found
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All tensors of a model."""
+    for graph in graphs(model.graph):
+        yield from graph.initializer
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in operators(nodes):
+            for attribute in node.attribute:
+                yield from ([attribute.t] if attribute.HasField("t") else attribute.tensors)
+
+
+def _write_external(original: Original, location: str, patches: list[tuple[int, Array]], folder: Path) -> None:
+    """Write a file of data: what the first one holds, but for what has changed."""
+    source, target = external_path(original.folder, location, location), folder / location
+    if not patches and target.exists() and target.samefile(source):
+        return
+    with open(source, "rb") as file:
+        if not source.stat().st_size:
+            write_parts(target, [b""])
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            view = memoryview(held)
+            try:
+                write_parts(target, _parts(view, patches))
+            finally:
+                view.release()
+
+
+def _parts(held: memoryview, patches: list[tuple[int, Array]]) -> Iterator[Part]:
+    position = 0
+    for offset, array in sorted(patches, key=lambda patch: patch[0]):
+        with held[position:offset] as before:
+            yield before
+        yield _bytes(array)
+        position = offset + array.nbytes
+    with held[position:] as rest:
+        yield rest

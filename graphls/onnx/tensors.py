@@ -1,0 +1,126 @@
+"""Tensors that a model holds: their elements, in the model or in a file beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
+
+from graphls.importing.types import text_of
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
+
+Array = np.ndarray[Any, Any]
+Place = tuple[int, ...]
+"""Where a tensor stands in the bytes of a model: field numbers of messages, each with the index among its equals."""
+
+MOST_KNOWN = 2**31
+"""Bytes of a sparse constant written out."""
+
+
+@dataclass(eq=False)
+class Stored:
+    """A constant of a model under its own name: an initializer, or what a Constant node gives."""
+
+    name: str
+    proto: TensorProto | SparseTensorProto
+    folder: Path | None
+    place: Place = ()
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it could be trained: dense, and of floats that graphls computes with."""
+        proto = self.proto
+        return isinstance(proto, TensorProto) and proto.data_type in _FLOATS
+
+    @property
+    def rank(self) -> int:
+        """The number of its axes."""
+        return len(self.proto.dims)
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return prod(self.proto.dims)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether its data lies in a file of its own."""
+        return isinstance(self.proto, TensorProto) and self.proto.data_location == TensorProto.EXTERNAL
+
+    @property
+    def external(self) -> dict[str, str]:
+        """What it says of the file with its data."""
+        entries = () if isinstance(self.proto, SparseTensorProto) else self.proto.external_data
+        return {text_of(entry.key): text_of(entry.value) for entry in entries}
+
+    @cached_property
+    def array(self) -> Array:
+        """Its elements, kept; see `read`."""
+        return self.read()
+
+    def read(self) -> Array:
+        """Its elements; raises GraphValueError where the data does not fit the type, GraphFileError without a file."""
+        try:
+            if isinstance(self.proto, SparseTensorProto):
+                return _dense(self.proto)
+            if self.is_external:
+                return self._mapped(self.proto, self.external)
+            return numpy_helper.to_array(self.proto)
+        except GraphlsError:
+            raise
+        except Exception as error:  # of many kinds: the data does not fit the type
+            raise GraphValueError(f"The tensor {self.name!r} of the model is damaged: {error}.") from None
+
+    def _mapped(self, proto: TensorProto, entries: dict[str, str]) -> Array:
+        """The elements in a file of the folder, which is mapped rather than read; what is written stays in memory."""
+        path = external_path(self.folder, entries.get("location", ""), self.name)
+        dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
+        shape = tuple(proto.dims)
+        offset, needed = int(entries.get("offset", 0)), prod(shape) * dtype.itemsize
+        length = int(entries.get("length", needed))
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            text = f"The data of the tensor {self.name!r} cannot be read from {path}: {error.strerror or error}."
+            raise GraphFileError(text) from None
+        if min(shape, default=0) < 0 or offset < 0 or length != needed or offset + length > size:
+            text = f"The tensor {self.name!r} takes {needed} bytes from {offset} on of {path}, which has {size}"
+            raise GraphValueError(f"{text}; export or copy the model again.")
+        if not needed:
+            return np.zeros(shape, dtype)
+        return np.array(np.memmap(path, dtype, "c", offset, shape), copy=False, subok=False)
+
+
+_FLOATS = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE}
+
+
+def external_path(folder: Path | None, location: str, name: str) -> Path:
+    """The file that holds the data of a tensor; raises GraphValueError for one outside of the model's folder."""
+    if folder is None:
+        text = f"The data of the tensor {name!r} lies in a file of its own; give the path of the model, not its bytes."
+        raise GraphValueError(text)
+    path = folder / location
+    root, real = os.path.realpath(folder), os.path.realpath(path)
+    if not location or os.path.isabs(location) or not Path(real).is_relative_to(root):
+        text = f"The tensor {name!r} names the file {location!r}, which is not in the folder of the model"
+        raise GraphValueError(f"{text}; nothing else is read.")
+    if os.path.lexists(real) and not os.path.isfile(real):
+        raise GraphValueError(f"The tensor {name!r} names {location!r}, which is not a regular file.")
+    return path
+
+
+def _dense(proto: SparseTensorProto) -> Array:
+    shape, values = tuple(proto.dims), numpy_helper.to_array(proto.values)
+    indices = numpy_helper.to_array(proto.indices)
+    if min(shape, default=0) < 0 or prod(shape) * values.itemsize > MOST_KNOWN:
+        raise ValueError(f"it has the shape {shape}")
+    dense = np.zeros(shape, values.dtype)
+    flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+    dense.reshape(-1)[flat] = values
+    return dense

@@ -1,0 +1,261 @@
+"""ONNX's own node tests through graphls: `python -m tests.onnx.node_tests [pattern]` runs them all and reports.
+
+A test is left out where its tensors are of types that graphls has not (texts, 8-bit floats, sequences), or where it is
+listed in left_out.txt, with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+from onnx.backend.test.case import node as cases_of_nodes
+
+import graphls
+import graphls.onnx
+from graphls import nn, ops
+from graphls.ir.types import DTYPES
+
+HERE = Path(__file__).parent
+NAMES = {dtype.long_name for dtype in DTYPES}
+STEPS = (1e-5, 1e-6, 1e-7)
+TOLERANCE = 1e-5
+HALVES = {"float16": 2**-9, "bfloat16": 2**-6}
+"""What two roundings of a 16-bit float may differ by."""
+
+
+@cache
+def modules() -> list[str]:
+    """The modules that make the tests, each of one operator."""
+    found = [name for _, name, _ in pkgutil.iter_modules(cases_of_nodes.__path__) if name != "ai_onnx_ml"]
+    inner = importlib.import_module(f"{cases_of_nodes.__name__}.ai_onnx_ml")
+    return [*found, *(f"ai_onnx_ml.{name}" for _, name, _ in pkgutil.iter_modules(inner.__path__))]
+
+
+def collect(names: Iterable[str]) -> list[Any]:
+    """The tests that some modules make when they are imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            importlib.import_module(f"{cases_of_nodes.__name__}.{name}")
+    return list(cases_of_nodes._NodeTestCases)
+
+
+@cache
+def left_out() -> dict[str, str]:
+    """The reasons for patterns of names."""
+    lines = (HERE / "left_out.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))  # type: ignore[misc]
+
+
+def reason(case: Any, kind: str) -> str:
+    """Why a test is left out; empty where it runs."""
+    inputs, outputs = case.data_sets[0]
+    arrays = [a for a in (*inputs, *outputs) if isinstance(a, (np.ndarray, np.generic)) and a.dtype.name in NAMES]
+    if len(arrays) < len(inputs) + len(outputs):
+        return "types"
+    named = (case.name, f"{kind} of {case.name}")
+    return next((w for pattern, w in left_out().items() if any(re.fullmatch(pattern, name) for name in named)), "")
+
+
+def names_of(model: ModelProto) -> list[str]:
+    """The inputs of a model without those that have a value."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    return [info.name for info in model.graph.input if info.name not in held]
+
+
+def training(model: ModelProto) -> bool:
+    """Whether a test is about batch normalisation in training."""
+    return any(
+        node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
+        for node in model.graph.node
+    )
+
+
+def loaded(model: ModelProto, arrays: list[Any]) -> tuple[Any, list[Any]]:
+    """The network, and those of the inputs that are not shapes and the like."""
+    names = names_of(model)
+    shaping = set(graphls.onnx.load(model).shaping)
+    fixed = {name: array for name, array in zip(names, arrays, strict=False) if name in shaping}
+    net = graphls.onnx.load(model, fixed=fixed)
+    net.set_train(training(model))
+    return net, [np.asarray(a) for name, a in zip(names, arrays, strict=False) if name not in shaping]
+
+
+def check_outputs(case: Any, backend: str = "onnxruntime") -> None:
+    """Assert that a test gives the expected outputs, through import, passes and the runtime."""
+    inputs, expected = case.data_sets[0]
+    net, arrays = loaded(case.model, inputs)
+    tensors = [graphls.Tensor(array) for array in arrays]
+    found = graphls.compile(net, *tensors, backend=backend)(*tensors)
+    results = found if isinstance(found, tuple) else (found,)
+    for result, wanted in zip(results, expected, strict=True):
+        array, right = result.asnumpy(), np.asarray(wanted)
+        assert (array.dtype, array.shape) == (right.dtype, right.shape)
+        rtol = max(case.rtol, HALVES.get(array.dtype.name, 0))
+        np.testing.assert_allclose(_wide(array), _wide(right), rtol=rtol, atol=case.atol)
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float64) if array.dtype.name in (*HALVES, "float32") else array
+
+
+def check_gradient(case: Any, seed: int = 0) -> str:
+    """Assert that the gradient agrees with differences along random directions; returns why there is none."""
+    inputs, _ = case.data_sets[0]
+    net, arrays = loaded(in_double(case.model), [_double(a) for a in inputs])
+    positions = tuple(i for i, array in enumerate(arrays) if array.dtype == np.float64)
+    draw = np.random.default_rng(seed)
+    for i in positions:  # many tests have numbers at which a function has a kink, or the same number twice
+        arrays[i] = arrays[i] + 1e-3 * draw.normal(size=arrays[i].shape)
+    tensors = [graphls.Tensor(array) for array in arrays]
+    if not positions or not isinstance(weighted(net, tensors), graphls.Tensor):
+        return "no floats"
+    forward = graphls.compile(_Weighted(net), *tensors, backend="numpy")
+    backward = graphls.compile(_Gradient(net, positions), *tensors, backend="numpy")
+    found = backward(*tensors)
+    gradients = found if isinstance(found, tuple) else (found,)
+    for _ in range(2):
+        direction = {i: draw.normal(size=arrays[i].shape) for i in positions}
+        slope = sum(float((g.asnumpy() * direction[i]).sum()) for i, g in zip(positions, gradients, strict=True))
+        errors = [_error(forward, arrays, direction, step, slope) for step in STEPS]
+        assert min(errors) < TOLERANCE, (slope, errors)
+    return ""
+
+
+def _error(forward: Any, arrays: list[Any], direction: dict[int, Any], step: float, slope: float) -> float:
+    def at(way: float) -> float:
+        moved = [a + way * direction[i] if i in direction else a for i, a in enumerate(arrays)]
+        return float(forward(*map(graphls.Tensor, moved)).asnumpy())
+
+    measured = (at(step) - at(-step)) / (2 * step)
+    return abs(measured - slope) / max(1, abs(measured), abs(slope))
+
+
+def weighted(net: Any, inputs: Any) -> Any:
+    """The float outputs of a network, times random numbers, as one sum."""
+    results = net(*inputs)
+    draw, total = np.random.default_rng(1), 0.0
+    for result in results if isinstance(results, tuple) else (results,):
+        if isinstance(result, graphls.Tensor) and result.dtype.is_float:
+            finite = ops.where(ops.isfinite(result), result, ops.zeros_like(result))
+            total = total + ops.sum(finite * graphls.Tensor(draw.normal(size=result.shape)))
+    return total
+
+
+class _Weighted(nn.Cell):
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+
+    def construct(self, *inputs: Any) -> Any:
+        return weighted(self.net, inputs)
+
+
+class _Gradient(_Weighted):
+    def __init__(self, net: Any, positions: tuple[int, ...]) -> None:
+        super().__init__(net)
+        self.positions = positions
+
+    def construct(self, *inputs: Any) -> Any:
+        return ops.grad(lambda *xs: weighted(self.net, xs), self.positions)(*inputs)
+
+
+def _double(array: Any) -> Any:
+    array = np.asarray(array)
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def in_double(model: ModelProto) -> ModelProto:
+    """The model with float64 wherever it has float32."""
+    wide = ModelProto()
+    wide.CopyFrom(model)
+    _widen_graph(wide.graph)
+    for function in wide.functions:
+        for node in function.node:
+            _widen_node(node)
+    return wide
+
+
+def _widen_graph(graph: GraphProto) -> None:
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        _widen_type(info.type)
+    for tensor in graph.initializer:
+        _widen_tensor(tensor)
+    for node in graph.node:
+        _widen_node(node)
+
+
+def _widen_type(kind: TypeProto) -> None:
+    if kind.HasField("tensor_type") and kind.tensor_type.elem_type == TensorProto.FLOAT:
+        kind.tensor_type.elem_type = TensorProto.DOUBLE
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    if tensor.data_type == TensorProto.FLOAT:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+
+
+def _widen_node(node: NodeProto) -> None:
+    for attribute in node.attribute:
+        if node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+            value = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float64)
+            attribute.Clear()
+            attribute.name, attribute.type = "value", AttributeProto.TENSOR
+            attribute.t.CopyFrom(numpy_helper.from_array(value))
+        elif attribute.HasField("t"):
+            _widen_tensor(attribute.t)
+        elif attribute.HasField("g"):
+            _widen_graph(attribute.g)
+        elif attribute.name in ("to", "dtype", "stash_type") and attribute.i == TensorProto.FLOAT:
+            attribute.i = TensorProto.DOUBLE
+
+
+def verdict(case: Any, kind: str) -> str:
+    """What a test comes to: "ok", why it is left out, or the error."""
+    why = reason(case, kind)
+    if why:
+        return f"left out ({why})"
+    try:
+        if kind == "gradient":
+            return check_gradient(case) or "ok"
+        check_outputs(case)
+    except Exception as error:
+        if "does not compute" in str(error) or "not in the table" in str(error):
+            return "left out (operators)"
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return "ok"
+
+
+def main(pattern: str = "", kinds: tuple[str, ...] = ("outputs", "gradient")) -> int:
+    """Run all tests whose names have a pattern in them."""
+    cases = [case for case in collect(modules()) if re.search(pattern, case.name)]
+    wrong = 0
+    for kind in kinds:
+        begin, counts = time.process_time(), Counter[str]()
+        for case in cases:
+            found = verdict(case, kind)
+            known = found if found.startswith(("ok", "no ", "left out")) else "wrong"
+            counts[known] += 1
+            if known == "wrong":
+                wrong += 1
+                print(f"{kind} of {case.name}: {found}", flush=True)
+        print(f"{kind}: {dict(counts)} in {time.process_time() - begin:.0f} s", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    print(onnx.__version__)
+    sys.exit(bool(main(*sys.argv[1:2])))
