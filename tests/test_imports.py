@@ -27,7 +27,7 @@ ALLOWED: dict[str, str] = {
     "sharing": "",
     "version": "",
     "ranks": "ir sharing",
-    "communication": "ir ranks",
+    "communication": "ir log ranks",
     "files": "ir",
     "names": "ir",
     "primitives": "ir ranks",
