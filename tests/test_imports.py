@@ -27,13 +27,13 @@ ALLOWED: dict[str, str] = {
     "sharing": "",
     "version": "",
     "ranks": "ir sharing",
-    "communication": "ir ranks",
+    "communication": "ir log ranks",
     "files": "ir",
     "names": "ir",
     "primitives": "ir ranks",
     "text": "ir",
     "backends": "files ir primitives ranks sharing text version",
-    "passes": "files ir primitives",
+    "passes": "files ir primitives ranks",
     "tensors": "ir names primitives sharing",
     "context": "backends files ir passes ranks sharing",
     "dataset": "files ir log sharing tensors",
@@ -45,10 +45,10 @@ ALLOWED: dict[str, str] = {
     "ops": "ir names primitives ranks tensors trace",
     "summary": "backends ir tensors text trace",
     "nn": "context initializer ir names ops ranks tensors text trace",
-    "profile": "backends diagnosis files ir passes sharing summary text trace",
+    "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
-    "steps": "backends diagnosis files ir nn passes profile sharing summary tensors trace viz",
+    "steps": "backends diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
     "api": "backends context ir nn passes ranks sharing steps trace",
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
@@ -56,7 +56,8 @@ ALLOWED: dict[str, str] = {
     "onnx": "backends.onnx files importing ir nn ops primitives tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "backends compat files importing ir passes primitives sharing viz",
+    "command_line": "backends communication compat files importing ir passes primitives profile ranks sharing tensors "
+    "text viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""

@@ -39,6 +39,9 @@ class Operation:
     is_collective: bool = False
     """Whether all ranks of a group run it together, in the same order."""
 
+    is_of_rank: bool = False
+    """Whether each rank communicates with some others in a way of its own, which need not be that of all."""
+
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 

@@ -294,12 +294,18 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
-        grads = self.grad_reducer(unscaled(grads, scale))
+        grads = self.over_ranks(grads, scale)
         cond = self.get_overflow_status(status, grads)
         overflow = self.process_loss_scale(cond)
         if not overflow:
             loss = ops.depend(loss, self.optimizer(grads))
         return loss, cond, scale
+
+    def over_ranks(self, grads: Sequence[TensorLike], scale: Tensor) -> Any:
+        """The gradients of all ranks together, unscaled; behind that where 16-bit ones travel as they are."""
+        if getattr(self.grad_reducer, "in_float32", True):
+            return self.grad_reducer(unscaled(grads, scale))
+        return unscaled(self.grad_reducer(grads), scale)
 
     def start_overflow_check(self, pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any, Any]:
         """Open the window of overflow detection after `pre_cond`.

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 from onnx.backend.test.case import node as cases_of_nodes
 
 import graphls
@@ -128,8 +128,9 @@ def check_gradient(case: Any, seed: int = 0) -> str:
     found = backward(*tensors)
     gradients = found if isinstance(found, tuple) else (found,)
     for _ in range(2):
-        direction = {i: draw.normal(size=arrays[i].shape) for i in positions}
-        slope = sum(float((g.asnumpy() * direction[i]).sum()) for i, g in zip(positions, gradients, strict=True))
+        direction = {i: np.where(np.isfinite(arrays[i]), draw.normal(size=arrays[i].shape), 0.0) for i in positions}
+        pairs = ((g.asnumpy(), direction[i]) for i, g in zip(positions, gradients, strict=True))
+        slope = sum(float((g[d != 0] * d[d != 0]).sum()) for g, d in pairs)
         errors = [_error(forward, arrays, direction, step, slope) for step in STEPS]
         assert min(errors) < TOLERANCE, (slope, errors)
     return ""
@@ -209,6 +210,8 @@ def _widen_tensor(tensor: TensorProto) -> None:
 
 
 def _widen_node(node: NodeProto) -> None:
+    if node.op_type == "ConstantOfShape" and not node.attribute:
+        node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
     for attribute in node.attribute:
         if node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
             value = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float64)

@@ -89,8 +89,8 @@ def launched(count: int, path: Path, *arguments: str, **settings: Any) -> subpro
     return subprocess.Popen(command, cwd=path.parent, env=environment, start_new_session=True, **settings)
 
 
-def ended_well(count: int, program: str, folder: Path, *arguments: str) -> list[str]:
+def ended_well(count: int, program: str, folder: Path, *arguments: str, timeout: float = 100) -> list[str]:
     """The sorted lines that the ranks of a program write that ends without an error."""
-    ended = run_ranks(count, program, folder, 100, *arguments)
+    ended = run_ranks(count, program, folder, timeout, *arguments)
     assert ended.code == 0, ended.err
     return ended.lines

@@ -9,8 +9,11 @@ from graphls.onnx.operators import (
     normalization,
     pooling,
     products,
+    quantization,
     random,
+    recurrent,
     reductions,
+    resizing,
     shapes,
 )
 
@@ -23,7 +26,10 @@ __all__ = [
     "normalization",
     "pooling",
     "products",
+    "quantization",
     "random",
+    "recurrent",
     "reductions",
+    "resizing",
     "shapes",
 ]
