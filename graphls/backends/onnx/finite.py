@@ -26,7 +26,8 @@ def any_not_finite(e: Values, values: Sequence[Value]) -> str:
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
     a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only. Where
-    all bounds are finite nothing else runs; else an If looks at every element. An If would wait for a GPU, which looks at once.
+    all bounds are finite nothing else runs; else an If looks at every element. An If would wait for a GPU, which looks
+    at once.
     """
     values = [v for v in values if v.type.size]
     if e.is_gpu:
