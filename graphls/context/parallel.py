@@ -114,6 +114,14 @@ def kept_parallel_context() -> Iterator[None]:
         yield
 
 
+def shard_threshold() -> int | None:
+    """From how many bytes on the states of an optimizer are divided among the ranks; None where they are not."""
+    is_asked = world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer")
+    config = get_auto_parallel_context("parallel_optimizer_config")
+    default = get_auto_parallel_context("parallel_optimizer_threshold")
+    return int(config.get("parallel_optimizer_threshold", default)) << 10 if is_asked else None
+
+
 def _needs_several(name: str, value: object) -> bool:
     """Whether a setting means several devices."""
     return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != _fixed(name)
