@@ -42,18 +42,19 @@ class LossMonitor(Callback):
                 f"In epoch: {epoch} step: {step}, loss is NAN or INF, training process cannot continue, "
                 "terminating training.",
             )
-        if self._prints() and self._per_print_times and told.cur_step_num - self._last_print_time >= self._per_print_times:
+        if self._per_print_times and told.cur_step_num - self._last_print_time >= self._per_print_times:
             self._last_print_time = told.cur_step_num
-            print(f"epoch: {epoch} step: {step}, loss is {_shown(told.net_outputs, loss)}", flush=True)
+            self._print(f"epoch: {epoch} step: {step}, loss is {_shown(told.net_outputs, loss)}")
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics of an evaluation in this epoch."""
         told = run_context.original_args()
-        if told.get("metrics") and self._prints():
-            print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}", flush=True)
+        if told.get("metrics"):
+            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}")
 
-    def _prints(self) -> bool:
-        return self._rank in (None, world().rank)
+    def _print(self, line: str) -> None:
+        if self._rank in (None, world().rank):
+            print(line, flush=True)
 
 
 def _shown(outputs: object, loss: float | None) -> Any:
