@@ -127,6 +127,14 @@ class Operation:
         return self.moves
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether the Euclidean norms of its two operands bound the result, which a branch may as well compute.
+
+        A runtime may fuse a convolution with what reads it in a branch.
+        """
+        return self.is_product and not self.is_convolution
+
+    @property
     def factors(self) -> tuple[int, ...]:
         """The positions of the operands that the result is a product with: twice the operand, twice the result."""
         return (0,) if self.is_transparent else ()

@@ -23,6 +23,7 @@ from graphls.backends.onnxruntime.guard import first_line
 from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.backends.onnxruntime.scattered import warn_of_scattered_sums
+from graphls.backends.onnxruntime.threads import threads
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
@@ -137,6 +138,7 @@ class OrtSession(Session, BoundStates):
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = threads()
         options.use_deterministic_compute = self.cuda.deterministic
         options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
         options.log_severity_level = 4  # what is worth telling is raised
