@@ -226,6 +226,15 @@ def _widen_node(node: NodeProto) -> None:
             attribute.i = TensorProto.DOUBLE
 
 
+def verdict_of_loading(case: Any) -> str:
+    """Why the model of a test is no cell; empty where it is one."""
+    try:
+        graphls.onnx.load(case.model)
+    except graphls.GraphlsError as error:
+        return str(error)
+    return ""
+
+
 def verdict(case: Any, kind: str) -> str:
     """What a test comes to: "ok", why it is left out, or the error."""
     why = reason(case, kind)
