@@ -11,7 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers stubs docs fuzz neighbours clean
+.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers bench-ranks stubs docs fuzz \
+	neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -52,6 +53,10 @@ bench: $(VENV)/.installed-demo
 bench-peers: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.peers $(ARGUMENTS)
 
+# Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
+bench-ranks: .venv-peers/.installed-peers
+	.venv-peers/bin/python -m benchmarks.ranks $(ARGUMENTS)
+
 stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
@@ -81,7 +86,7 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	touch $@ $(VENV)/.installed-demo
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
-	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino,mpi
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax
 	touch $@

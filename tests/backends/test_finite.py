@@ -130,6 +130,14 @@ def test_a_scaled_operand_that_overflows_alone_raises_the_flag() -> None:
     assert bool(overflow) or np.isfinite(product).all()
 
 
+@pytest.mark.parametrize(("rows", "is_bounded"), [(64, True), (128, False)])
+def test_a_product_that_is_larger_than_its_operands_is_not_looked_at(rows: int, is_bounded: bool) -> None:
+    """Of a gradient [256,256] the operands are looked at, where they are half as large; a transformer's often are."""
+    text = PRODUCT.replace("[2,256]", f"[{rows},256]").replace("(%status, %u)", "(%status, %p)")
+    kinds = [node.op_type for node in OrtSession(parse(text), {}).lowered.model.graph.node]
+    assert kinds.count("ReduceL2") == 2 * is_bounded and kinds.count("ReduceL1") == 1 - is_bounded
+
+
 def test_what_is_only_checked_is_computed_only_in_the_branch() -> None:
     graph = as_pipeline("factor, dce").run(parse(PRODUCT)).graph
     model = OrtSession(graph, {}).lowered.model

@@ -103,7 +103,7 @@ class Bounds:
         if node.output.type.dtype is not float32:
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
-        return node.output in self.e.delayed or (size >= LEAST and 4 * operands <= size)
+        return node.output in self.e.delayed or (size >= LEAST and 2 * operands <= size)
 
     def norm(self, value: Value) -> str:
         """The Euclidean norm of a float32 value that is computed."""
