@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.context import get_context
-from graphls.context.parallel import get_auto_parallel_context
+from graphls.context.parallel import get_auto_parallel_context, takes_parameters_of_first_rank
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
@@ -226,7 +226,8 @@ class TrainOneStepCell(Cell):
         """Train with the other ranks: from the parameters of rank 0, with the gradients of all."""
         self.grad_reducer = DistributedGradReducer(self.weights)
         self.degree = self.grad_reducer.degree
-        broadcast_parameters(dict.fromkeys((*self.network.get_parameters(), *self.optimizer.get_parameters())))
+        if takes_parameters_of_first_rank():
+            broadcast_parameters(dict.fromkeys((*self.network.get_parameters(), *self.optimizer.get_parameters())))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if current_tracer() is None and isinstance(self.optimizer, Optimizer):

@@ -90,12 +90,16 @@ class Storage:
     def read(self) -> Array:
         """The value as an array, which shares memory with the buffer where it can."""
         array = self.held_here().astype(self.dtype, copy=False)
-        is_part = self.division is not None and array.shape == self.division.part
-        return self.division.joined(array) if self.division is not None and is_part else array
+        return self.division.joined(array) if self.division is not None and self.is_part else array
 
     def held_here(self) -> Array:
         """What the buffer holds, which may be a part of the value."""
         return array_in(self.current)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the buffer holds a part of the value."""
+        return self.division is not None and self.held_here().shape == self.division.part
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
