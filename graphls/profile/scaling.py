@@ -100,13 +100,10 @@ class Simulation:
         return Prediction(ranks, before + update + gather, communication + gather, waiting, memory)
 
     def _memory(self, ranks: int, is_sharded: bool) -> int:
-        """Gradients lie in buffers between segments before and behind their sum, and a bucket once more to travel."""
+        """What arrives lies beside the gradients that are sent, which are there in a step of one rank, too."""
         work = self.work
-        if ranks == 1:
-            return work.memory
-        largest = max(bucket.bytes for bucket in work.buckets)
         moments = work.moments - -(-work.moments // ranks) if is_sharded else 0
-        return work.memory + 2 * work.gradients + largest - moments
+        return work.memory + (work.gradients if ranks > 1 else 0) - moments
 
     def efficiency(self, prediction: Prediction) -> float:
         """The rows that each rank trains in a second, beside those of one rank alone."""

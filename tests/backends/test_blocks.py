@@ -177,3 +177,30 @@ def test_small_arrays_and_those_that_no_number_divides_stay_whole() -> None:
     assert blocked(GRAPH, 16)[1].graph is blocked(GRAPH, 16)[0] or not blocked(GRAPH, 16)[1].origins
     assert not blocked(GRAPH.replace("6,8", "1,61"), 10)[1].origins
     assert count_of_blocks(61, 10) is None and count_of_blocks(60, 8) == 10 and count_of_blocks(64, 16) == 4
+
+
+def test_a_step_that_fails_leaves_the_states_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index out of range is found before anything is written, also where weights are written in place."""
+    monkeypatch.setattr(ort, "block_size", lambda: 256)
+
+    class Words(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.fall = nn.Embedding(40, 32), nn.Dense(32, 40)
+
+        def construct(self, words: Any) -> Any:
+            return self.fall(self.table(words))
+
+    y = np.ones((3, 40), F32)
+    words, wrong = np.array([1, 39, 3], np.int32), np.array([1, 40, 3], np.int32)
+    loss = nn.WithLossCell(Words(), nn.MSELoss())
+    step = graphls.compile(nn.TrainOneStepCell(loss, nn.Adam(loss.trainable_params())), words, y)
+    step(words, y)
+    large = {p.name for p in loss.trainable_params() if len(p.shape) > 1}
+    assert scans(step._session) and not large & set(step._session.swapped)
+    before = states(step)
+    with pytest.raises(graphls.GraphlsError, match="could not run the step"):
+        step(wrong, y)
+    assert states(step) == before
+    step(words, y)
+    assert states(step) != before

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,17 @@ STEPS = (1e-5, 1e-6, 1e-7)
 TOLERANCE = 1e-5
 HALVES = {"float16": 2**-9, "bfloat16": 2**-6}
 """What two roundings of a 16-bit float may differ by."""
+
+
+@dataclass
+class Case:
+    """A test of one's own in the form of those of ONNX."""
+
+    name: str
+    model: ModelProto
+    data_sets: list[Any]
+    rtol: float = 1e-3
+    atol: float = 1e-7
 
 
 @cache

@@ -66,14 +66,14 @@ def test_what_is_hidden_and_what_waits() -> None:
     assert (apart.seconds, apart.waiting, apart.hidden) == (49 + 40, 40, 0)
     assert (overlapping.seconds, overlapping.waiting, overlapping.hidden) == (40 + 30 + 8, 29, 1 - 29 / 40)
     assert Simulation(WORK, network).on(1).seconds == WORK.seconds == 49
-    assert apart.memory == 5000 + 2 * 400 + 300
+    assert apart.memory == 5000 + 400
 
 
 def test_a_sharded_optimizer_divides_moments_and_updates() -> None:
     network = Network(0.0, 10.0, "ring")
     sharded = Simulation(WORK, network).on(2, is_sharded=True)  # 5 and 15 seconds, and 20 for parameters
     assert sharded.seconds == 40 + 15 + 4 + 20
-    assert sharded.memory == 5000 + 2 * 400 + 300 - 400
+    assert sharded.memory == 5000 + 400 - 400
 
 
 def test_where_it_stops_paying() -> None:

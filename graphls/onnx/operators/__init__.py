@@ -3,6 +3,7 @@
 from graphls.onnx.operators import (
     activations,
     arithmetic,
+    contrib,
     control,
     conversion,
     indexing,
@@ -14,12 +15,14 @@ from graphls.onnx.operators import (
     recurrent,
     reductions,
     resizing,
+    sampling,
     shapes,
 )
 
 __all__ = [
     "activations",
     "arithmetic",
+    "contrib",
     "control",
     "conversion",
     "indexing",
@@ -31,5 +34,6 @@ __all__ = [
     "recurrent",
     "reductions",
     "resizing",
+    "sampling",
     "shapes",
 ]
