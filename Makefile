@@ -11,7 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training test-cuda lint bench bench-peers stubs docs fuzz neighbours clean
+.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers bench-ranks stubs docs fuzz \
+	neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -35,6 +36,12 @@ test-cuda:
 	$(MAKE) .venv-cuda/.installed-test VENV=.venv-cuda RUNTIME=cuda
 	.venv-cuda/bin/python -m tests.cuda
 
+# Pretrained models that packages ship, without what these packages need.
+test-models: $(VENV)/.installed-test
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --target .models \
+		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
+	$(RUN) -m pytest -q tests/onnx/test_real_models.py
+
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy --strict graphls tools
@@ -46,12 +53,17 @@ bench: $(VENV)/.installed-demo
 bench-peers: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.peers $(ARGUMENTS)
 
+# Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
+bench-ranks: .venv-peers/.installed-peers
+	.venv-peers/bin/python -m benchmarks.ranks $(ARGUMENTS)
+
 stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
 docs: $(VENV)/.installed-test
 	$(RUN) -m tools.operators
 	$(RUN) -m tools.fill_blocks
+	$(RUN) -m tools.onnx_operators
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
@@ -74,7 +86,7 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	touch $@ $(VENV)/.installed-demo
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
-	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino,mpi
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax
 	touch $@

@@ -9,6 +9,7 @@ from typing import Any
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
 from graphls.context import cuda_of_context, default_engine
+from graphls.context.parallel import shard_threshold
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -26,6 +27,7 @@ from graphls.ranks.world import find_group, world
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
+from graphls.steps.shards import divide_states, with_shards
 from graphls.steps.step import Compiled
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
@@ -77,10 +79,13 @@ def _compiled(
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
+    if passes is None:
+        pipeline = with_shards(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     _require_equal_ranks(result.graph)
+    divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":

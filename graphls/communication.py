@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphls import log
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ranks.watch import start_watch
 from graphls.ranks.world import WORLD, Group, create, destroy, find_group, join
@@ -42,15 +43,18 @@ def init(backend_name: str | None = None) -> None:
     """Set up communication with the other processes that mpiexec has started; a process alone is its own world.
 
     Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
-    Raises GraphTypeError for a name that is no string, GraphValueError for an unknown one, GraphRuntimeError where
-    another launcher has started several processes, and where mpi4py is missing.
+    A process alone logs once that it is. Raises GraphTypeError for a name that is no string, GraphValueError for an
+    unknown one, GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
     """
     if backend_name is not None and not isinstance(backend_name, str):
         raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
     if backend_name not in (None, *BACKENDS):
         message = f"The backend_name of init is 'hccl', 'nccl', 'mccl' or 'mpi', not {backend_name!r}."
         raise GraphValueError(message)
-    start_watch(join())
+    group = join()
+    if group.size == 1 and not GlobalComm.INITED:
+        log.warning("This process trains alone, as rank 0 of 1; `mpiexec -n 4 python script.py` starts four.")
+    start_watch(group)
     GlobalComm.BACKEND = backend_name or ""
     GlobalComm.INITED = True
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import os
+import re
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
 
+from graphls.backends.onnxruntime import ort
+from graphls.backends.onnxruntime.threads import threads
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("quick", max_examples=10, derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile("fixed")
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes, each of which would compile again
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+ON_ALL_CORES = {"backends", "networks", "openvino", "sharing", "steps"}
+"""The folders in which it matters that steps compute on several threads; tests of the whole project do so as well."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +43,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(forced)
         forced.pytest_configure()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: nothing of what is made goes away again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let small steps compute on one thread where several processes test: threads that wait take what these need."""
+    folder = re.match(r"tests/(\w+)/", item.nodeid)
+    is_small = WORKERS > 1 and folder and folder[1] not in ON_ALL_CORES
+    ort.threads = _one if is_small else threads
+
+
+def _one() -> int:
+    return 1
 
 
 @pytest.fixture

@@ -16,19 +16,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import graphls
-from graphls import nn
+from graphls import api, nn, ops
+from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.request_exit import OnRequestExit
 from graphls.train.model import Model
 from graphls.train.serialization import load_checkpoint, load_param_into_net
+from tests.cut import everywhere
 
 EPOCHS = 10**6
 LONGEST_WAIT = 60.0
@@ -44,13 +47,17 @@ class Training:
 
     def __init__(self) -> None:
         graphls.set_seed(11)
-        net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(16, 2))
-        self.model = Model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 0.01))
+        self.model = self.made()
         rng = np.random.default_rng(3)
         columns = rng.normal(size=(24, 4)).astype(np.float32), rng.normal(size=(24, 2)).astype(np.float32)
         self.data = NumpySlicesDataset(columns, ["x", "y"], shuffle=True).map(lambda x: x * 2, ["x"]).batch(8)
         self.model.build(self.data)
         self.first = {p.name: p.asnumpy() for p in self.parameters()}
+
+    def made(self) -> Model:
+        """A model whose step is one session."""
+        net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(16, 2))
+        return Model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 0.01))
 
     def parameters(self) -> list[Any]:
         return [*self.model.train_network.get_parameters(), graphls.random.random_state()]
@@ -69,6 +76,29 @@ class Training:
             load_param_into_net(self.model.train_network, load_checkpoint(files[-1].path))
         self.data.set_init_step(files[-1].step if files else 0)
         self.model.train(epochs, self.data, callbacks)
+
+
+class Host(nn.Cell):
+    """Twice the tensor, computed in Python."""
+
+    def construct(self, x: Any) -> Any:
+        return ops.pure_callback(np.multiply, x, x, 2.0, vjp=lambda x, two, y, g: (2.0 * g, None))
+
+
+class PlanTraining(Training):
+    """The same in segments of several engines, and an update that the host skips: the scale overflows now and then."""
+
+    def made(self) -> Model:
+        """A model whose step is a plan; OpenVINO computes in it where that is installed."""
+        api.Partition = everywhere()  # type: ignore[misc, assignment]
+        net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), Host(), nn.Dropout(p=0.2), nn.Dense(16, 2))
+        scale = DynamicLossScaleManager(2.0**127, 2, 2)
+        engine = "openvino" if find_spec("openvino") else "numpy"
+        optimizer = nn.Adam(net.trainable_params(), 0.01)
+        return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=engine)
+
+
+TRAININGS = {"session": Training, "plan": PlanTraining}
 
 
 class Saved(NamedTuple):
@@ -230,14 +260,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="End a training at random moments, again and again.")
     parser.add_argument("--count", type=int, default=1000, help="how often for each signal")
     parser.add_argument("--signals", nargs="+", choices=list(SIGNALS), default=list(SIGNALS))
+    parser.add_argument("--steps", nargs="+", choices=list(TRAININGS), default=list(TRAININGS), help="what a step is")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what runs in its background
-    training = Training()
-    for name in arguments.signals:
-        begin = time.monotonic()
-        happened = campaign(training, name, arguments.count, arguments.seed)
-        print(f"{happened} ({time.monotonic() - begin:.0f} s)", flush=True)
+    for kind in arguments.steps:
+        training = TRAININGS[kind]()
+        for name in arguments.signals:
+            begin = time.monotonic()
+            happened = campaign(training, name, arguments.count, arguments.seed)
+            print(f"{kind}, {happened} ({time.monotonic() - begin:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

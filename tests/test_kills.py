@@ -10,8 +10,9 @@ import pytest
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the trainings are forked")
-def test_trainings_that_are_killed_interrupted_and_asked_to_end() -> None:
-    command = [sys.executable, "-m", "tests.kills", "--count", "8"]
+@pytest.mark.parametrize(("steps", "count"), [("session", 8), ("plan", 4)])
+def test_trainings_that_are_killed_interrupted_and_asked_to_end(steps: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.kills", "--count", str(count), "--steps", steps]
     result = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("8 times SIG") == 3
+    assert result.stdout.count(f"{steps}, {count} times SIG") == 3

@@ -88,9 +88,10 @@ class BoundStates(ABC):
     def _settle(self, name: str) -> None:
         """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
+        storage.fit(self.types[name].shape)
         buffer = storage.current
         if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
-            storage.move(self._brought(storage.read().astype(dtype, copy=False)))
+            storage.move(self._brought(storage.held_here().astype(dtype, copy=False)))
         if name in self.swapped:
             if storage.clock is not self.clock:
                 storage.swap_with(self._empty(self.types[name]), self.clock)

@@ -21,10 +21,10 @@ from graphls.ir.plan import Segment
 
 
 class _Clocked:
-    """A part whose runs are noted, with their times, in the log of the plan."""
+    """A part whose runs are noted, with their times, in the log of the plan, and how long its ends take in `ends`."""
 
-    def __init__(self, part: Part, number: int, log: list[SegmentRun]) -> None:
-        self.part, self.number, self.log = part, number, log
+    def __init__(self, part: Part, number: int, log: list[SegmentRun], ends: list[float]) -> None:
+        self.part, self.number, self.log, self.ends = part, number, log, ends
         self.graph = part.graph
 
     @property
@@ -45,7 +45,10 @@ class _Clocked:
         return result
 
     def end(self) -> Mapping[Value, Any]:
-        return self.part.end()
+        start = perf_counter()
+        found = self.part.end()
+        self.ends.append(perf_counter() - start)
+        return found
 
     def failed(self, error: Exception) -> Exception:
         return self.part.failed(error)
@@ -66,6 +69,7 @@ class ProfiledPlan(PlanSession):
         self.profiled: dict[int, ProfiledPart] = {}
         self.count = 0
         self.log: list[SegmentRun] = []
+        self.ends: list[float] = []
         self.steps: list[Run] = []
         super().__init__(graph, parameters, device)
 
@@ -74,18 +78,20 @@ class ProfiledPlan(PlanSession):
         engine, number = find_engine(segment.engine), self.count
         self.count += 1
         if not isinstance(engine, Profiles):
-            return _Clocked(engine.open(segment, self.bench), number, self.log)
+            return _Clocked(engine.open(segment, self.bench), number, self.log, self.ends)
         folder = self.folder / str(number)
         folder.mkdir()
         self.profiled[number] = engine.profiled(segment, self.bench, folder)
-        return _Clocked(self.profiled[number], number, self.log)
+        return _Clocked(self.profiled[number], number, self.log, self.ends)
 
     def run(self, inputs: Inputs) -> list[Any]:
-        """One step; the outputs as arrays."""
+        """One step; the outputs as arrays. When its segments end, engines note their times: that is no part of it."""
         self.log.clear()
+        self.ends.clear()
         start = perf_counter()
         outputs = super().run(inputs)
-        self.steps.append(Run(start, perf_counter() - start, (), tuple(self.log)))
+        seconds = perf_counter() - start - sum(self.ends)
+        self.steps.append(Run(start, seconds, (), tuple(self.log)))
         return outputs
 
     def end_profile(self) -> dict[int, list[Run]]:

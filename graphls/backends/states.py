@@ -23,4 +23,4 @@ class Copied:
 
 def copied(state: HasStorage) -> Copied:
     """A copy of a state, which nobody else reads or changes."""
-    return Copied(Storage(state.storage.copy()))
+    return Copied(state.storage.twin())

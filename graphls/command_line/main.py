@@ -12,6 +12,7 @@ from pathlib import Path
 from graphls.command_line.doctor import examine
 from graphls.command_line.dump import add_dump, read_graph
 from graphls.command_line.placement import add_placement
+from graphls.command_line.simulate import add_simulate
 from graphls.command_line.view import add_view
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphlsError, visible
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
     add_view(commands)
     add_placement(commands)
+    add_simulate(commands)
     return parser
 
 

@@ -1,21 +1,33 @@
-"""Operators and functions of communication, by MindSpore's names; of one rank, each gives what it takes."""
+"""Functions of communication, by MindSpore's names; of one rank, each gives what it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
+from graphls import ops
 from graphls.communication import (
     get_group_rank_from_world_rank,
     get_process_group_ranks,
     get_world_rank_from_group_rank,
 )
-from graphls.ir.errors import GraphRuntimeError
-from graphls.ops.collectives import all_gathered, all_reduced, broadcasted, reduce_scattered, waited
-from graphls.ops.primitive import Operator
-from graphls.ops.state import identity
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import Type
+from graphls.ops.collectives import (
+    all_gathered,
+    all_reduced,
+    broadcasted,
+    exchanged,
+    reduce_scattered,
+    reduced_to,
+    waited,
+)
+from graphls.ops.operands import tensor_of
 from graphls.ranks.world import find_group
 from graphls.tensors.tensor import Tensor, TensorLike
+
+AllReduce, AllGather, ReduceScatter, Reduce = ops.AllReduce, ops.AllGather, ops.ReduceScatter, ops.Reduce
+Broadcast, Barrier, AlltoAll, NeighborExchange = ops.Broadcast, ops.Barrier, ops.AlltoAll, ops.NeighborExchange
 
 __all__ = [
     "AllGather",
@@ -23,16 +35,26 @@ __all__ = [
     "AlltoAll",
     "Barrier",
     "Broadcast",
+    "NeighborExchange",
+    "Reduce",
     "ReduceOp",
     "ReduceScatter",
     "all_gather_into_tensor",
     "all_reduce",
+    "all_to_all_with_output_shape",
     "barrier",
     "broadcast",
+    "gather_into_tensor",
     "get_group_rank_from_world_rank",
     "get_process_group_ranks",
     "get_world_rank_from_group_rank",
+    "irecv",
+    "isend",
+    "recv",
+    "reduce",
     "reduce_scatter_tensor",
+    "scatter_tensor",
+    "send",
 ]
 
 
@@ -40,72 +62,6 @@ class ReduceOp:
     """How ranks put their tensors together."""
 
     SUM, MAX, MIN, PROD = "sum", "max", "min", "prod"
-
-
-class _Collective(Operator):
-    """An operator whose settings, given by position, have these names and defaults."""
-
-    defaults_by_name: ClassVar[dict[str, Any]] = {"op": "sum", "group": None}
-    op: str
-    group: str | None
-    root_rank: int
-
-    def __init__(self, *args: object, **options: object) -> None:
-        given = dict(zip(self.defaults_by_name, args, strict=False))
-        self.settings = {**self.defaults_by_name, **given, **options}
-        self.__dict__.update(self.settings)
-
-
-class AllReduce(_Collective):
-    """`AllReduce(op, group)(x)`: the tensors of all ranks put together."""
-
-    def __call__(self, input_x: TensorLike) -> Any:
-        return all_reduced([input_x], self.op, self.group)[0]
-
-
-class AllGather(_Collective):
-    """`AllGather(group)(x)`: the tensors of all ranks along the first axis."""
-
-    defaults_by_name: ClassVar[dict[str, Any]] = {"group": None}
-
-    def __call__(self, input_x: TensorLike) -> Any:
-        return all_gathered(input_x, self.group)
-
-
-class ReduceScatter(_Collective):
-    """`ReduceScatter(op, group)(x)`: this rank's part of the tensors of all ranks put together."""
-
-    def __call__(self, input_x: TensorLike) -> Any:
-        return reduce_scattered(input_x, self.op, self.group)
-
-
-class Broadcast(_Collective):
-    """`Broadcast(root_rank, group)((x, ...))`: the tuple of the root."""
-
-    defaults_by_name: ClassVar[dict[str, Any]] = {"root_rank": 0, "group": None}
-
-    def __call__(self, input_x: Sequence[TensorLike]) -> Any:
-        return tuple(broadcasted(input_x, self.root_rank, self.group))
-
-
-class AlltoAll(_Collective):
-    """`AlltoAll(split_count, split_dim, concat_dim, group)(x)`: of one rank, x itself; of several it is an error."""
-
-    defaults_by_name: ClassVar[dict[str, Any]] = {"split_count": 1, "split_dim": 0, "concat_dim": 0, "group": None}
-
-    def __call__(self, input_x: TensorLike) -> Any:
-        if find_group(self.group).size > 1:
-            raise GraphRuntimeError("AlltoAll exchanges nothing between several ranks; use AllGather and slices.")
-        return identity(input_x)
-
-
-class Barrier(_Collective):
-    """`Barrier(group)()`: waits until all ranks are here."""
-
-    defaults_by_name: ClassVar[dict[str, Any]] = {"group": None}
-
-    def __call__(self, *inputs: object) -> Any:
-        return waited(self.group)
 
 
 class _Done:
@@ -141,8 +97,75 @@ def reduce_scatter_tensor(
 
 
 def broadcast(tensor: TensorLike, src: int = 0, group: str | None = None) -> Tensor:
-    """The tensor of the rank `src`."""
-    return broadcasted([tensor], src, group)[0]
+    """The tensor of the rank `src`, which is counted among all ranks."""
+    return broadcasted([tensor], _in_group(src, group), group)[0]
+
+
+def reduce(tensor: TensorLike, dst: int, op: str = "sum", group: str | None = None) -> Tensor:
+    """The tensors of all ranks put together, on the rank `dst`; of a sum, the others have zeros."""
+    return reduced_to(tensor, _in_group(dst, group), op, group)
+
+
+def gather_into_tensor(tensor: TensorLike, dst: int = 0, group: str | None = None) -> Tensor:
+    """The tensors of all ranks along the first axis, on the rank `dst` and the others."""
+    _in_group(dst, group)
+    return all_gathered(tensor, group)
+
+
+def scatter_tensor(tensor: TensorLike, src: int = 0, group: str | None = None) -> Tensor:
+    """This rank's part, along the first axis, of the tensor of the rank `src`.
+
+    Raises GraphValueError where there are no equal parts.
+    """
+    found, whole = find_group(group), broadcast(tensor, src, group)
+    rows, rest = divmod(whole.shape[0], found.size)
+    if rest:
+        text = f"scatter_tensor divides the first axis among {found.size} ranks"
+        raise GraphValueError(f"{text}, and {whole.shape[0]} rows are no equal parts; pad them.")
+    return whole[found.rank * rows : (found.rank + 1) * rows]
+
+
+def all_to_all_with_output_shape(
+    output_shape_list: Sequence[Any],
+    input_tensor_list: Sequence[TensorLike],
+    group: str | None = None,
+    async_op: bool = False,
+) -> tuple[tuple[Tensor, ...], Any]:
+    """One tensor to each rank, those that come from them, of these shapes, and a handle as of `all_reduce`."""
+    tensors = list(map(tensor_of, input_tensor_list))
+    shapes = [tuple(getattr(item, "shape", item)) for item in output_shape_list]
+    ranks = range(find_group(group).size)
+    kinds = [Type(tensors[0].dtype, shape) for shape in shapes]
+    return tuple(exchanged(tensors, ranks, ranks, kinds, group)), _handle(async_op)
+
+
+def send(tensor: TensorLike, dst: int = 0, group: str | None = None, tag: int = 0) -> None:
+    """Give a tensor to the rank `dst`, which calls `recv` for it; has no gradient."""
+    exchanged([tensor], [_in_group(dst, group)], [], [], group, tag)
+
+
+def recv(tensor: TensorLike, src: int = 0, group: str | None = None, tag: int = 0) -> Tensor:
+    """What the rank `src` sends: a tensor like this one."""
+    return exchanged([], [], [_in_group(src, group)], [tensor_of(tensor).type], group, tag)[0]
+
+
+def isend(tensor: TensorLike, dst: int = 0, group: str | None = None, tag: int = 0) -> Any:
+    """As `send`; a handle of what is done."""
+    send(tensor, dst, group, tag)
+    return _Done()
+
+
+def irecv(tensor: TensorLike, src: int = 0, group: str | None = None, tag: int = 0) -> tuple[Tensor, Any]:
+    """As `recv`; with a handle of what is done."""
+    return recv(tensor, src, group, tag), _Done()
+
+
+def _in_group(rank: int, group: str | None) -> int:
+    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it."""
+    members = find_group(group).members
+    if rank not in members:
+        raise GraphValueError(f"Rank {rank} is none of the group {group!r}, which has {list(members)}.")
+    return members.index(rank)
 
 
 def barrier(group: str | None = None) -> None:

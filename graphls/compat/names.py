@@ -118,6 +118,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
     "ops": OPS,
     **_below("ops", "auto_generate composite function functional operations", OPS),
+    "ops.communication": COMMUNICATION,
     **_below("ops", "primitive _primitive_cache", PRIMITIVE),
     **_below("ops.operations", "_sequence_ops _scalar_ops", SEQUENCES),
     "ops.operations._inner_ops": ("graphls.compat.inner_operators", *SEQUENCES),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphls.context.keys import require_known
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ranks.world import world
 from graphls.sharing.settings import Settings
@@ -64,6 +64,11 @@ ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
 FIXED = ("device_num", "global_rank", "pipeline_stages")
 """Settings that the ranks that there are leave no choice for."""
 
+OPTIMIZER = (
+    "gradient_accumulation_shard", "parallel_optimizer_threshold", "optimizer_weight_shard_size", "optimizer_level",
+)  # fmt: skip
+"""What a `parallel_optimizer_config` says."""
+
 _settings = Settings(DEFAULTS)
 
 
@@ -78,18 +83,20 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     """Change settings of parallel training, as far as data parallel training goes.
 
     With `parallel_mode="data_parallel"`, training steps put the gradients of all ranks together, by their mean with
-    `gradients_mean`, and start from the parameters of rank 0. `device_num` and `global_rank` are those that there are.
-    `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` says how many MB of gradients travel together.
+    `gradients_mean`, and start from the parameters of rank 0, unless `parameter_broadcast=False` is said. `device_num`
+    and `global_rank` are those that there are. `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` says how
+    many MB of gradients travel together. With `enable_parallel_optimizer`, each rank has a part of the states of
+    optimizers: of those that take as many KB or more as `parallel_optimizer_config` says under
+    "parallel_optimizer_threshold", by default 64.
 
-    Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for other ranks than there are and for
-    modes that divide a network; where scripts of MindSpore run alone, these become one device, after a warning.
+    Raises GraphTypeError and GraphValueError for an unknown key or mode and for other values that a setting cannot
+    have, and GraphRuntimeError for other ranks than there are and for what divides a network; where scripts of
+    MindSpore run alone, these become one device, after a warning.
     """
     wanted = {}
     for name, value in kwargs.items():
         require_known("set_auto_parallel_context", name, DEFAULTS)
-        if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
-            known = ", ".join(map(repr, ParallelMode.MODE_LIST))
-            raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.")
+        _check(name, value)
         if not _needs_several(name, value):
             wanted[name] = value
         elif OneRank.is_forced and world().size == 1:
@@ -99,6 +106,39 @@ def set_auto_parallel_context(**kwargs: object) -> None:
                 f"{_what_there_is()}, where {name} is {_fixed(name)!r}, not {value!r}.",
             )
     _settings.update(wanted)
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise GraphTypeError or GraphValueError for a value that a setting cannot have."""
+    if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
+        known = ", ".join(map(repr, ParallelMode.MODE_LIST))
+        raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.")
+    if isinstance(DEFAULTS[name], (bool, dict, list)):
+        kind = type(DEFAULTS[name])
+        if not isinstance(value, kind):
+            raise GraphTypeError(f"The {name} of set_auto_parallel_context is a {kind.__name__}, not {value!r}.")
+    if name in ("device_num", "global_rank"):
+        least = 1 if name == "device_num" else 0
+        if type(value) is not int:
+            raise GraphTypeError(f"The {name} of set_auto_parallel_context is an integer, not {value!r}.")
+        if value < least:
+            raise GraphValueError(f"The {name} of set_auto_parallel_context is {least} or more, not {value}.")
+    if name == "parallel_optimizer_config":
+        _check_optimizer(value)
+
+
+def _check_optimizer(config: dict[str, Any]) -> None:
+    """Raise GraphlsError for what cannot be divided, and for a threshold that is no number of KB."""
+    for name, value in config.items():
+        require_known("parallel_optimizer_config", name, OPTIMIZER)
+        if name == "parallel_optimizer_threshold" and (type(value) is not int or value < 0):
+            raise GraphValueError(f"The {name} is a number of KB, 0 or more, not {value!r}.")
+        if name == "optimizer_level" and value != "level1":
+            text = f"graphls divides the states of optimizers among ranks, which is 'level1', not {value!r}"
+            raise GraphRuntimeError(f"{text}: gradients and parameters stay whole.")
+        if name == "optimizer_weight_shard_size" and value not in (-1, world().size):
+            text = f"graphls divides the states of optimizers among all {world().size} ranks"
+            raise GraphRuntimeError(f"{text}, not among {value!r}; leave {name} out.")
 
 
 def force_one_rank(is_forced: bool) -> None:
@@ -112,6 +152,19 @@ def kept_parallel_context() -> Iterator[None]:
     """Give every setting of parallel training, behind a block, the value that it has now."""
     with _settings.kept():
         yield
+
+
+def takes_parameters_of_first_rank() -> bool:
+    """Whether training begins with the parameters of rank 0: unless a script says that it does not."""
+    return _settings.given("parameter_broadcast") is not False
+
+
+def shard_threshold() -> int | None:
+    """From how many bytes on the states of an optimizer are divided among the ranks; None where they are not."""
+    is_asked = world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer")
+    config = get_auto_parallel_context("parallel_optimizer_config")
+    default = get_auto_parallel_context("parallel_optimizer_threshold")
+    return int(config.get("parallel_optimizer_threshold", default)) << 10 if is_asked else None
 
 
 def _needs_several(name: str, value: object) -> bool:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from graphls.ir.graph import Graph, inside
+from collections.abc import Sequence
+
+from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reach import Reachability
 
 SMALL = 4096
 """Bytes of a state that is cheaply kept twice."""
 
 
-def early_states(graph: Graph) -> set[str]:
-    """The small states that may be written before the runtime has looked at every index.
+def is_small(state: Value) -> bool:
+    """Whether a state is cheaply kept twice, so that it stays as it was where an index is out of range."""
+    return state.type.nbytes <= SMALL
 
-    They get two buffers, so that they stay as they were where an index is out of range.
-    """
-    marked = [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
+
+def early_states(graph: Graph) -> set[str]:
+    """The small states that may be written before the runtime has looked at every index; they get two buffers."""
+    marked = _taking_indices(graph)
     reach = Reachability(graph.nodes, marked)
     every = (1 << len(marked)) - 1
-    makers = ((w.state, reach.definer.get(w.value)) for w in graph.writes if w.state.type.nbytes <= SMALL)
+    makers = ((w.state, reach.definer.get(w.value)) for w in graph.writes if is_small(w.state))
     return {state.name for state, maker in makers if (reach.until(maker) if maker else 0) != every}
+
+
+def takes_indices(graph: Graph) -> bool:
+    """Whether an index out of range may end a run of a graph."""
+    return bool(_taking_indices(graph))
+
+
+def _taking_indices(graph: Graph) -> Sequence[Node]:
+    return [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]

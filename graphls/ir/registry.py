@@ -39,6 +39,9 @@ class Operation:
     is_collective: bool = False
     """Whether all ranks of a group run it together, in the same order."""
 
+    is_of_rank: bool = False
+    """Whether each rank communicates with some others in a way of its own, which need not be that of all."""
+
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 
@@ -122,6 +125,14 @@ class Operation:
     def is_transparent(self) -> bool:
         """Whether the result has the numbers of its only operand, moved or in another dtype."""
         return self.moves
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the Euclidean norms of its two operands bound the result, which a branch may as well compute.
+
+        A runtime may fuse a convolution with what reads it in a branch.
+        """
+        return self.is_product and not self.is_convolution
 
     @property
     def factors(self) -> tuple[int, ...]:

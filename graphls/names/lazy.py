@@ -37,7 +37,7 @@ def attribute(name: str, own: Iterable[str]) -> Any:
         return import_module(MODULES[name])
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
-        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
+        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
         raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.")
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.context import get_context
-from graphls.context.parallel import get_auto_parallel_context
+from graphls.context.parallel import get_auto_parallel_context, takes_parameters_of_first_rank
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
@@ -226,7 +226,8 @@ class TrainOneStepCell(Cell):
         """Train with the other ranks: from the parameters of rank 0, with the gradients of all."""
         self.grad_reducer = DistributedGradReducer(self.weights)
         self.degree = self.grad_reducer.degree
-        broadcast_parameters(dict.fromkeys((*self.network.get_parameters(), *self.optimizer.get_parameters())))
+        if takes_parameters_of_first_rank():
+            broadcast_parameters(dict.fromkeys((*self.network.get_parameters(), *self.optimizer.get_parameters())))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if current_tracer() is None and isinstance(self.optimizer, Optimizer):
@@ -294,12 +295,18 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
-        grads = self.grad_reducer(unscaled(grads, scale))
+        grads = self.over_ranks(grads, scale)
         cond = self.get_overflow_status(status, grads)
         overflow = self.process_loss_scale(cond)
         if not overflow:
             loss = ops.depend(loss, self.optimizer(grads))
         return loss, cond, scale
+
+    def over_ranks(self, grads: Sequence[TensorLike], scale: Tensor) -> Any:
+        """The gradients of all ranks together, unscaled; behind that where 16-bit ones travel as they are."""
+        if getattr(self.grad_reducer, "in_float32", True):
+            return self.grad_reducer(unscaled(grads, scale))
+        return unscaled(self.grad_reducer(grads), scale)
 
     def start_overflow_check(self, pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any, Any]:
         """Open the window of overflow detection after `pre_cond`.

@@ -256,10 +256,9 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
-        grads = unscaled(grads, scale)
         with in_phase("update"):
-            local = local_norms(grads) if self.local_norm else ()
-        grads = self.grad_reducer(grads)
+            local = local_norms(unscaled(grads, scale)) if self.local_norm else ()
+        grads = self.over_ranks(grads, scale)
         overflow = self.get_overflow_status(status, grads)
         with in_phase("update"):
             rate = self.current_rate()

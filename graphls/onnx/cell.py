@@ -23,7 +23,7 @@ from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
 from graphls.onnx.program import Program
 from graphls.onnx.tensors import Stored
-from graphls.onnx.values import value_of
+from graphls.onnx.values import plain, value_of
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter
@@ -93,7 +93,8 @@ class OnnxCell(Cell):
         block = self.program.main
         found = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
         given = [_checked(name, self.program.types.get(name), found[name]) for name in block.inputs]
-        results = [tensor_of(y) if is_tensor(y) else y for y in Interpreter(self).run(block, given)]
+        made = map(plain, Interpreter(self).run(block, given))
+        results = [tensor_of(y) if is_tensor(y) else y for y in made]
         return results[0] if len(results) == 1 else tuple(results)
 
     def extend_repr(self) -> str:

@@ -15,7 +15,7 @@ from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.types import DType
 from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
 from graphls.onnx.tensors import Stored
-from graphls.onnx.values import array_of, is_known, value_of
+from graphls.onnx.values import array_of, is_known, plain, value_of
 from graphls.tensors.tensor import Tensor
 from graphls.trace.casting import in_dtype
 from graphls.trace.current import current_tracer
@@ -118,6 +118,7 @@ class Interpreter:
             return self.run(node.body, inputs, None, inner, node.outputs)
         if node.entry is None:
             return self._by_definition(node, inputs, given)
+        inputs = inputs if node.entry.quantized else [plain(value) for value in inputs]
         running = Running(self, node, values)
         operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, inputs))]
         results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **given)
@@ -149,7 +150,7 @@ class Interpreter:
 
     def _by_definition(self, node: OnnxNode, inputs: list[Any], given: Mapping[str, Any]) -> Sequence[Any]:
         """The results by the definition that ONNX gives for inputs of these types."""
-        block, faults = defined_for(node, given, [_type_of(value).SerializeToString() for value in inputs])
+        block, faults = defined_for(node, given, [_type_of(plain(value)).SerializeToString() for value in inputs])
         if faults:
             raise GraphValueError(f"ONNX defines it by operators that are not in the table: {', '.join(faults)}.")
         return self.run(block, inputs, None, {**block.defaults, **given}, node.outputs)

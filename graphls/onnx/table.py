@@ -20,6 +20,7 @@ class Entry:
     first parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the
     positions of inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these;
     `hoped` are those of inputs that are better known, such as how often a loop runs, and get no gradient.
+    `quantized` says that the rule takes a Quantized as it is, and not its integers.
     `settled` are those of floats that are not trained unless the user says so, such as running statistics.
     """
 
@@ -30,6 +31,7 @@ class Entry:
     known: frozenset[int]
     hoped: frozenset[int]
     settled: frozenset[int]
+    quantized: bool
     takes_node: bool
     signature: inspect.Signature = field(repr=False)
 
@@ -53,6 +55,7 @@ def operator(
     known: tuple[int, ...] = (),
     hoped: tuple[int, ...] = (),
     settled: tuple[int, ...] = (),
+    quantized: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Declare the rule of one or several operators; `Entry` says what it takes."""
 
@@ -61,7 +64,7 @@ def operator(
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
             sets = frozenset(known), frozenset(hoped), frozenset(settled)
-            entry = Entry(domain, kind, since, rule, *sets, takes_node, signature)
+            entry = Entry(domain, kind, since, rule, *sets, quantized, takes_node, signature)
             entries = TABLE.setdefault((domain, kind), [])
             entries.append(entry)
             entries.sort(key=lambda e: -e.since)

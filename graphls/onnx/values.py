@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,19 @@ from graphls.tensors.tensor import Symbol, Tensor
 Array = np.ndarray[Any, Any]
 Known: TypeAlias = "Tensor | Array"
 _NAMES = frozenset(dtype.long_name for dtype in DTYPES)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What QuantizeLinear gives: integers, and the same numbers as floats, through which gradients flow."""
+
+    integers: Tensor
+    wide: Tensor
+
+
+def plain(value: Any) -> Any:
+    """A value as rules take it that know nothing of Quantized."""
+    return value.integers if isinstance(value, Quantized) else value
 
 
 def is_known(value: object) -> bool:

@@ -11,6 +11,7 @@ from graphls.ops import (  # noqa: F401
     bessel,
     blocks,
     classification_losses,
+    collectives,
     composite,
     contractions,
     control_flow,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import lookup
+from graphls.ir.types import DTypeLike, Type, as_dtype
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operator_class
+from graphls.ops.shapes import concat, split
 from graphls.ranks.world import find_group
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
@@ -42,6 +46,32 @@ def broadcasted(tensors: Sequence[TensorLike], root: int = 0, group: str | None 
     return _together("broadcast", tensors, group, root=root)
 
 
+def exchanged_parts(tensor: TensorLike, group: str | None = None) -> Tensor:
+    """The parts, along the first axis, that all ranks have for this one, which gives them its own.
+
+    Raises GraphTypeError for a tensor without axes, GraphValueError for rows that are no equal parts.
+    """
+    return _together("all_to_all", [tensor], group)[0]
+
+
+def exchanged(
+    tensors: Sequence[TensorLike],
+    send: Sequence[int],
+    receive: Sequence[int],
+    results: Sequence[Type],
+    group: str | None = None,
+    tag: int = 0,
+) -> list[Tensor]:
+    """Tensors to some ranks of a group, one to each; what comes from the ranks `receive`, of these types.
+
+    Each rank has lists of its own: what goes to another is what that waits for. Raises GraphValueError for ranks that
+    there are not, and for other numbers of tensors or types than of ranks.
+    """
+    kinds = tuple(map(str, results))
+    ranks = {"send": tuple(send), "receive": tuple(receive)}
+    return _together("neighbor_exchange", tensors, group, **ranks, results=kinds, tag=tag)
+
+
 def waited(group: str | None = None) -> Tensor:
     """A zero, which is there when all ranks are here."""
     return _together("barrier", [], group)[0] if find_group(group).size > 1 else Tensor(0)
@@ -61,3 +91,82 @@ def _together(name: str, tensors: Sequence[TensorLike], group: str | None, **set
         return [Symbol(value) for value in outputs[1:]]
     arrays = primitive.evaluate(tuple(tensor.asnumpy() for tensor in given), attrs, types)
     return [Tensor.on_host(array, kind) for array, kind in zip(arrays[1:], types[1:], strict=True)]
+
+
+@operator_class("AllReduce", "op group")
+def _all_reduce(input_x: TensorLike, op: str = "sum", group: str | None = None) -> Tensor:
+    """The tensors of all ranks of a group put together by `op`: "sum", "max", "min" or "prod"."""
+    return all_reduced([input_x], op, group)[0]
+
+
+@operator_class("AllGather", "group")
+def _all_gather(input_x: TensorLike, group: str | None = None) -> Tensor:
+    """The tensors of all ranks of a group, one after the other along the first axis."""
+    return all_gathered(input_x, group)
+
+
+@operator_class("ReduceScatter", "op group")
+def _reduce_scatter(input_x: TensorLike, op: str = "sum", group: str | None = None) -> Tensor:
+    """This rank's part, along the first axis, of the tensors of all ranks put together by `op`."""
+    return reduce_scattered(input_x, op, group)
+
+
+@operator_class("Broadcast", "root_rank group")
+def _broadcast(input_x: Sequence[TensorLike], root_rank: int = 0, group: str | None = None) -> tuple[Tensor, ...]:
+    """The tuple of tensors of the rank `root_rank`."""
+    return tuple(broadcasted(input_x, root_rank, group))
+
+
+@operator_class("Reduce", "dest_rank op group")
+def reduced_to(input_x: TensorLike, dest_rank: int, op: str = "sum", group: str | None = None) -> Tensor:
+    """The tensors of all ranks put together on the rank `dest_rank`; of a sum, the others have zeros."""
+    if op == "sum":
+        return _together("reduce_to", [input_x], group, root=dest_rank)[0]
+    return all_reduced([input_x], op, group)[0]
+
+
+@operator_class("AlltoAll", "split_count split_dim concat_dim group")
+def _all_to_all(
+    input_x: TensorLike, split_count: int = 1, split_dim: int = 0, concat_dim: int = 0, group: str | None = None
+) -> Tensor:
+    """The parts along `split_dim` that all ranks have for this one, joined along `concat_dim`.
+
+    `split_count` is the number of ranks; raises GraphValueError for another, and for an axis of no equal parts.
+    """
+    ranks, x = find_group(group).size, tensor_of(input_x)
+    if ranks == 1:
+        return x
+    if split_count != ranks or x.shape[split_dim] % ranks:
+        text = f"AlltoAll divides an axis of {x.shape[split_dim]} in {split_count} parts for {ranks} ranks"
+        raise GraphValueError(f"{text}; there is one equal part for each.")
+    own = concat(split(x, x.shape[split_dim] // ranks, split_dim), 0)
+    found = exchanged_parts(own, group)
+    return concat(split(found, found.shape[0] // ranks, 0), concat_dim)
+
+
+@operator_class("NeighborExchange", "send_rank_ids recv_rank_ids recv_shapes send_shapes recv_type group")
+def _neighbor_exchange(
+    input_x: Sequence[TensorLike],
+    send_rank_ids: Sequence[int],
+    recv_rank_ids: Sequence[int],
+    recv_shapes: Sequence[Sequence[int]],
+    send_shapes: Sequence[Sequence[int]],
+    recv_type: DTypeLike,
+    group: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Tensors to some ranks, one to each, and those that come from others, of these shapes and this dtype.
+
+    Raises GraphValueError where tensors have other shapes than `send_shapes`.
+    """
+    tensors, shapes = list(map(tensor_of, input_x)), [tuple(shape) for shape in send_shapes]
+    if [tensor.shape for tensor in tensors] != shapes:
+        text = f"NeighborExchange sends tensors of the shapes {shapes}, not {[tensor.shape for tensor in tensors]}"
+        raise GraphValueError(f"{text}.")
+    kinds = [Type(as_dtype(recv_type), tuple(shape)) for shape in recv_shapes]
+    return tuple(exchanged(tensors, send_rank_ids, recv_rank_ids, kinds, group))
+
+
+@operator_class("Barrier", "group")
+def _barrier(group: str | None = None) -> Tensor:
+    """Waits until all ranks are here; a zero, which is there then."""
+    return waited(group)

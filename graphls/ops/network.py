@@ -31,6 +31,7 @@ from graphls.ops.elementwise import (
     tanh,
     where,
 )
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
 from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand
 from graphls.ops.record import cell, operation, operator_class
@@ -89,13 +90,31 @@ def _gelu(x: Tensor) -> Tensor:
     return mul(mul(x, 0.5), add(erf(mul(x, math.sqrt(0.5))), 1.0))
 
 
-def _approximate_gelu(x: Tensor) -> Tensor:
-    """(1 + tanh(u)) / 2 is the logistic function of 2 * u, which stays exact far below 0.
+_STEEPNESS = math.sqrt(8 / math.pi)
+"""Of the logistic function at 0 that stands for the normal distribution function."""
 
-    It is 0 or 1 from 12 on, so that the square may be bounded, where that of a large x would make the slope nan.
+
+def _approximate_gelu(x: Tensor) -> Tensor:
+    """(1 + tanh(u)) / 2 is the logistic function of 2 * u, which stays exact far below 0."""
+    result: Tensor = with_gradient(lambda x: mul(x, _parts(x)[1]), _approximate_gelu_gradient, x)
+    return result
+
+
+def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The square of x, and the approximate normal distribution function at x.
+
+    That is 0 or 1 from 12 on, so that the square may be bounded, where that of a large x would make the slope nan.
     """
     square = apply("minimum", *numbers(mul(x, x), 144.0), ties="first")
-    return mul(x, sigmoid(mul(mul(x, add(mul(square, 0.044715), 1.0)), math.sqrt(8 / math.pi))))
+    return square, sigmoid(mul(x, add(mul(square, 0.044715 * _STEEPNESS), _STEEPNESS)))
+
+
+def _approximate_gelu_gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
+    """The slope in 8 operations instead of the 13 of a gradient step by step, where the bounded square has one of 0."""
+    square, share = _parts(x)
+    inner = add(mul(square, 3 * 0.044715 * _STEEPNESS), _STEEPNESS)
+    slope = add(share, mul(mul(x, mul(share, sub(1.0, share))), inner))
+    return (mul(sensitivity, slope),)
 
 
 @operation(names="swish", cells="SiLU", also="mint.nn.functional")

@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
     """An operator class or a function by its name; raises GraphAttributeError, which names what is near."""
     if name in OPERATORS or name in FUNCTIONS:
         return OPERATORS.get(name) or FUNCTIONS[name]
-    known = [*OPERATORS, *FUNCTIONS] if not name.startswith("__") else []  # imports ask for a `__path__` and go on
+    known = [] if name.startswith("_") else [*OPERATORS, *FUNCTIONS]  # tools ask for private names and go on
     raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, PACKAGE, known)}.")
 
 

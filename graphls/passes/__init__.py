@@ -15,6 +15,7 @@ from graphls.passes import (
     overflow,
     partition,
     select,
+    shard,
 )
 from graphls.passes.manager import (
     Pass,
@@ -47,4 +48,5 @@ __all__ = [
     "partition",
     "register_pass",
     "select",
+    "shard",
 ]

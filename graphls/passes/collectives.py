@@ -6,8 +6,8 @@ from graphls.ir.graph import Graph, Node, walk
 
 
 def collectives(graph: Graph) -> tuple[Node, ...]:
-    """The nodes that the ranks of a group run together, in order."""
-    return tuple(node for node in walk(graph) if node.primitive.is_collective)
+    """The nodes that all ranks of a group run together, in order."""
+    return tuple(n for n in walk(graph) if n.primitive.is_collective and not n.primitive.is_of_rank)
 
 
 def described(node: Node) -> str:

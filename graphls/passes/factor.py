@@ -1,4 +1,4 @@
-"""The factor pass: a number times a large matrix product becomes a product with a scaled operand."""
+"""The factor pass: a number times a large product becomes a product with a scaled operand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARE, LEAST = 4, 1 << 14
 @register_pass
 @dataclass(frozen=True)
 class Factor:
-    """Multiply the smaller operand of a matrix product by a number, not the product.
+    """Multiply the smaller operand of a matrix product, or of a gradient of kernels, by a number, not the product.
 
     Before:
 
@@ -67,7 +67,7 @@ class _Factor(Rewriter):
     def fits(self, node: Node, product: Value, factor: Value) -> bool:
         """Whether a node multiplies a large product, which nothing else needs, by one number."""
         made = self.definer.get(product)
-        if made is None or made.primitive.name != "matmul" or product in self.kept:
+        if made is None or not made.primitive.is_bounded or product in self.kept:
             return False
         small = min(made.inputs, key=_size)
         if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > small.type.rank:

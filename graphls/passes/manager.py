@@ -117,6 +117,7 @@ class Pipeline:
     def _steps(self, graph: Graph, verify: bool, source: str, folder: Path | None) -> Iterator[Stage]:
         stage, maker = Stage(f"00_{source}", graph, 0.0), "The graph that came into the pipeline"
         typed: set[Node] = set()  # stages share most nodes, and the types of one are inferred once
+        verified: Graph | None = None
         for number in range(len(self.passes) + 1):
             if number:
                 each = self.passes[number - 1]
@@ -124,8 +125,9 @@ class Pipeline:
                 maker = f"The graph that the pass {each.name!r} made"
             if folder:
                 write_text(folder / f"{stage.name}.ir", dump(stage.graph))
-            if verify:
+            if verify and stage.graph is not verified:
                 _verify(stage.graph, maker, typed)
+                verified = stage.graph
             yield stage
 
     def __str__(self) -> str:
@@ -139,7 +141,13 @@ def _timed(name: str, each: Pass, graph: Graph) -> Stage:
         raise GraphTypeError(f"The pass {each.name!r} returned {type(made).__name__} and must return a Graph.")
     if not getattr(each, "proves_writes", False):
         made = _with_proven_marks(graph, made)
-    return Stage(name, made, time.perf_counter() - start)
+    return Stage(name, graph if _is_same(graph, made) else made, time.perf_counter() - start)
+
+
+def _is_same(graph: Graph, made: Graph) -> bool:
+    """Whether a pass has changed nothing, as most do to most graphs, which then need no other look."""
+    first, second = ((g.name, g.inputs, g.states, g.nodes, g.writes, g.outputs) for g in (graph, made))
+    return first == second
 
 
 def _with_proven_marks(before: Graph, after: Graph) -> Graph:

@@ -29,6 +29,9 @@ MOST_NODES = 500
 HOST = "host"
 """The engine of the nodes that call Python."""
 
+RANKS = "ranks"
+"""The engine of what ranks do together at the end of a step."""
+
 
 @register_pass
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class _Cut:
     def chosen(self, node: Node) -> str:
         """The engine that runs a node."""
         if any(n.primitive.calls_python for n in chain((node,), inside(node))):
-            return HOST
+            return RANKS if find_engine(RANKS).takes(node) else HOST
         if self.updates_apart and node.phase == "update":
             return DEFAULT
         return self.preferred if self.takes(node) else DEFAULT
@@ -262,6 +265,7 @@ def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -
     for node in nodes:
         level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
     _sink(nodes, engine, before, level)
+    _delay(nodes, engine, before, level)
     return {node: (level[node], engine[node]) for node in nodes}
 
 
@@ -301,6 +305,27 @@ def _sink(
         if all(level[f] + (engine[f] == key[1]) > target for f in behind):
             level.update(dict.fromkeys(own, target))
             groups[later[0]] += groups.pop(key)
+
+
+def _delay(
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
+) -> None:
+    """Let what an update makes of states alone run where it is used, so that it does not cross to there."""
+    of_states: set[Node] = set()
+    for node in nodes:
+        if node.phase == "update" and of_states.issuperset(before[node]):
+            of_states.add(node)
+    places: dict[str, set[int]] = {}
+    for node in nodes:
+        places.setdefault(engine[node], set()).add(level[node])
+    latest: dict[Node, int] = {}
+    for node in reversed(nodes):
+        if node in of_states:
+            bound = max(latest.get(node, max(places[engine[node]])), level[node])
+            level[node] = max(at for at in places[engine[node]] if at <= bound)
+        for earlier in before[node]:
+            bound = level[node] - (engine[node] != engine[earlier])
+            latest[earlier] = min(bound, latest.get(earlier, bound))
 
 
 def _counts(node: Node) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value, needs, walk
-from graphls.ir.indices import early_states
+from graphls.ir.indices import early_states, is_small, takes_indices
 from graphls.ir.plan import Plan, Segment, plan_of
 from graphls.ir.verify import fault
 from graphls.passes.order import read_before_write
@@ -21,8 +21,8 @@ def proven(graph: Graph) -> Graph:
     """The graph of a plan whose writes are marked in place where that is proven.
 
     A state is written in place by a segment behind the flag that the host reads and behind all calls of Python, so that
-    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value, and where the
-    order inside of the segment is proven, too; whichever branch runs.
+    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value nor, for a small
+    state, takes indices, and where the order inside of the segment is proven, too; whichever branch runs.
     """
     marks = _proofs(plan_of(graph))
     safe = {state for state in marks[0] if all(found.get(state) for found in marks)}
@@ -42,15 +42,22 @@ def _flag_after(plan: Plan) -> int:
 
 
 class _Proof(NamedTuple):
-    """What is known of one segment: the states that it may write in place by itself, and whose old values it reads."""
+    """What is known of one segment: the states that it may write in place by itself, and whose old values it reads.
+
+    `looks` says whether an index that is out of range ends it.
+    """
 
     safe: frozenset[Value]
     read: frozenset[Value]
+    looks: bool
 
 
 def _proofs(plan: Plan) -> list[dict[Value, bool]]:
     """For each answer to the flag, whether the states that are written then may be written in place."""
-    known = {segment: _Proof(_safe(segment), frozenset(_read(segment))) for segment in plan.segments}
+    known = {
+        segment: _Proof(_safe(segment), frozenset(_read(segment)), takes_indices(segment.graph))
+        for segment in plan.segments
+    }
     return [_marks(path, _flag_after(plan), known) for path in paths(plan)]
 
 
@@ -67,14 +74,16 @@ def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]
     """Whether the old value of each state may be overwritten where the new one is made, from the segment `first` on."""
     found: dict[Value, bool] = {}
     read_later: set[Value] = set()
-    is_behind_all = True
+    is_behind_all, looks_later = True, False
     for number, segment in reversed(list(enumerate(path))):
         is_behind_all &= number >= first and not find_engine(segment.engine).runs_python
-        safe, read = proofs[segment]
+        safe, read, looks = proofs[segment]
         for write in segment.graph.writes:
-            may = write.value is write.state or (is_behind_all and write.state in safe)  # it may be passed on
+            stays = not (looks_later and is_small(write.state))
+            may = write.value is write.state or (is_behind_all and write.state in safe and stays)  # it may be passed on
             found[write.state] = found.get(write.state, True) and may and write.state not in read_later
         read_later.update(read)
+        looks_later |= looks
     return found
 
 

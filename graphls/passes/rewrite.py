@@ -61,14 +61,15 @@ class Rewriter:
 
     def _step(self, node: Node) -> None:
         node = self.exchanged(node)
-        start = len(self.e.nodes)
-        with self.e.at(node):
-            result = self.visit(node)
+        e = self.e
+        start = len(e.nodes)
+        e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+        result = self.visit(node)
         if isinstance(result, Node):
-            self.e.append(result)
+            e.nodes.append(result)
         else:
             self.mapping.update(zip(node.outputs, result, strict=True))
-        for new in self.e.nodes[start:]:
+        for new in e.nodes[start:]:
             self.define(new)
 
     def define(self, node: Node) -> None:

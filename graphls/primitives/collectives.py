@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.types import TOKEN, Type, bool_, int32
+from graphls.ir.types import TOKEN, Type, bool_, int32, parse_type
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.host import Effect
 from graphls.primitives.primitive import Array, same_dtype
@@ -117,10 +117,7 @@ class ReduceScatter(Collective):
     def infer(self, x: Type, *, op: str, group: str, ranks: int) -> tuple[Type, ...]:
         _operation(self.name, op)
         self.numbers(x)
-        _require_axis(self.name, x)
-        if x.shape[0] % ranks:
-            text = f"{self.name} divides the first axis among {ranks} ranks, and {x.shape[0]} rows are no equal parts"
-            raise GraphValueError(f"{text}; pad them.")
+        _require_parts(self.name, x, ranks)
         return TOKEN, x.with_shape((x.shape[0] // ranks, *x.shape[1:]))
 
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
@@ -135,6 +132,13 @@ class ReduceScatter(Collective):
 def _require_axis(name: str, x: Type) -> None:
     if not x.shape:
         raise GraphTypeError(f"{name} works along the first axis, and {x} has none; reshape it to (1,).")
+
+
+def _require_parts(name: str, x: Type, ranks: int) -> None:
+    _require_axis(name, x)
+    if x.shape[0] % ranks:
+        text = f"{name} divides the first axis among {ranks} ranks, and {x.shape[0]} rows are no equal parts"
+        raise GraphValueError(f"{text}; pad them.")
 
 
 class Broadcast(Collective):
@@ -187,3 +191,57 @@ class Barrier(Collective):
 
     def vjp(self, e: Any, g: Any, *values: Any, group: str, ranks: int) -> Any:
         return ()
+
+
+class AllToAll(Collective):
+    """The parts of an array along the first axis, one to each rank, and those that come from them."""
+
+    def infer(self, x: Type, *, group: str, ranks: int) -> tuple[Type, ...]:
+        _require_parts(self.name, x, ranks)
+        return TOKEN, x
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return (collectives.all_to_all(group, arrays[0]),)
+
+    def vjp(self, e: Any, g: Any, *values: Any, group: str, ranks: int) -> Any:
+        return e.emit(self, g[1:], {"group": group, "ranks": ranks})[1]
+
+
+class NeighborExchange(Collective):
+    """Arrays to the ranks `send`, one to each, and those that come from the ranks `receive`, of the types `results`.
+
+    Ranks have lists of their own; one that has none takes no part. What goes to a rank is what that waits for, in the
+    order of both lists, and with the same `tag`.
+    """
+
+    is_of_rank = True
+
+    def infer(
+        self,
+        *types: Type,
+        send: tuple[int, ...],
+        receive: tuple[int, ...],
+        results: tuple[str, ...],
+        group: str,
+        ranks: int,
+        tag: int = 0,
+    ) -> tuple[Type, ...]:
+        for rank in (*send, *receive):
+            _require_root(self.name, rank, ranks)
+        for what, items, places in (("tensors", types, send), ("types of results", results, receive)):
+            if len(items) != len(places):
+                text = f"{self.name} has {len(items)} {what} for {len(places)} ranks"
+                raise GraphValueError(f"{text}; give one for each.")
+        return (TOKEN, *map(parse_type, results))
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        kinds = [(t.shape, t.dtype.numpy) for t in map(parse_type, attrs["results"])]
+        places = attrs["send"], attrs["receive"]
+        return tuple(collectives.exchange(group, arrays, kinds, *places, attrs.get("tag", 0)))
+
+    def vjp(self, e: Any, g: Any, *values: Any, **attrs: Any) -> Any:
+        count = len(attrs["send"])
+        gradients = _all_of(e, g[1:], values[count + 1 :])
+        kinds = tuple(str(v.type) for v in values[:count])
+        back = {**attrs, "send": attrs["receive"], "receive": attrs["send"], "results": kinds}
+        return e.emit(self, gradients, back)[1:]

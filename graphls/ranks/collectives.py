@@ -89,6 +89,41 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
     return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
 
+def all_to_all(group: Group, array: Array) -> Array:
+    """The parts, along the first axis, that all ranks have for this one."""
+    if group.comm is None:
+        return array
+    received = np.empty_like(array)
+    parts = received.reshape(-1).view(np.uint8)
+    talk(group, "all_to_all", lambda: group.comm.Alltoall(_bytes(array), parts), array.nbytes)
+    return received
+
+
+Kind = tuple[tuple[int, ...], Any]
+
+
+def exchange(
+    group: Group, arrays: Sequence[Array], kinds: Sequence[Kind], send: Sequence[int], receive: Sequence[int], tag: int
+) -> list[Array]:
+    """Send arrays to some ranks; what comes from others, of these shapes and dtypes."""
+    if group.comm is None:
+        return list(arrays)
+    found = [np.empty(shape, dtype) for shape, dtype in kinds]
+    given = list(map(_bytes, arrays))
+
+    def act() -> None:
+        pending = [
+            group.comm.Irecv(array.reshape(-1).view(np.uint8), rank, tag)
+            for array, rank in zip(found, receive, strict=True)
+        ]
+        pending += [group.comm.Isend(array, rank, tag) for array, rank in zip(given, send, strict=True)]
+        for request in pending:
+            request.Wait()
+
+    talk(group, "neighbor_exchange", act, sum(array.nbytes for array in given))
+    return found
+
+
 def barrier(group: Group) -> None:
     """Wait until all ranks are here."""
     if group.comm is not None:

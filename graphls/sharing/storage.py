@@ -20,6 +20,18 @@ Array = np.ndarray[Any, Any]
 Buffer = Array | OnDevice
 
 
+class Division(Protocol):
+    """How a value is divided among ranks, of which each holds one `part` of that shape."""
+
+    part: tuple[int, ...]
+
+    def of(self, whole: Array) -> Array:
+        """The part of this rank."""
+
+    def joined(self, part: Array) -> Array:
+        """The whole value, of the parts that all ranks give at the same time."""
+
+
 class Clock:
     """Counts the steps that a session has completed; where it keeps two buffers per state, they swap with each."""
 
@@ -40,15 +52,17 @@ class Storage:
     A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
     reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
-    attribute, so that a Ctrl-C never leaves one without the other.
+    attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold
+    the part of this rank; to read the value is then for all ranks at the same time.
     """
 
-    __slots__ = ("dtype", "expected", "group", "held")
+    __slots__ = ("division", "dtype", "expected", "group", "held")
 
     def __init__(self, buffer: Array) -> None:
         self.dtype = buffer.dtype
         self.held: tuple[tuple[Buffer, ...], Clock | None] = (buffer,), None
         self.expected: Any = None
+        self.division: Division | None = None
         self.group: Group = LOOSE
 
     @property
@@ -75,7 +89,30 @@ class Storage:
 
     def read(self) -> Array:
         """The value as an array, which shares memory with the buffer where it can."""
-        return array_in(self.current).astype(self.dtype, copy=False)
+        array = self.held_here().astype(self.dtype, copy=False)
+        return self.division.joined(array) if self.division is not None and self.is_part else array
+
+    def held_here(self) -> Array:
+        """What the buffer holds, which may be a part of the value."""
+        return array_in(self.current)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the buffer holds a part of the value."""
+        return self.division is not None and self.held_here().shape == self.division.part
+
+    def fit(self, shape: tuple[int, ...]) -> None:
+        """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
+        if self.division is None or (array := self.held_here()).shape == shape:
+            return
+        self.move(self.division.of(array) if shape == self.division.part else self.division.joined(array))
+
+    def twin(self) -> Storage:
+        """Another storage, which holds what this one holds and has the same division."""
+        with holding(self):
+            made = Storage(self.held_here().astype(self.dtype))
+        made.division = self.division
+        return made
 
     def copy(self) -> Array:
         """The value in an array of its own, as it is between two steps."""

@@ -12,7 +12,7 @@ import numpy as np
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
-from graphls.ir.plan import Plan, plan_of
+from graphls.ir.plan import Plan, is_plan, plan_of
 from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
@@ -68,7 +68,7 @@ class Compiled:
         self._open_session = open_session
         self._ending = Ending(graph)
         self._session = open_session(self._ending.graph, self.parameters)
-        if self._plan.graph is not self._ending.graph:
+        if is_plan(self._plan.graph):
             self.stages = result.with_stage("partition", self._plan.graph)
         self._outputs = traced.outputs
         self._inputs = InputCheck(graph, tuple(inputs))
@@ -136,7 +136,7 @@ class Compiled:
 
         if opset is not None:
             return lower(self._model_graph, device=self._session.device, opset=opset)
-        found: Lowered | None = getattr(self._session, "lowered", None) if self._model_graph is self.graph else None
+        found: Lowered | None = getattr(self._session, "whole", None) if self._model_graph is self.graph else None
         return found or lower(self._model_graph, device=self._session.device, runtime=installed_version())
 
     @property

@@ -31,7 +31,7 @@ def array_of(data: object, dtype: DType | None = None) -> Array:
     elif isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
     else:
-        array = _array_of_numbers(data)
+        array = _array_of_numbers(float(data) if type(data) is int and abs(data) >= 2**64 else data)
         array = _in_dtype(array, float32) if array.dtype == np.float64 and dtype is None else array
     as_dtype(array.dtype)
     if not array.dtype.isnative:

@@ -11,12 +11,14 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
 from graphls.steps.step import Compiled
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.train.callbacks.callback import CallbackManager, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.feeding import NO_DATA, Feed, Row
 from graphls.train.metrics import Loss, get_metric_fn
 from graphls.train.runner import ModeSwitch
+from graphls.train.together import joint_shards, of_all_ranks
 
 METRIC_METHODS = ("clear", "update", "eval")
 
@@ -49,13 +51,17 @@ class Evaluation:
         return self.mode.find(self.cache, row)
 
     def run(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> dict[str, Any]:
-        """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks."""
+        """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks.
+
+        Where the dataset is the shard of this rank, the metrics are those of the rows of all ranks.
+        """
         told = context.original_args()
         for metric in self.metrics.values():
             metric.clear()
         callbacks.on_eval_begin(context)
         callbacks.on_eval_epoch_begin(context)
-        losses = self._losses(dataset, callbacks, context)
+        with joint_shards(dataset) as is_joint:
+            losses = self._losses(dataset, callbacks, context, is_joint)
         callbacks.on_eval_epoch_end(context)
         told.metrics = {name: metric.eval() for name, metric in self.metrics.items()}
         eval_loss = {} if self.indexes is None else {"eval_loss": float(np.mean(losses))}
@@ -63,20 +69,29 @@ class Evaluation:
         callbacks.on_eval_end(context)
         return dict(told.metrics)
 
-    def _losses(self, dataset: object, callbacks: CallbackManager, context: RunContext) -> list[Any]:
+    def _losses(
+        self, dataset: object, callbacks: CallbackManager, context: RunContext, is_joint: bool
+    ) -> list[Any]:
         """The loss of each step, None for one that has none."""
-        losses = []
+        losses: list[Any] = []
         with Feed(dataset, "valid_dataset", self.columns, num_epochs=1) as feed:
-            for row in feed.epoch():
-                losses.append(self._step(row, callbacks, context))
-                if context.get_stop_requested():
+            rows = feed.epoch()
+            while True:
+                row = next(rows, None)
+                outputs = None if row is None else self._step(row, callbacks, context)
+                stops = context.get_stop_requested()
+                found = [outputs] if outputs is not None else []
+                if is_joint:
+                    found, stops = _of_all_ranks(outputs, stops)
+                losses += map(self._taken, found)
+                if stops or not found:
                     break
         if not losses:
             raise GraphValueError(NO_DATA)
         return losses
 
-    def _step(self, row: Row, callbacks: CallbackManager, context: RunContext) -> float | None:
-        """One step; the loss of it, where it has one."""
+    def _step(self, row: Row, callbacks: CallbackManager, context: RunContext) -> tuple[Any, ...]:
+        """One step; what it gives."""
         told = context.original_args()
         told.cur_step_num += 1
         callbacks.on_eval_step_begin(context)
@@ -84,6 +99,10 @@ class Evaluation:
         callbacks.on_eval_step_end(context)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         self._check(outputs)
+        return tuple(outputs)
+
+    def _taken(self, outputs: tuple[Any, ...]) -> float | None:
+        """Tell metrics of the outputs of a step; the loss among them, where there is one."""
         for metric in self.metrics.values():
             metric.update(*self._seen_by(metric, outputs))
         return None if self.indexes is None else loss_of(outputs[self.indexes[0]])
@@ -102,6 +121,13 @@ class Evaluation:
             return outputs
         loss, prediction, label = (outputs[i] for i in self.indexes)
         return (loss,) if isinstance(metric, Loss) else (prediction, label)
+
+
+def _of_all_ranks(outputs: tuple[Any, ...] | None, stops: bool) -> tuple[list[tuple[Any, ...]], bool]:
+    """The outputs of a step on each rank that has one, and whether one of them stops."""
+    arrays = None if outputs is None else map_leaves(lambda x: x.asnumpy() if isinstance(x, Tensor) else x, outputs)
+    everyone, is_end = of_all_ranks(arrays, stops)
+    return [map_leaves(lambda x: Tensor(x) if is_tensor(x) else x, tuple(each)) for each in everyone], is_end
 
 
 def metrics_of(metrics: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from graphls.train.settings import (
     updated_manager,
     valid_frequency_of,
 )
+from graphls.train.together import agree_on_writers
 from graphls.train.training import Training
 
 
@@ -252,6 +253,7 @@ class Model:
         sink_size = sink_size if told.dataset_sink_mode else 0
         count = -1 if sink_size > 0 else len(epochs)
         manager = None if told.dataset_sink_mode else self._updated_manager
+        agree_on_writers(told.list_callback)
         with (
             CallbackManager(callbacks) as hooks,
             Feed(told.train_dataset, "train_dataset", self._columns, count) as feed,

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
 from graphls.text.plain import LONGEST, shown
-from graphls.viz.colours import MIXED, PHASES, WINDOW
-from graphls.viz.tree import Child, Group, Port, grouped
+from graphls.viz.colours import ENGINES, MIXED, PHASES, WINDOW
+from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows
 
 
 def to_dot(graph: Graph) -> str:
     """The graph in the DOT language; the same graph gives the same text.
 
-    Phases, cells and regions are clusters, states cylinders. What a node with regions gives comes from its own box,
+    Phases, cells, regions and segments are clusters, states cylinders; a segment has a border of the colour of its
+    engine, and each engine a box that names it. What a node with regions gives comes from its own box,
     to which the regions yield. Nodes of an overflow window, and those that open and close it, have amber borders.
     """
     return "\n".join(_Dot(graph).lines()) + "\n"
@@ -38,8 +39,11 @@ class _Dot:
         yield '  graph [fontname="Helvetica", fontsize=11, labeljust=l, style="filled,rounded"];'
         for state in self.graph.states:
             yield f"  {self.named(state)} [{_label(_typed(state))}, shape=cylinder, {_filled(MIXED)}];"
-        for child in grouped(self.graph).children:
+        root = grouped(self.graph)
+        for child in root.children:
             yield from self.child(child, "  ")
+        for engine in engines(root):
+            yield f"  {self.named()} [{_label(engine)}, {_filled(MIXED)}, {_border(engine)}];"
         for write in self.graph.writes:
             self.edges.append((write.value, self.names[write.state], 'color="#cf222e", constraint=false'))
         yield from self.joins
@@ -65,7 +69,8 @@ class _Dot:
     def group(self, group: Group, indent: str, owner: str) -> Iterator[str]:
         colour = PHASES.get(group.phase, MIXED)
         yield f"{indent}subgraph cluster_{self.named()} {{"
-        yield f'{indent}  {_label(group.label)}; color="{colour}"; fillcolor="{colour}12";'
+        border = _border(group.engine).replace(", ", "; ") if group.engine else f'color="{colour}"'
+        yield f'{indent}  {_label(group.label)}; {border}; fillcolor="{colour}12";'
         if group.node is not None:
             owner = self.named()
         for child in group.children:
@@ -105,6 +110,10 @@ def _typed(value: Value) -> str:
 
 def _filled(colour: str) -> str:
     return f'fillcolor="{colour}30"'
+
+
+def _border(engine: str) -> str:
+    return f'color="{ENGINES.get(engine, MIXED)}", penwidth=3'
 
 
 def _label(*lines: str) -> str:

@@ -178,6 +178,8 @@ class _PageData:
         if key in self.groups:
             return self.groups.indices[key]
         record = {"label": group.label, "kind": group.kind, "path": group.path, "phase": group.phase, "node": owner}
+        if group.engine:
+            record["engine"] = _cut(group.engine)
         drawn = self.drawn(group.children, layered(group, links))
         return self.groups.add(key, {**record, "children": children, **drawn})
 

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 from graphls.ir.graph import Graph, Node, Value
 from graphls.text.plain import columns, shown
 from graphls.viz.boxes import nodes_of
-from graphls.viz.colours import BADGES, MIXED, PHASES, PHASES_ON_DARK, WINDOW
+from graphls.viz.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
-from graphls.viz.tree import Child, Group, Port, grouped
+from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows
 
 MARGIN = 16
@@ -22,12 +22,13 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
     """A picture of the graph that opens in a browser: phases and cells as boxes in boxes, about `boxes` of them.
 
     Outer groups are open, as far as they fit; others are folded and say how many nodes they have. Lines are data,
-    dashed lines an order only. What runs in an overflow window stands on amber. A line of a box that begins with an
-    arrow names what comes from farther away, or the states that are read (from the left) and written (to the right).
+    dashed lines an order only. What runs in an overflow window stands on amber; a segment of a plan has a border of
+    the colour of its engine. A line of a box that begins with an arrow names what comes from farther away, or the
+    states that are read (from the left) and written (to the right).
     """
     root = grouped(graph)
     drawing = placed(graph, root, opened(root, boxes))
-    width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name, 40)) + 600)
+    width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name, 40)) + 600 + 110 * len(engines(root)))
     height = drawing.height + LEGEND - HEADER + MARGIN
     shift = f"translate({_number((width - drawing.width) / 2)} {LEGEND - HEADER})"
     window = _Shades(graph)
@@ -38,7 +39,7 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
         f"<style>{_style()}</style>",
         _MARKERS,
         '<rect class="paper" width="100%" height="100%"/>',
-        *_legend(graph),
+        *_legend(graph, engines(root)),
         f'<g transform="{shift}">',
         *(_shade(box) for box in window.shaded(root, drawing.boxes)),
         *(text for box in drawing.boxes for text in _box(box, not box.open and window.ends_in(box.child))),
@@ -82,6 +83,8 @@ def _box(box: Box, ends: bool) -> Iterator[str]:
     child = box.child
     kind, phase = ("port", "") if isinstance(child, Port) else (_kind(child), child.phase)
     names = " ".join(filter(None, ("box", phase or "mixed", "open" if box.open else "", "ends" if ends else "")))
+    engine = child.engine if isinstance(child, Group) else ""
+    names += f" engine {engine}" if engine in ENGINES else ""
     yield f'<g class="{names}"><title>{_title(child)}</title>'
     radius = 14 if kind == "port" else 10 if box.open else 4
     yield f'<rect {_area(box.x, box.y, box.width, box.height)} rx="{radius}"/>'
@@ -140,7 +143,7 @@ def _title(child: Child) -> str:
     return _text(f"{child.kind} {child.path or child.label}", 400)
 
 
-def _legend(graph: Graph) -> Iterator[str]:
+def _legend(graph: Graph, engines: Collection[str]) -> Iterator[str]:
     name = shown(graph.name, 40)
     yield _words("head", MARGIN, 24, name)
     x = MARGIN + columns(name) * 10 + 20.0
@@ -148,6 +151,11 @@ def _legend(graph: Graph) -> Iterator[str]:
         yield f'<g class="box {phase}"><rect {_area(x, 12, 16, 16)} rx="4"/>{_words("badge", x + 8, 24, badge)}</g>'
         yield _words("more", x + 21, 24, phase)
         x += 34 + columns(phase) * 6.5
+    for engine in engines:
+        known = f"engine {engine}" if engine in ENGINES else ""
+        yield f'<g class="box {known}"><rect {_area(x, 12, 16, 16)} rx="4"/></g>'
+        yield _words("more", x + 21, 24, engine)
+        x += 34 + columns(engine) * 6.5
     yield f'<rect class="window" {_area(x, 12, 16, 16)} rx="4"/>'
     yield _words("more", x + 21, 24, "overflow window")
     yield f'<path class="edge control" d="M{_number(x + 136)} 20h26"/>'
@@ -178,6 +186,8 @@ def _style() -> str:
         ".box rect": f"fill:{MIXED};fill-opacity:.1;stroke:{MIXED}",
         **{f".{p} rect": f"fill:{c};fill-opacity:.14;stroke:{c}" for p, c in PHASES.items()},
         ".open rect": "fill-opacity:.05",
+        ".engine rect": "stroke-width:3",
+        **{f".{e} rect": f"stroke:{c}" for e, c in ENGINES.items()},
         ".ends rect": f"stroke:{WINDOW};stroke-width:3",
         ".window": f"fill:{WINDOW};fill-opacity:.28;stroke:none",
         ".edge": "fill:none;stroke:#57606a;stroke-width:1.2",
@@ -193,6 +203,7 @@ def _style() -> str:
         ".arrow": "fill:#9aa4af",
         ".box rect": "fill-opacity:.28",
         **{f".{p} rect": f"fill:{c};stroke:{c}" for p, c in PHASES_ON_DARK.items()},
+        **{f".{e} rect": f"stroke:{c}" for e, c in ENGINES_ON_DARK.items()},
         ".ends rect": f"stroke:{WINDOW}",
         ".open rect": "fill-opacity:.12",
         ".window": "fill-opacity:.22",

@@ -45,6 +45,11 @@ class Group:
     node: Node | None
     children: tuple[Child, ...]
 
+    @property
+    def engine(self) -> str:
+        """The engine of a segment of a plan; of any other group there is none, which is ""."""
+        return str(self.node.attrs["engine"]) if self.node is not None and self.node.primitive.is_segment else ""
+
 
 Child: TypeAlias = "Group | Node | Port"
 
@@ -52,6 +57,11 @@ Child: TypeAlias = "Group | Node | Port"
 def grouped(graph: Graph) -> Group:
     """The tree of a graph; the root has the inputs, the phases and the outputs. Linear, up to the depth of the tree."""
     return _Tree(graph).root()
+
+
+def engines(group: Group) -> tuple[str, ...]:
+    """The engines of the segments in a group, each once."""
+    return tuple(dict.fromkeys(g.engine for g in members(group) if isinstance(g, Group) and g.engine))
 
 
 def members(group: Group) -> Iterator[Child]:

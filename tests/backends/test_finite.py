@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ import pytest
 
 from graphls.backends.numpy.reference import ReferenceSession
 from graphls.backends.onnxruntime.ort import OrtSession
+from graphls.backends.plan import PlanSession
+from graphls.backends.session import Session
+from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
 from graphls.passes import as_pipeline
+from graphls.passes.partition import Partition
 
 PRODUCT = """
 graph @product(%x: f32[2,256], %g: f32[2,256], %s: f32[]) {
@@ -58,11 +63,79 @@ def test_the_flag_of_a_scaled_product(case: str, passes: str) -> None:
         np.testing.assert_allclose(product, exact, rtol=1e-6)
 
 
+KERNELS = """
+graph @kernels(%x: f32[1,64,4,4], %g: f32[1,32,4,4], %s: f32[]) {
+  %status = overflow_start() : token
+  %h = depend(%g) after(%status) : f32[1,32,4,4]
+  %p = convolution_weight_gradient(%x, %h) {shape=[32, 64, 3, 3], pads=[1, 1, 1, 1]} : f32[32,64,3,3]
+  %u = mul(%p, %s) : f32[32,64,3,3]
+  %overflow = overflow_get(%status, %u) : bool[]
+  return %u, %overflow
+}
+"""
+
+
+def images(x: float, g: float, s: float, at: float | None = None) -> list[Any]:
+    first = np.full((1, 64, 4, 4), x, np.float32)
+    if at is not None:
+        first[0, 37, 2, 2] = at
+    return [first, np.full((1, 32, 4, 4), g, np.float32), np.float32(s)]
+
+
+IMAGES = {
+    "small": (images(1.0, 2.0, 0.5), False),
+    "an infinity": (images(1.0, 2.0, 0.5, np.inf), True),
+    "a nan": (images(1.0, 2.0, 0.5, np.nan), True),
+    "a scaled gradient that overflows": (images(1e20, 1e20, 1e-30), True),
+    "an unscaled gradient that overflows": (images(1e15, 1e15, 1e15), True),
+    "a bound that overflows and a gradient that does not": (images(1e18, 1e18, 0.5), False),
+    "a factor of nan": (images(1.0, 2.0, np.nan), True),
+}
+
+
+def on_onnxruntime(graph: Graph) -> Session:
+    return OrtSession(graph, {})
+
+
+def on_openvino(graph: Graph) -> Session:
+    pytest.importorskip("openvino")
+    return PlanSession(Partition("openvino").run(graph), {})
+
+
+@pytest.mark.parametrize("opened", [on_onnxruntime, on_openvino])
+@pytest.mark.parametrize("passes", ["dce", "factor, dce"])
+@pytest.mark.parametrize("case", IMAGES)
+def test_the_flag_of_a_scaled_gradient_of_kernels(case: str, passes: str, opened: Callable[[Graph], Session]) -> None:
+    inputs, expected = IMAGES[case]
+    graph = as_pipeline(passes).run(parse(KERNELS)).graph
+    exact, raised = ReferenceSession(parse(KERNELS), {}).run(inputs)
+    gradient, overflow = opened(graph).run(inputs)
+    assert bool(raised) == expected == bool(overflow)
+    if not expected:
+        np.testing.assert_allclose(gradient, exact, rtol=1e-5)
+
+
+def test_a_scaled_gradient_of_kernels_costs_no_pass_over_it() -> None:
+    session = OrtSession(as_pipeline("factor, dce").run(parse(KERNELS)).graph, {})
+    kinds = [node.op_type for node in session.lowered.model.graph.node]
+    assert kinds.count("MatMul") == kinds.count("If") == 1, "the other product is in a branch"
+    assert "ReduceL1" not in kinds
+
+
+
 def test_a_scaled_operand_that_overflows_alone_raises_the_flag() -> None:
     """The product that is used must never be wrong without the flag, even where the unscaled one is finite."""
     graph = as_pipeline("factor, dce").run(parse(PRODUCT)).graph
     product, overflow = OrtSession(graph, {}).run(arrays(1e25, 1e-25, 1e20))
     assert bool(overflow) or np.isfinite(product).all()
+
+
+@pytest.mark.parametrize(("rows", "is_bounded"), [(64, True), (128, False)])
+def test_a_product_that_is_larger_than_its_operands_is_not_looked_at(rows: int, is_bounded: bool) -> None:
+    """Of a gradient [256,256] the operands are looked at, where they are half as large; a transformer's often are."""
+    text = PRODUCT.replace("[2,256]", f"[{rows},256]").replace("(%status, %u)", "(%status, %p)")
+    kinds = [node.op_type for node in OrtSession(parse(text), {}).lowered.model.graph.node]
+    assert kinds.count("ReduceL2") == 2 * is_bounded and kinds.count("ReduceL1") == 1 - is_bounded
 
 
 def test_what_is_only_checked_is_computed_only_in_the_branch() -> None:

@@ -142,6 +142,13 @@ def test_data_parallel_training_in_one_process_is_that_of_one_rank() -> None:
         ({"parallel_mode": "auto_parallel"}, RuntimeError, "where parallel_mode is 'stand_alone', not 'auto_parallel'"),
         ({"device_num": 8}, RuntimeError, "where device_num is 1, not 8"),
         ({"parallel_mode": "all"}, ValueError, "The parallel_mode is one of 'stand_alone', .*, not 'all'"),
+        ({"device_num": 0}, ValueError, "The device_num of set_auto_parallel_context is 1 or more, not 0"),
+        ({"global_rank": 1.0}, TypeError, "The global_rank of set_auto_parallel_context is an integer, not 1.0"),
+        ({"parameter_broadcast": 1}, TypeError, "parameter_broadcast of set_auto_parallel_context is a bool, not 1"),
+        ({"all_reduce_fusion_config": 3}, TypeError, "all_reduce_fusion_config of set_auto_parallel_context is a list"),
+        ({"parallel_optimizer_config": {"optimizer_level": "level3"}}, RuntimeError, "which is 'level1', not 'level3'"),
+        ({"parallel_optimizer_config": {"optimizer_weight_shard_size": 4}}, RuntimeError, "all 1 ranks, not among 4"),
+        ({"parallel_optimizer_config": {"parallel_optimizer_threshold": -1}}, ValueError, "a number of KB, 0 or more"),
         ({"mirror_mean": True}, ValueError, "the keyword argument mirror_mean is not recognized!"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_network_trains_as_on_onnxruntime(dtype: Any, tolerance: float) -> Non
 def layers(graph: Graph) -> dict[str, set[str]]:
     """The precisions in which the kernels of a session compute, by what they are."""
     found: dict[str, set[str]] = {}
-    for node in on_openvino(graph).first[0].model.get_runtime_model().get_ordered_ops():
+    for node in on_openvino(graph).first[0].compiled.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()
         found.setdefault(info["layerType"].value, set()).add(info["runtimePrecision"].value)
     return found
@@ -205,3 +205,17 @@ def test_an_input_may_be_read_only() -> None:
     x = np.arange(4, dtype=F32)
     x.flags.writeable = False
     np.testing.assert_array_equal(graphls.compile(lambda x: x + 1, x, engine="openvino")(x).asnumpy(), x + 1)
+
+
+def test_what_an_earlier_segment_writes_stays_where_an_index_is_out_of_range() -> None:
+    count = graphls.Parameter(np.zeros((), np.int32), name="count")
+
+    def function(x: Any, i: Any) -> Any:
+        return ops.gather(x, i, 0) * ops.cast(ops.assign_add(count, 1) % 2, graphls.float32)
+
+    x, good = np.arange(4, dtype=F32), np.array([0], np.int32)
+    step = graphls.compile(function, x, good, engine="openvino")
+    assert [segment.engine for segment in step.plan.segments] == ["onnxruntime", "openvino"]
+    with pytest.raises(GraphRuntimeError, match=r"out of range for an axis of size 4.*test_session.py"):
+        step(x, good + 4)
+    assert int(count) == 0

@@ -198,3 +198,8 @@ def test_numbers_keep_their_digits_in_float64() -> None:
     assert graphls.Tensor(0.1, graphls.float64).item() == 0.1
     assert graphls.Tensor([1e300, 1], graphls.float64).tolist() == [1e300, 1]
     assert graphls.Tensor(0.1).dtype is graphls.float32
+
+
+def test_a_large_whole_number_is_a_number() -> None:
+    assert float(graphls.Tensor(2**126, graphls.float32)) == 2.0**126
+    assert graphls.Tensor(2**63 - 1).dtype == graphls.int64

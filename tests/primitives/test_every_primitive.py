@@ -20,7 +20,9 @@ from tests.primitives.differentiate import backpropagate
 
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}
-COLLECTIVES = {"all_gather", "all_reduce", "barrier", "broadcast", "reduce_scatter", "reduce_to"}
+COLLECTIVES = {
+    "all_gather", "all_reduce", "barrier", "broadcast", "gather_shards", "reduce_scatter", "reduce_shards", "reduce_to",
+}  # fmt: skip
 WITHOUT_SAMPLES = {
     "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS, *COLLECTIVES,
 }  # fmt: skip

@@ -35,7 +35,10 @@ def with_fact(fact: str) -> set[str]:
 
 def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_constant") == {"constant"}
-    collectives = {"all_gather", "all_reduce", "barrier", "broadcast", "reduce_scatter", "reduce_to"}
+    collectives = {
+        "all_gather", "all_reduce", "barrier", "broadcast", "gather_shards", "reduce_scatter", "reduce_shards",
+        "reduce_to",
+    }  # fmt: skip
     assert with_fact("is_collective") == collectives
     assert with_fact("calls_python") == {"print", "pure_callback", "py_func"} | collectives
     assert with_fact("has_effect") == {"print", "py_func"} | collectives

@@ -65,6 +65,7 @@ def optimized(graph: Graph, path: Path) -> tuple[onnx.ModelProto, dict[str, Valu
     """The model as the runtime runs it, with the graph's inputs and outputs by name."""
     lowered = lower(graph, kernel_is_right=is_right)
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level, options.optimized_model_filepath = 4, str(path)
     onnxruntime.InferenceSession(lowered.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return onnx.load(path), dict(zip(lowered.inputs, graph.inputs, strict=True)), lowered.outputs

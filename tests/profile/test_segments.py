@@ -12,8 +12,10 @@ import pytest
 
 import graphls
 from graphls import ops
+from graphls.backends import profiled_plan
 from graphls.backends.numpy.engine import Numpy
 from graphls.backends.onnxruntime import profiled
+from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
 from graphls.ir import engines, walk
 from graphls.ir.errors import GraphRuntimeError
 from tests.backends.test_plan import X, Y, states, trained
@@ -173,3 +175,27 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ZeroDivisionError):
         step.profile(X, Y, steps=1)
     assert list(tmp_path.iterdir()) == []
+
+
+@NEEDS_OPENVINO
+def test_what_looks_at_indices_belongs_to_the_nodes_that_take_them() -> None:
+    x, i = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([1, 2], np.int32)
+    for function in (lambda x, i: x[i] * 2, lambda x, i: ops.gather(x, i, 0) * ops.gather(x, i + 1, 0)):
+        step = graphls.compile(function, x, i, engine="openvino")
+        kernels = [k for run in step.profile(x, i, steps=1).runs for k in run.kernels]
+        assert kernels and all(k.node for k in kernels)
+
+
+@NEEDS_OPENVINO
+def test_the_time_in_which_an_engine_notes_its_times_is_no_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    noted = ProfiledOpenvinoPart.end
+
+    def end(self: Any) -> Any:
+        now[0] += 1000
+        return noted(self)
+
+    monkeypatch.setattr(profiled_plan, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(ProfiledOpenvinoPart, "end", end)
+    step = graphls.compile(lambda x: ops.exp(x) * 2, X, engine="openvino")
+    assert step.profile(X, steps=2).step_seconds < 1000

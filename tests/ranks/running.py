@@ -69,7 +69,12 @@ def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arg
     """Run a program, which begins with START, on so many ranks; what hangs is ended, and fails the test."""
     path = folder / "program.py"
     path.write_text(START + textwrap.dedent(program), encoding="utf-8")
-    process = launched(count, path, *arguments, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return run_file(count, path, *arguments, timeout=timeout)
+
+
+def run_file(count: int, path: Path, *arguments: str, timeout: float = 100, by: tuple[str, ...] = ()) -> Ended:
+    """Run a file on so many ranks, `by` other arguments of Python before it; what hangs fails the test."""
+    process = launched(count, path, *arguments, by=by, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -79,18 +84,20 @@ def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arg
     return Ended(process.returncode, out, err)
 
 
-def launched(count: int, path: Path, *arguments: str, **settings: Any) -> subprocess.Popen[Any]:
+def launched(
+    count: int, path: Path, *arguments: str, by: tuple[str, ...] = (), **settings: Any
+) -> subprocess.Popen[Any]:
     """The mpiexec that has started a file on so many ranks, in the folder of the file, in a session of its own."""
     # The mpiexec of Open MPI refuses roots, and more ranks than cores, unless it is told; that of MPICH reads none.
     told = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     told |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1"}
     environment = {**os.environ, **told, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **settings.pop("env", {})}
-    command = [str(mpiexec()), "-n", str(count), sys.executable, str(path), *arguments]
+    command = [str(mpiexec()), "-n", str(count), sys.executable, *by, str(path), *arguments]
     return subprocess.Popen(command, cwd=path.parent, env=environment, start_new_session=True, **settings)
 
 
-def ended_well(count: int, program: str, folder: Path, *arguments: str) -> list[str]:
+def ended_well(count: int, program: str, folder: Path, *arguments: str, timeout: float = 100) -> list[str]:
     """The sorted lines that the ranks of a program write that ends without an error."""
-    ended = run_ranks(count, program, folder, 100, *arguments)
+    ended = run_ranks(count, program, folder, timeout, *arguments)
     assert ended.code == 0, ended.err
     return ended.lines

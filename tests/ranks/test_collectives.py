@@ -85,6 +85,55 @@ def test_collectives_are_differentiated_by_each_other(tmp_path: Path) -> None:
     assert ended_well(2, DIFFERENTIATED, tmp_path) == ["right"] * 2
 
 
+POINTS = """
+    x = np.array([[1.0, 2.0], [3.0, 5.0]], np.float32) + RANK
+    weight = np.array([[2.0, 3.0], [5.0, 7.0]], np.float32) * (1 + RANK)
+    other = 1 - RANK
+
+    def net(x, weight):
+        swapped, doubled = ops.NeighborExchange(
+            [other, RANK], [other, RANK], [(2, 2), (2,)], [(2, 2), (2,)], gl.float32)((x * x, x[0] * x[1]))
+        turned = ops.AlltoAll(2, 1, 0)(x * weight)
+        total = ops.Reduce(1)(x * weight)
+        part = collectives.scatter_tensor(x * x * weight, 1)
+        half = ops.cast(ops.AllReduce()(ops.cast(x * weight, gl.float16)), gl.float32)
+        joined = ops.ReduceScatter()(ops.AllGather()(x * x))
+        lists = collectives.all_to_all_with_output_shape([(2,), (2,)], [x[0] * x[0], x[1] * x[0]])[0]
+        terms = swapped * weight, doubled * doubled, turned * turned, total * weight, part * part, half * half
+        return sum(t.sum() for t in (*terms, joined * joined, lists[0] * lists[1]))
+
+    step = gl.compile(ops.value_and_grad(net), x, weight)
+    backwards = gl.compile(ops.value_and_grad(net), x, weight, backend="numpy")
+    value, gradient = step(x, weight)
+    assert np.allclose(gradient.asnumpy(), backwards(x, weight)[1].asnumpy())
+    assert np.allclose(value.asnumpy(), net(gl.Tensor(x), gl.Tensor(weight)).asnumpy())
+    for owner in range(SIZE):
+        for i in np.ndindex(2, 2):
+            found = []
+            for d in (-2.0**-4, 2.0**-4):
+                moved = x.copy()
+                moved[i] += d * (RANK == owner)
+                loss = gl.Tensor(np.float32(step(moved, weight)[0].asnumpy()))
+                found.append(float(ops.AllReduce()(loss).asnumpy()))
+            quotient = (found[1] - found[0]) * 2.0**3
+            if RANK == owner:
+                assert abs(quotient - gradient.asnumpy()[i]) < 1e-2 * abs(quotient), (i, quotient, gradient)
+    if RANK == 0:
+        collectives.send(gl.Tensor([1.5, 2.5]), 1)
+        seen = collectives.irecv(gl.Tensor([0]), 1, tag=3)[0].tolist()
+    else:
+        seen = collectives.recv(gl.Tensor([0.0, 0.0])).tolist()
+        collectives.isend(gl.Tensor([7]), 0, tag=3).wait()
+    most = ops.Reduce(0, "max")(gl.Tensor([1 + RANK])).tolist(), collectives.reduce(gl.Tensor([1 + RANK]), 0).tolist()
+    print(RANK, seen, *most, collectives.gather_into_tensor(gl.Tensor([RANK])).tolist())
+"""
+
+
+@needs_ranks
+def test_tensors_from_one_rank_to_another(tmp_path: Path) -> None:
+    assert ended_well(2, POINTS, tmp_path) == ["0 [7] [2] [3] [0, 1]", "1 [1.5, 2.5] [2] [0] [0, 1]"]
+
+
 GROUPS = """
     communication.create_group("first", [0])
     communication.create_group("both", [1, 0])
@@ -180,12 +229,16 @@ def test_types_and_texts() -> None:
         (graph_of("broadcast", [x, Type(bool_)], root=3), [x, Type(bool_)]),
         (graph_of("reduce_to", [h], root=0), [h]),
         (graph_of("barrier", []), [Type(gl.int32)]),
+        (graph_of("all_to_all", [x]), [x]),
+        (graph_of("neighbor_exchange", [x], send=(3,), receive=(1,), results=("f16[8]",), tag=2), [h]),
     ]
     for graph, types in cases:
         assert [v.type for v in graph.outputs] == types
         assert dump(parse(dump(graph))) == dump(graph)
     with pytest.raises(ValueError, match="among 4 ranks, and 6 rows are no equal parts"):
         graph_of("reduce_scatter", [Type(float32, (6,))], op="sum")
+    with pytest.raises(ValueError, match="neighbor_exchange has 1 tensors for 2 ranks; give one for each"):
+        graph_of("neighbor_exchange", [x], send=(3, 1), receive=(), results=())
     with pytest.raises(RuntimeError, match="compiled for 4 ranks, and there are 1; compile the step again"):
         attrs = {"op": "sum", "group": "world", "ranks": 4}
         lookup("all_reduce").evaluate((np.ones(1),), attrs, (Type(float32), Type(float32, (1,))))

@@ -16,7 +16,6 @@ SAME = """
         "all": (None, [[*range(SIZE)]], [3] * SIZE, gl.float32),
         "pairs": ([[0, 1], [2, 3]], [[0, 1], [2, 3]], [3] * 4, gl.float32),
         "some": ([[0, 2]], [[0, 2], [1], [3]], [3] * 4, gl.float32),
-        "none": (0, [[r] for r in range(4)], [3] * 4, gl.float32),
         "unequal": (None, [[*range(SIZE)]], [1, 4, 2, 3][:SIZE], gl.float32),
         "half": (None, [[*range(SIZE)]], [3] * SIZE, gl.float16),
     }}
@@ -77,7 +76,7 @@ SAME = """
 @needs_ranks
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_ranks_normalise_as_one_process_on_the_joined_batch(ranks: int, tmp_path: Path) -> None:
-    cases = ["all", "unequal", "half"] if ranks == 2 else ["all", "pairs", "some", "none", "unequal"]
+    cases = ["all", "unequal", "half"] if ranks == 2 else ["all", "pairs", "some", "unequal"]
     assert ended_well(ranks, SAME.format(cases=cases), tmp_path) == ["same"] * ranks
 
 
@@ -132,3 +131,7 @@ def test_a_step_in_float16_with_overflows_on_single_ranks(tmp_path: Path) -> Non
 def test_wrong_groups(groups: object, error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=re.escape(f"For 'SyncBatchNorm', the 'process_groups' {told}.")):
         nn.SyncBatchNorm(3, process_groups=groups)
+
+
+def test_without_groups_each_rank_is_alone() -> None:
+    assert [nn.SyncBatchNorm(3, process_groups=groups).group for groups in (0, [], [[0]], None)] == [None] * 4

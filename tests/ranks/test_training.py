@@ -10,6 +10,7 @@ import pytest
 from graphls import nn
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
 from tests.ranks.running import ended_well, needs_ranks
+from tests.ranks.sweep import errors
 
 TRAINED = """
     import hashlib
@@ -73,12 +74,24 @@ def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(kind: str,
         assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 
+@needs_ranks
+def test_optimizers_on_ranks_with_overflows_on_any_of_them(tmp_path: Path) -> None:
+    """Here are few; `python -m tests.ranks.sweep` runs every optimizer, also on four ranks."""
+    assert len(errors(2, tmp_path, "Adam", "LARS", "bfloat16")) == 4
+
+
 REDUCED = """
     weights = [gl.Parameter(gl.Tensor(np.zeros(n, np.float32)), name=f"w{n}") for n in range(1, 5)]
     weights[1].layerwise_parallel = True
     grads = [gl.Tensor(np.full(n, 2.0 + RANK), kind) for n, kind in enumerate([gl.float16, *[gl.float32] * 3], 1)]
     kinds = nn.DistributedGradReducer(weights), nn.DistributedGradReducer(weights, True, 4, 0)
     print(RANK, [[(g.tolist()[0], str(g.dtype)) for g in reducer(tuple(grads))] for reducer in kinds])
+    large = gl.Tensor(np.full(3, 40000.0), gl.float16)
+    found = []
+    for wide in (True, False):  # a mean in float32 is no overflow, where a sum in float16 is one
+        set_auto_parallel_context(gradient_fp32_sync=wide)
+        found += nn.DistributedGradReducer(weights[:1], True)((large,))
+    assert [g.tolist()[0] for g in found] == [40000.0, float("inf")], found
 """
 
 

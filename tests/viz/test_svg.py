@@ -13,11 +13,13 @@ from hypothesis import given, settings
 import graphls
 from graphls import viz
 from graphls.ir import Graph, parse
-from graphls.viz.colours import PHASES, PHASES_ON_DARK, WINDOW
+from graphls.viz.colours import ENGINES, ENGINES_ON_DARK, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.coordinates import Box, opened, placed
+from graphls.viz.dot import to_dot
 from graphls.viz.svg import to_svg
 from graphls.viz.tree import Group, Port, grouped, members
 from tests.viz.graphs import HOSTILE, hostile, random_graphs, step
+from tests.viz.test_dot import assert_dot
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -186,4 +188,27 @@ def test_pictures_have_the_colours_of_the_page() -> None:
     style = (Path(viz.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
     for phase, colour in PHASES.items():
         assert f"--{phase}: light-dark({colour}, {PHASES_ON_DARK[phase]});" in style
+    for engine, colour in ENGINES.items():
+        assert f"--{engine}: light-dark({colour}, {ENGINES_ON_DARK[engine]});" in style
     assert f"--window: {WINDOW};" in style
+
+
+def test_segments_have_the_colours_of_their_engines() -> None:
+    plan = parse("""graph @g(%x: f32[4]) {
+  %a = segment() {engine="numpy"} : f32[4] region {
+    %y = exp(%x) : f32[4]
+    yield %y
+  }
+  %b = segment() {engine="<mine>"} : f32[4] region {
+    %z = exp(%a) : f32[4]
+    yield %z
+  }
+  return %b
+}""")
+    picture, text = to_svg(plan), to_dot(plan)
+    assert picture.count('engine numpy"') == 2, "one of them in the legend"
+    assert ">&lt;mine&gt;</text>" in picture and "engine <" not in picture
+    assert f".numpy rect{{stroke:{ENGINES['numpy']}}}" in picture
+    assert text.count(f'color="{ENGINES["numpy"]}"') == 2 and 'label="<mine>"' in text
+    assert_dot(text)
+    assert "engine" not in to_svg(step()).split("</style>")[1]

@@ -43,7 +43,9 @@ class InterpretedPart:
         """The inputs of the segment, and its states."""
         slots, parameters = self.bench.slots, self.bench.parameters
         inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
-        return inputs, {v: _readable(parameters[v.name].storage.read(), v) for v in self.graph.states}
+        for value in self.graph.states:
+            parameters[value.name].storage.fit(value.type.shape)
+        return inputs, {v: _readable(parameters[v.name].storage.held_here(), v) for v in self.graph.states}
 
     def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
         """Put what crosses into its slot, unless it lies there, and new states into the buffers that are next."""
@@ -60,7 +62,7 @@ class InterpretedPart:
         """Put the new value of a state where it will be when the step is complete."""
         storage, clock = self.bench.parameters[write.state.name].storage, self.bench.owner.clock
         if storage.clock is not clock:
-            storage.move(storage.read())
+            storage.move(storage.held_here())
             storage.swap_with(np.empty_like(storage.current), clock)
         storage.buffers[1 - storage.index][...] = array
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import Watch, interpret
 
 
@@ -25,7 +25,7 @@ class ReferenceSession(Session):
 
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; where it raises, no state has changed."""
-        before = {name: p.storage.read() for name, p in self.parameters.items()}
+        before = {state.name: self._value(state) for state in self.graph.states}
         results, after = interpret(self.graph, inputs, before, self.watch)
         outputs = [np.array(output) for output in results]
         names = [write.state.name for write in self.graph.writes]
@@ -37,3 +37,9 @@ class ReferenceSession(Session):
         nothing = bool  # is left to do: the new states are there already
         self.complete(nothing, (), [(storage, "held", new) for storage, new in zip(storages, held, strict=True)])
         return outputs
+
+    def _value(self, state: Value) -> np.ndarray[Any, Any]:
+        """What the graph reads of a state, which may be the part of this rank."""
+        storage = self.parameters[state.name].storage
+        storage.fit(state.type.shape)
+        return storage.held_here().astype(storage.dtype, copy=False)

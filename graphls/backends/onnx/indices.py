@@ -38,7 +38,7 @@ class Indices:
 
     def fault(self) -> str:
         """The number of the last node that has a wrong index, as a tensor."""
-        e = self.e
-        e.node = None
-        numbered = [e.operator("Mul", [w, e.const(i + 1, int32)]) for i, w in enumerate(self.wrong)]
+        e, numbered = self.e, []
+        for number, (e.node, wrong) in enumerate(zip(self.inside, self.wrong, strict=True), 1):
+            numbered.append(e.operator("Mul", [wrong, e.const(number, int32)]))
         return e.operator("Max", numbered) if len(numbered) > 1 else numbered[0]

@@ -17,6 +17,7 @@ from graphls.backends.onnx.finite import any_not_finite, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
+from graphls.backends.onnx.ports import Ports
 from graphls.backends.onnx.rules import Rules
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
@@ -26,34 +27,16 @@ from graphls.ir.types import TOKEN, DType, Type, bfloat16
 
 
 @dataclass(frozen=True)
-class Ports:
-    """Which of the inputs and outputs of a model is what.
-
-    `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
-    name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
-    outputs the session computes and feeds, with the names of the tensors that take them.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    states: dict[str, str]
-    writes: dict[str, str]
-    host: tuple[tuple[Node, str], ...]
-
-
-@dataclass(frozen=True)
 class Lowered(Ports):
     """A model with its ports.
 
     `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
-    are the arrays that the model does not hold, by the names of their tensors; see weights.py. Where nodes are
-    `guarded`, the model has one more output, which says of which of them an index is out of range; see indices.py.
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py.
     """
 
     model: ModelProto
     origins: dict[str, Node]
     outside: dict[str, np.ndarray[Any, Any]]
-    guarded: tuple[Node, ...] = ()
 
 
 def lower(
@@ -105,9 +88,10 @@ class Lowering(Rules):
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.inside)
+        fault = self.indices.fault() if guarded else ""
         if guarded:
-            self.yield_from_branch(self.indices.fault(), FAULT)
-        return Lowered(inputs, outputs, states, writes, host, self.model(), self.origins, outside, guarded)
+            self.yield_from_branch(fault, FAULT)
+        return Lowered(inputs, outputs, states, writes, host, guarded, fault, self.model(), self.origins, outside)
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""

@@ -17,10 +17,10 @@ from onnx import ModelProto, TensorProto
 
 from graphls.backends.cache import current, key_of
 from graphls.backends.devices import Cuda
-from graphls.backends.onnx.lowering import Ports
+from graphls.backends.onnx.ports import Ports, ports_of, table_of
 from graphls.backends.onnx.shapes import graphs
 from graphls.backends.onnx.types import ELEMENT_TYPES
-from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype, bfloat16
 
 MODEL, WEIGHTS, TABLE = "model", "weights", "table"
@@ -76,7 +76,7 @@ def write_optimized(options: Any, file: Path, has_weights: bool) -> None:
 def _parts(graph: Graph, file: Path, ports: Ports) -> dict[str, bytes | memoryview] | None:
     """An optimized model as the parts of an entry; None where a session could not be given its arrays."""
     model, weights = file.read_bytes(), file.with_name(WEIGHTS)
-    table = _table(graph, ports)
+    table: dict[str, Any] = table_of(graph, ports) | {WEIGHTS: []}
     if not weights.exists():
         return {TABLE: json.dumps(table).encode(), MODEL: model}
     main, *bodies = graphs(ModelProto.FromString(model).graph)
@@ -87,17 +87,6 @@ def _parts(graph: Graph, file: Path, ports: Ports) -> dict[str, bytes | memoryvi
     with open(weights, "rb") as opened:
         data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
     return {TABLE: json.dumps(table).encode(), MODEL: model, WEIGHTS: data}
-
-
-def _table(graph: Graph, ports: Ports) -> dict[str, Any]:
-    """The ports, with the nodes that the host computes by their numbers."""
-    numbers = {node: number for number, node in enumerate(_host_nodes(graph))}
-    table: dict[str, Any] = {name: getattr(ports, name) for name in ("inputs", "outputs", "states", "writes")}
-    return table | {"host": [[numbers[node], name] for node, name in ports.host], WEIGHTS: []}
-
-
-def _host_nodes(graph: Graph) -> list[Node]:
-    return [node for node in walk(graph) if node.primitive.on_host]
 
 
 def _is_outside(tensor: TensorProto) -> bool:
@@ -112,11 +101,8 @@ def _place(tensor: TensorProto) -> list[Any]:
 
 def _kept(graph: Graph, parts: dict[str, memoryview]) -> Kept:
     table = json.loads(bytes(parts[TABLE]))
-    nodes = _host_nodes(graph)
-    host = tuple((nodes[number], name) for number, name in table["host"])
-    ports = Ports(tuple(table["inputs"]), tuple(table["outputs"]), table["states"], table["writes"], host)
     weights = {name: _array(parts[WEIGHTS], *place) for name, *place in table[WEIGHTS]}
-    return Kept(ports, bytes(parts[MODEL]), weights)
+    return Kept(ports_of(graph, table), bytes(parts[MODEL]), weights)
 
 
 def _array(data: memoryview, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:

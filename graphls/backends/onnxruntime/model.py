@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
-from graphls.backends.onnx.lowering import Lowered, Ports, lower
+from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.ports import Ports
 from graphls.backends.onnx.weights import serialised
 from graphls.backends.onnxruntime.guard import open_guarded
 from graphls.backends.onnxruntime.kept import Kept, Shelf, write_optimized

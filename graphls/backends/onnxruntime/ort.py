@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,20 @@ from graphls.backends.draws import HostValues
 from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnxruntime.availability import check_device, check_provider
+from graphls.backends.onnxruntime.blocks import Blocked, block_size, in_blocks
 from graphls.backends.onnxruntime.cuda_failures import cuda_failure
 from graphls.backends.onnxruntime.failures import Torn, failed_node, states_behind
 from graphls.backends.onnxruntime.guard import first_line
 from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.backends.onnxruntime.scattered import warn_of_scattered_sums
+from graphls.backends.onnxruntime.threads import threads
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.indices import early_states
+from graphls.ir.plan import Plan, plan_of
 from graphls.ir.types import Type
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 
@@ -45,7 +49,10 @@ class OrtSession(Session, BoundStates):
         self.runtime = load_runtime()
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
-        self.model = Model(graph, self.device if self.device == "cpu" else self.cuda, self.runtime)
+        blocked = in_blocks(graph, block_size()) if self.device == "cpu" else Blocked(graph)
+        self.model = Model(blocked.graph, self.device if self.device == "cpu" else self.cuda, self.runtime)
+        self.origins = blocked.origins
+        self.shapes = {w.state.name: w.value.type.shape for w in blocked.graph.writes}
         if self.device == "cuda" and self.cuda.deterministic:
             warn_of_scattered_sums(self.lowered)
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v)}
@@ -53,7 +60,7 @@ class OrtSession(Session, BoundStates):
         self.graph = graph
         # A small state that an index out of range might find written already is swapped, so that it stays as it was.
         early = early_states(graph)
-        self.in_place = {w.state.name for w in graph.writes if w.in_place and w.state.name not in early}
+        self.in_place = {w.state.name for w in blocked.graph.writes if w.in_place and w.state.name not in early}
         self.swapped = [w.state.name for w in graph.writes if w.state.name not in self.in_place]
         self.session: Any = None
         self._open()
@@ -68,9 +75,20 @@ class OrtSession(Session, BoundStates):
         renew_after_fork(self)
 
     @property
+    def plan(self) -> Plan:
+        """The graph as one segment, with the writes marked that it does in place."""
+        marked = (replace(w, in_place=w.state.name in self.in_place) for w in self.graph.writes)
+        return plan_of(self.graph.replace(writes=tuple(marked)))
+
+    @property
     def lowered(self) -> Lowered:
         """The model before the runtime optimized it; one that was kept is lowered for that."""
         return self.model.lowered
+
+    @property
+    def whole(self) -> Lowered | None:
+        """The model of the graph as it is; None where the session runs some of it in blocks."""
+        return self.lowered if self.model.graph is self.graph else None
 
     def renew(self) -> None:
         """In a forked process, open another session at the next step: the threads of this one are not there.
@@ -120,6 +138,7 @@ class OrtSession(Session, BoundStates):
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = threads()
         options.use_deterministic_compute = self.cuda.deterministic
         options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
         options.log_severity_level = 4  # what is worth telling is raised
@@ -170,7 +189,7 @@ class OrtSession(Session, BoundStates):
     def failed(self, error: Exception) -> GraphlsError:
         """What a user is told; no step goes on from states that this one may have written before it failed."""
         node = failed_node(error, self.lowered.origins)
-        intact = set() if node is None else states_behind(self.graph, node)
+        intact = set() if node is None else states_behind(self.model.graph, node)
         self._mark_torn(self.in_place - intact, first_line(error))
         text = f"ONNX Runtime could not run the step: {first_line(error)}"
         return self._of_the_gpu(error) or GraphRuntimeError(text)
@@ -218,11 +237,16 @@ class OrtSession(Session, BoundStates):
             old, new = self._buffers(name, turn)
             binding.bind_ortvalue_input(tensor, self._value(old))
             if name in self.ports.writes:
-                binding.bind_ortvalue_output(self.ports.writes[name], self._value(new))
+                binding.bind_ortvalue_output(self.ports.writes[name], self._value(self._as_written(name, new)))
         for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
+
+
+    def _as_written(self, name: str, buffer: Any) -> Any:
+        """The buffer of a state in the shape in which the model writes it, which may be that of blocks."""
+        return buffer.reshape(self.shapes[name]) if isinstance(buffer, np.ndarray) else buffer
 
 
 def _wider(value: Value) -> Any:

@@ -1,62 +1,68 @@
-"""A lowered graph as a compiled model of OpenVINO, and requests that run it on given arrays."""
+"""The model of a segment: kept by an earlier process, or lowered and compiled now."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-from functools import partial
-from operator import getitem
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from io import BytesIO
 from typing import Any
 
-import numpy as np
-
-from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.cache import current, key_of
+from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.ports import Ports, ports_of, table_of
 from graphls.backends.onnx.weights import complete, serialised
+from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.runtime import EXACT, core, first_line, load_openvino
+from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.graph import Graph
 
-Array = np.ndarray[Any, Any]
-
-
-class Request:
-    """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to.
-
-    `fault` is the number of a node that was given an index out of range, and 0 where all is well; see indices.py.
-    """
-
-    def __init__(self, model: Any, lowered: Lowered) -> None:
-        self.fault = np.zeros((), np.int32)
-        self._held: dict[str, Array] = {}
-        self._request = model.create_infer_request()
-        self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
-        self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
-        self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
-        if lowered.guarded:
-            self.bind(lowered.model.graph.output[-1].name, self.fault)
-            self._calls.append(partial(getitem, (None,), self.fault))  # an IndexError where it is not 0
-
-    def bind(self, name: str, array: Array) -> None:
-        """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
-        if name in self._ports:
-            array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
-            self._request.set_tensor(self._ports[name], self._tensor(array))
-            self._held[name] = array  # which the tensor does not
-
-    def call(self) -> partial[object]:
-        """What runs the model; no function that is written in Python."""
-        return partial(deque, map(partial.__call__, self._calls), 0)
-
-    def times(self) -> Iterator[tuple[str, str, int]]:
-        """The name and the kind of each operator that ran, and the mean of its time in microseconds."""
-        for info in self._request.profiling_info:
-            if info.status.name == "EXECUTED":
-                yield info.node_name, info.node_type, round(1e6 * info.real_time.total_seconds())
+MODEL, TABLE = "model", "table"
 
 
-def compiled(lowered: Lowered, settings: Mapping[str, object] = EXACT) -> Any:
-    """The compiled model; raises GraphRuntimeError where OpenVINO refuses it."""
-    try:
-        model = core().read_model(serialised(complete(lowered.model, lowered.outside)))
-        return core().compile_model(model, "CPU", settings)
-    except RuntimeError as error:
-        raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error
+class Model:
+    """The model of a graph; it is kept where it has the settings of all, and taken from the cache where it was kept."""
+
+    def __init__(self, graph: Graph, settings: Mapping[str, object] = EXACT) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.cache = current() if settings is EXACT else None
+        self.key = key_of(graph, **_made_with()) if self.cache else None
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """What the graph is lowered to; where its model was kept, that is not done before somebody asks."""
+        return lower(self.graph, kernel_is_right=is_right, target=target())
+
+    def open(self) -> tuple[Any, Ports]:
+        """A compiled model, and what its inputs and outputs are; raises GraphRuntimeError where OpenVINO refuses it."""
+        return self._taken() or self._compiled()
+
+    def _compiled(self) -> tuple[Any, Ports]:
+        try:
+            read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
+            made = core().compile_model(read, "CPU", self.settings)
+        except RuntimeError as error:
+            raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error
+        if self.cache and self.key:
+            table = json.dumps(table_of(self.graph, self.lowered)).encode()
+            self.cache.keep(self.key, {TABLE: table, MODEL: made.export_model().getbuffer()})
+        return made, self.lowered
+
+    def _taken(self) -> tuple[Any, Ports] | None:
+        """The model that was kept, which OpenVINO has changed already; None where there is none, or it is refused."""
+        parts = self.cache.load(self.key) if self.cache and self.key else None
+        if parts is None:
+            return None
+        try:
+            made = core().import_model(BytesIO(parts[MODEL]), "CPU", self.settings)
+        except RuntimeError:
+            return None
+        return made, ports_of(self.graph, json.loads(bytes(parts[TABLE])))
+
+
+def _made_with() -> dict[str, object]:
+    """What a compiled model depends on, but for its graph."""
+    can = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")  # the environment may take units from a processor
+    return {"engine": "openvino", "build": load_openvino().get_version(), "settings": EXACT, "processor": can}

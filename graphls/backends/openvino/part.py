@@ -11,12 +11,10 @@ import numpy as np
 from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import array_of
 from graphls.backends.engine import Bench
-from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.openvino.kernel_checks import is_right
-from graphls.backends.openvino.model import Request, compiled
+from graphls.backends.openvino.model import Model
+from graphls.backends.openvino.request import Request
 from graphls.backends.openvino.runtime import EXACT, first_line
-from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
@@ -40,10 +38,10 @@ class OpenvinoPart(BoundStates):
         self.clock, self.group = bench.owner.clock, bench.owner.group
         self.swapped = [name for name in self.types if name in bench.swapped]
         self.in_place = set()
-        self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
-        self.model: Any = compiled(self.lowered, self.settings)
-        inputs = list(zip(self.lowered.inputs, graph.inputs, strict=True))
-        outputs = list(zip(self.lowered.outputs, segment.gives, strict=True))
+        self.model = Model(graph, self.settings)
+        self.compiled, self.ports = self.model.open()
+        inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
+        outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
         self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in bench.slots]
         self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in bench.slots]
         self.slots = [(name, bench.slots[v]) for name, v in (*inputs, *outputs) if v in bench.slots]
@@ -54,8 +52,8 @@ class OpenvinoPart(BoundStates):
 
     def renew(self) -> None:
         """In a forked process, compile the model again at the next step: the threads of this one are not there."""
-        keep_for_ever(self.model, *self.bindings)
-        self.model = None
+        keep_for_ever(self.compiled, *self.bindings)
+        self.compiled = None
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
@@ -78,14 +76,15 @@ class OpenvinoPart(BoundStates):
     def failed(self, error: Exception) -> Exception:
         """What went wrong, at the line of the user where that is known; no state has been written."""
         if isinstance(error, IndexError) and self.fault:
-            return _index_fault(self.lowered.guarded[int(self.fault) - 1])
+            return _index_fault(self.ports.guarded[int(self.fault) - 1])
         return GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}")
 
     def spoil(self, reason: str) -> None:
         """Nothing is written in place."""
 
     def _reopen(self) -> None:
-        self.model = self.model or compiled(self.lowered, self.settings)
+        if self.compiled is None:
+            self.compiled, self.ports = self.model.open()
 
     def _is_here(self, buffer: Any) -> bool:
         return isinstance(buffer, np.ndarray)
@@ -97,12 +96,12 @@ class OpenvinoPart(BoundStates):
         return np.empty(kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
-        request = Request(self.model, self.lowered)
-        for name, tensor in self.lowered.states.items():
+        request = Request(self.compiled, self.ports)
+        for name, tensor in self.ports.states.items():
             old, new = self._buffers(name, turn)
             request.bind(tensor, old)
-            if name in self.lowered.writes:
-                request.bind(self.lowered.writes[name], new)
+            if name in self.ports.writes:
+                request.bind(self.ports.writes[name], new)
         for name, array in self.slots:
             request.bind(name, array)
         return request

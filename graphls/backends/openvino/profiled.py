@@ -27,7 +27,7 @@ class ProfiledOpenvinoPart(OpenvinoPart):
 
     def __init__(self, segment: Segment, bench: Bench) -> None:
         super().__init__(segment, bench)
-        self.nodes = attribution(self.lowered, self.model)
+        self.nodes = attribution(self.model.lowered, self.compiled)
         self.totals: dict[str, int] = {}
         self.runs: list[Run] = []
         self.request: Any = None

@@ -18,6 +18,7 @@ from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
+from graphls.train.entries import has_divided, join_divided
 from graphls.train.serialization import save_checkpoint
 
 __all__ = ["CheckpointConfig", "ModelCheckpoint"]
@@ -30,7 +31,8 @@ class ModelCheckpoint(Callback):
     `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` give all of it to a training
     step that was made as the first one. The last step is saved in any case. A file is removed only after a newer one
     is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
-    `_1`, `_2` and so on. `<prefix>-graph.meta` is the IR of the compiled step as text. Either argument may be a
+    `_1`, `_2` and so on. Of ranks that name one directory, the first writes, and the others take part where states are
+    divided among them. `<prefix>-graph.meta` is the IR of the compiled step as text. Either argument may be a
     function of what callbacks are told; a `prefix` that is one gives the whole name.
 
     Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
@@ -67,6 +69,7 @@ class ModelCheckpoint(Callback):
         self._place: Place | None = None
         self._outputs: Any = None
         self._has_graph = False
+        self._writes = True  # unless another rank writes into this directory
 
     @property
     def latest_ckpt_file_name(self) -> str:
@@ -103,6 +106,8 @@ class ModelCheckpoint(Callback):
         if self._context is None or not self._config.exception_save or not error or error[0] is None:
             return
         parameters = self._context.original_args()
+        if has_divided(parameters.train_network):  # whose other parts are with ranks that may not come here
+            return
         place = self._place_of_state(parameters)
         if place is not None:
             self._save(parameters, place, "_breakpoint")
@@ -129,17 +134,20 @@ class ModelCheckpoint(Callback):
         network = parameters.train_network if config.saved_network is None else config.saved_network
         name = self._name(parameters, f"-{place.epoch_num}_{place.step_in_epoch}") + f"{ending}.{config.format}"
         path = self._folder(parameters) / name
-        self._clean()
-        save_checkpoint(
-            network,
-            path,
-            integrated_save=config.integrated_save,
-            async_save=config.async_save,
-            append_dict=self._appendix(place),
-            crc_check=config.crc_check,
-            format=config.format,
-        )
-        self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
+        if self._writes or ending:
+            self._clean()
+            save_checkpoint(
+                network,
+                path,
+                integrated_save=config.integrated_save,
+                async_save=config.async_save,
+                append_dict=self._appendix(place),
+                crc_check=config.crc_check,
+                format=config.format,
+            )
+            self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
+        else:
+            join_divided(network)
         self._last_saved_step, self._last_time, self._latest = place.step_num, time.monotonic(), str(path)
         parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step_num, str(path)
         if not config.async_save:
@@ -164,7 +172,7 @@ class ModelCheckpoint(Callback):
 
     def _save_graph(self, parameters: InternalCallbackParam) -> None:
         """Write the IR of the step, once, where one is compiled."""
-        text = "" if self._has_graph else graph_text(parameters.train_network)
+        text = "" if self._has_graph or not self._writes else graph_text(parameters.train_network)
         if text:
             write_text(self._folder(parameters) / (self._name(parameters, "") + "-graph.meta"), text)
             self._has_graph = True

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.ir.checks import not_negative_int
 from graphls.ir.errors import GraphValueError
+from graphls.ranks.world import world
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped
@@ -16,13 +17,15 @@ class LossMonitor(Callback):
     """Prints the loss every `per_print_times` steps, and after an evaluation in `Model.fit` its metrics.
 
     0 prints no loss. A step that returns a tuple has its loss first, and its line shows the digits of the loss's
-    dtype; that of a step that returns the loss alone shows the mean as a Python float. Each step, printed or not,
-    raises GraphValueError where the loss is infinite or nan, unless the step was skipped because of an overflow.
-    Raises GraphTypeError and GraphValueError for `per_print_times` that is no integer of 0 or more.
+    dtype; that of a step that returns the loss alone shows the mean as a Python float. Of several ranks, each prints
+    its own, or with `rank` that one alone. Each step, printed or not, raises GraphValueError where the loss is infinite
+    or nan, unless the step was skipped because of an overflow. Raises GraphTypeError and GraphValueError for
+    `per_print_times` and a `rank` that are no integers of 0 or more.
     """
 
-    def __init__(self, per_print_times: int = 1) -> None:
+    def __init__(self, per_print_times: int = 1, rank: int | None = None) -> None:
         self._per_print_times = not_negative_int("LossMonitor", "per_print_times", per_print_times)
+        self._rank = None if rank is None else not_negative_int("LossMonitor", "rank", rank)
         self._last_print_time = 0
 
     def on_train_begin(self, run_context: RunContext) -> None:
@@ -41,13 +44,17 @@ class LossMonitor(Callback):
             )
         if self._per_print_times and told.cur_step_num - self._last_print_time >= self._per_print_times:
             self._last_print_time = told.cur_step_num
-            print(f"epoch: {epoch} step: {step}, loss is {_shown(told.net_outputs, loss)}", flush=True)
+            self._print(f"epoch: {epoch} step: {step}, loss is {_shown(told.net_outputs, loss)}")
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics of an evaluation in this epoch."""
         told = run_context.original_args()
         if told.get("metrics"):
-            print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}", flush=True)
+            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}")
+
+    def _print(self, line: str) -> None:
+        if self._rank in (None, world().rank):
+            print(line, flush=True)
 
 
 def _shown(outputs: object, loss: float | None) -> Any:

@@ -9,6 +9,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.train.callbacks.callback import InternalCallbackParam
 from graphls.train.callbacks.outputs import loss_of
+from graphls.train.together import mean_over_ranks
 
 MODES = ("auto", "min", "max")
 
@@ -43,10 +44,13 @@ class Monitored:
         return value - self.min_delta > than if self.rises else value + self.min_delta < than
 
     def value(self, told: InternalCallbackParam) -> float | None:
-        """The number of the epoch that has ended; None, and a warning, where there is none.
+        """The number of the epoch that has ended, its mean over all ranks; None, and a warning, where there is none.
 
         None without a warning after an epoch that no evaluation followed.
         """
+        return mean_over_ranks(self._own_value(told))
+
+    def _own_value(self, told: InternalCallbackParam) -> float | None:
         results = told.get("eval_results") or {}
         if self.monitor == "loss":
             return loss_of(told.get("net_outputs"))

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
+from graphls.ranks.world import world
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
@@ -19,8 +20,8 @@ class Progress(Callback):
 
     The line tells the loss of the last step, how many steps were skipped because of an overflow (not in sink mode,
     where callbacks see no single step), and in `Model.fit` what an evaluation gave. The loss is read ten times a second
-    at most, and only for a bar. `file` is where to write, by default the standard output. Raises
-    GraphRuntimeError on a terminal where rich is not installed.
+    at most, and only for a bar. Of several ranks, the first shows it. `file` is where to write, by default the standard
+    output. Raises GraphRuntimeError on a terminal where rich is not installed.
     """
 
     def __init__(self, file: Any = None) -> None:
@@ -33,7 +34,7 @@ class Progress(Callback):
 
     def __enter__(self) -> Progress:
         file = self.file or sys.stdout
-        self._bar = _Bar(file) if file.isatty() else None
+        self._bar = _Bar(file) if file.isatty() and world().rank == 0 else None
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -74,7 +75,8 @@ class Progress(Callback):
         parts += [f"{name} {_short(value)}" for name, value in (told.get("eval_results") or {}).items()]
         if self._bar is not None:
             self._bar.close()
-        print(", ".join(parts), file=self.file or sys.stdout, flush=True)
+        if world().rank == 0:
+            print(", ".join(parts), file=self.file or sys.stdout, flush=True)
 
     def _title(self, told: InternalCallbackParam) -> str:
         return f"epoch {told.cur_epoch_num}/{self._last_epoch}"

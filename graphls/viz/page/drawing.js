@@ -28,6 +28,18 @@ function badge(phase) {
   return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
 }
 
+function engineSign(engine) {
+  return element("span", { className: "engine", dataset: { engine }, title: `runs on ${engine}` });
+}
+
+// The legend names the engines of the segments that a stage has.
+function showEngines(stage) {
+  const legend = document.getElementById("legend");
+  for (const old of legend.querySelectorAll("li.of-engine")) old.remove();
+  const engines = new Set(stage.items.map((item) => item.group?.engine).filter(Boolean));
+  for (const engine of engines) legend.append(element("li", { className: "of-engine" }, engineSign(engine), " ", element("bdi", { textContent: engine })));
+}
+
 class Drawing {
   constructor(events) {
     this.events = events;
@@ -201,12 +213,14 @@ class Drawing {
     const head = element("div", { className: "head" });
     if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
     for (const phase of PHASES) if (item.phases.has(phase)) head.append(badge(phase));
+    if (item.group?.engine) head.append(engineSign(item.group.engine));
     head.append(element("bdi", { className: "title", textContent: box.title }));
     if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
     if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));
     if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle }));
     const phases = item.phases.size === 1 ? [...item.phases][0] : "mixed";
     const body = element("div", { className: `box ${group ? "group" : "node"} ${kind} ${phases}${open ? " open" : ""}${item.border && !open ? " border" : ""}`, tabIndex: -1, role: "button", title: titleTip(item), "aria-label": spoken(item) }, head);
+    if (item.group?.engine) body.dataset.engine = item.group.engine;
     if (group) body.setAttribute("aria-expanded", String(open));
     if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
     for (const chip of box.chips) body.append(this.chip(chip));

@@ -59,7 +59,7 @@ function titleOf(item) {
 // The sign of a group, the badges and the marks that stand beside a title.
 function headWidth(item) {
   const marks = [item.added, item.changed].filter(Boolean).map((count) => 16 + 7 * String(count).length);
-  return (isGroup(item) ? 16 : 0) + 19 * item.phases.size + marks.reduce((sum, width) => sum + width, 0);
+  return (isGroup(item) ? 16 : 0) + (item.group?.engine ? 19 : 0) + 19 * item.phases.size + marks.reduce((sum, width) => sum + width, 0);
 }
 
 // A folded group, a node or a port: what is written in it, and how large that is.

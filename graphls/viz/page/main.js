@@ -77,6 +77,7 @@ function change(number) {
     if (chosen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   document.getElementById("graph").setAttribute("aria-label", `Graph of ${page.stage.name}`);
+  showEngines(page.stage);
   text.show(page.stage);
   panels.show(page.stage);
   search.show(page.stage);

@@ -1,0 +1,51 @@
+"""Requests that run a compiled model on given arrays."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.onnx.ports import Ports
+from graphls.backends.openvino.runtime import load_openvino
+
+Array = np.ndarray[Any, Any]
+
+
+class Request:
+    """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to.
+
+    `fault` is the number of a node that was given an index out of range, and 0 where all is well; see indices.py.
+    """
+
+    def __init__(self, model: Any, ports: Ports) -> None:
+        self.fault = np.zeros((), np.int32)
+        self._held: dict[str, Array] = {}
+        self._request = model.create_infer_request()
+        self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
+        self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
+        self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
+        if ports.guarded:
+            self.bind(ports.fault, self.fault)
+            self._calls.append(partial(getitem, (None,), self.fault))  # an IndexError where it is not 0
+
+    def bind(self, name: str, array: Array) -> None:
+        """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
+        if name in self._ports:
+            array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
+            self._request.set_tensor(self._ports[name], self._tensor(array))
+            self._held[name] = array  # which the tensor does not
+
+    def call(self) -> partial[object]:
+        """What runs the model; no function that is written in Python."""
+        return partial(deque, map(partial.__call__, self._calls), 0)
+
+    def times(self) -> Iterator[tuple[str, str, int]]:
+        """The name and the kind of each operator that ran, and the mean of its time in microseconds."""
+        for info in self._request.profiling_info:
+            if info.status.name == "EXECUTED":
+                yield info.node_name, info.node_type, round(1e6 * info.real_time.total_seconds())

@@ -1,0 +1,1 @@
+"""What ranks do together behind an update, in one piece with it."""

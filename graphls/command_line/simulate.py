@@ -1,0 +1,155 @@
+"""`python -m graphls simulate`: what a training step of one rank would take on many."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+
+from graphls.command_line.dump import read_graph
+from graphls.command_line.measured import measured_nodes
+from graphls.communication import init
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.flops import flops
+from graphls.ir.graph import Graph, Node
+from graphls.profile.scaling import Prediction, Simulation, one_rank, workload
+from graphls.profile.texts import milliseconds, percent
+from graphls.ranks.cost import ALL_REDUCE, Network
+from graphls.ranks.network import measured
+from graphls.ranks.world import world
+from graphls.text.plain import size
+from graphls.text.tables import Table
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+HEADER = (
+    "ranks", "step", "waits", "hidden", "efficiency", "times the rows", "memory", "step, sharded", "memory, sharded",
+)  # fmt: skip
+
+
+def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    text = "predict what a training step would take on many ranks"
+    parser = commands.add_parser("simulate", help=text, description=simulate.__doc__)
+    parser.set_defaults(command=simulate)
+    parser.add_argument("file", nargs="?", help="the graph of a step of one rank in IR text, or -")
+    parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
+    parser.add_argument("--latency", default="5us", help="of a message between two ranks, such as 5us")
+    parser.add_argument("--bandwidth", default="25GB/s", help="between two ranks, such as 25GB/s")
+    parser.add_argument("--algorithm", choices=["best", *ALL_REDUCE], default="best", help="how ranks add gradients")
+    parser.add_argument("--bucket", default="25MiB", help="the size of gradients that travel together")
+    parser.add_argument("--no-overlap", action="store_true", help="the backward waits while gradients travel")
+    parser.add_argument("--time", help="of a step of one rank, such as 40ms; else the step runs here")
+    parser.add_argument("--steps", type=int, default=10, help="how many steps run to measure it")
+    parser.add_argument("--measure", action="store_true", help="under mpiexec: print the network between its ranks")
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """Predict the time and memory of a training step on many ranks from its graph and its time on one.
+
+    Every rank has a batch like that of the graph. The step runs here on made-up numbers, unless --time says what it
+    takes elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead.
+    """
+    if options.measure:
+        return _tell_network()
+    if options.file is None:
+        text = "simulate needs the graph of a step in IR text"
+        raise GraphValueError(f"{text}; GRAPHLS_DUMP=folder writes those of a script.")
+    ranks = _numbers(options.ranks)
+    network = Network(
+        _quantity("latency", options.latency, SECONDS, "5us"),
+        _quantity("bandwidth", options.bandwidth.removesuffix("/s"), BYTES, "25GB/s"),
+        options.algorithm,
+    )
+    bucket = int(_quantity("bucket", options.bucket, BYTES, "25MB"))
+    graph = one_rank(read_graph(options.file))
+    work = workload(graph, _times(graph, options), bucket)
+    for line in _lines(Simulation(work, network, not options.no_overlap), ranks):
+        print(line)
+    return 0
+
+
+def _tell_network() -> int:
+    init()
+    group = world()
+    if group.size == 1:
+        text = "There is no network in one process"
+        raise GraphRuntimeError(f"{text}; start `mpiexec -n 2 python -m graphls simulate --measure`.")
+    found = measured(group)
+    if group.rank == 0:
+        print(f"--latency {found.latency * 1e6:.3g}us --bandwidth {found.bandwidth / 1e9:.3g}GB/s")
+    return 0
+
+
+def _times(graph: Graph, options: argparse.Namespace) -> dict[Node, float]:
+    """The seconds of each node: as they run here, or a given time, by the operations and bytes of each."""
+    if options.steps < 1:
+        raise GraphValueError(f"simulate runs one step or more, not {options.steps}.")
+    if options.time is None:
+        return measured_nodes(graph, options.steps)
+    # An element that is read or written takes about as long as some ten operations in a product of matrices.
+    weights = {n: flops(n) + 10 * sum(v.type.size for v in (*n.inputs, *n.outputs)) + 1 for n in graph.nodes}
+    scale = _quantity("time", options.time, SECONDS, "40ms") / sum(weights.values())
+    return {node: scale * weight for node, weight in weights.items()}
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers of ranks, in order and each once; raises GraphValueError for others."""
+    parts = text.split(",")
+    if not all(re.fullmatch(r"\s*[1-9]\d{0,8}\s*", part) for part in parts):
+        raise GraphValueError(f"--ranks takes numbers from 1 on, such as 8,64,512, not {text!r}.")
+    return sorted(set(map(int, parts)))
+
+
+def _quantity(name: str, text: str, units: dict[str, float] | dict[str, int], example: str) -> float:
+    """A positive number with a unit; raises GraphValueError for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(\w+)\s*", text)
+    if found is None or found[2] not in units or float(found[1]) == 0:
+        known = ", ".join(units)
+        raise GraphValueError(f"--{name} takes a positive number and one of {known}, such as {example}, not {text!r}.")
+    return float(found[1]) * units[found[2]]
+
+
+def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:
+    work, network = simulation.work, simulation.network
+    count = len(work.buckets)
+    buckets = f"{count} bucket{'s' * (count != 1)}"
+    yield (
+        f"One rank: {milliseconds(work.seconds)} ms, {milliseconds(work.update)} of it behind the gradients, which are "
+        f"{size(work.gradients)} in {buckets}; moments of {size(work.moments)}."
+    )
+    rows = [_row(simulation, simulation.on(n), simulation.on(n, is_sharded=True)) for n in ranks]
+    yield from Table(HEADER, rows, texts=0).lines()
+    yield from _advice(simulation)
+    between = f"{network.latency * 1e6:.3g} us and {network.bandwidth / 1e9:.3g} GB/s between any two ranks"
+    yield f"This is a model ({network.algorithm}): {between}, none of which is late; see docs/parallel.md."
+
+
+def _row(simulation: Simulation, whole: Prediction, sharded: Prediction) -> tuple[str, ...]:
+    efficiency = simulation.efficiency(whole)
+    return (
+        str(whole.ranks),
+        f"{milliseconds(whole.seconds)} ms",
+        f"{milliseconds(whole.waiting)} ms",
+        percent(whole.hidden),
+        percent(efficiency),
+        f"{efficiency * whole.ranks:.1f}",
+        size(whole.memory),
+        f"{milliseconds(sharded.seconds)} ms",
+        size(sharded.memory),
+    )
+
+
+def _advice(simulation: Simulation) -> Iterator[str]:
+    """Where data parallel training stops paying."""
+    most = simulation.pays_up_to()
+    if most is None:
+        yield "With this batch on each rank, no number of ranks waits for half of its time."
+    else:
+        yield f"With this batch on each rank, beyond some {most} ranks more than half of the time is lost."
+    best = simulation.best_for_one_batch()
+    if best.ranks == 1:
+        yield "To divide this batch among ranks does not pay: one is soonest done."
+    else:
+        faster = simulation.work.seconds / best.seconds
+        yield f"This batch, divided among ranks, is soonest done by some {best.ranks}: {faster:.1f} times as fast."

@@ -1,0 +1,159 @@
+"""Elements at positions that are computed, and windows put together again."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.operators.products import padded
+from graphls.onnx.table import operator
+from graphls.onnx.values import integers
+from graphls.ops.operands import apply, tensor_of
+from graphls.tensors.tensor import Tensor
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+@operator("GridSample")
+def grid_sample(
+    x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Any:
+    x, grid = tensor_of(x), ops.cast(grid, tensor_of(x).dtype)
+    mode = _MODES.get(mode, mode)
+    if mode not in ("linear", "nearest", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
+        raise GraphValueError(f"the mode {mode!r} with the padding {padding_mode!r} is not known.")
+    sizes = x.shape[2:]
+    positions = []
+    for i, size in enumerate(sizes):
+        place = grid[..., len(sizes) - 1 - i]
+        place = (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) / 2
+        positions.append(_onto(place, size, padding_mode, bool(align_corners), mode == "cubic"))
+    taps = [_taps(place, mode) for place in positions]
+    total: Any = None
+    for corner in product(*taps):
+        places = [place for place, _ in corner]
+        term = _at(x, places, padding_mode, bool(align_corners))
+        for _, share in corner:
+            term = term if share is None else term * ops.expand_dims(share, 1)
+        total = term if total is None else total + term
+    return total
+
+
+def _onto(place: Any, size: int, padding: str, aligned: bool, later: bool) -> Any:
+    """A position on the image, by its padding; for the cubic, each of the neighbours is moved instead."""
+    if later or padding == "zeros":
+        return place
+    return ops.clip_by_value(_reflected(place, size, aligned) if padding == "reflection" else place, 0.0, size - 1.0)
+
+
+def _reflected(place: Any, size: int, aligned: bool) -> Any:
+    """A triangle wave: positions beyond an edge come back from it."""
+    low, span = (0.0, size - 1.0) if aligned else (-0.5, float(size))
+    if not span:
+        return place * 0.0
+    return span - ops.abs(ops.mod(place - low, 2 * span) - span) + low
+
+
+def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
+    """Whole positions and their shares, None for all of it."""
+    if mode == "nearest":
+        return [(ops.round(place), None)]
+    low = ops.floor(place)
+    part = place - low
+    if mode == "linear":
+        return [(low, 1 - part), (low + 1, part)]
+    a, taps = -0.75, []
+    for step in (-1, 0, 1, 2):
+        d = ops.abs(part - step)
+        is_near = step in (0, 1)
+        share = ((a + 2) * d - (a + 3)) * d * d + 1 if is_near else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        taps.append((low + step, share))
+    return taps
+
+
+def _at(x: Any, places: list[Any], padding: str, aligned: bool) -> Any:
+    """The elements (batch, channels, ...) at whole positions."""
+    sizes, inside, number = x.shape[2:], None, None
+    for place, size in zip(places, sizes, strict=True):
+        moved = _reflected(place, size, aligned) if padding == "reflection" else place
+        whole = ops.clip_by_value(ops.cast(moved, "int64"), 0, size - 1)
+        if padding == "zeros":
+            here = ops.logical_and(ops.greater_equal(place, 0), ops.less_equal(place, size - 1))
+            inside = here if inside is None else ops.logical_and(inside, here)
+        number = whole if number is None else number * size + whole
+    batch, channels, count = x.shape[0], x.shape[1], prod(places[0].shape[1:])
+    rows = ops.broadcast_to(ops.reshape(number, (batch, 1, count)), (batch, channels, count))
+    found = ops.gather_elements(ops.reshape(x, (batch, channels, prod(sizes))), 2, rows)
+    found = ops.reshape(found, (batch, channels, *places[0].shape[1:]))
+    return found if inside is None else ops.where(ops.expand_dims(inside, 1), found, ops.zeros((), x.dtype))
+
+
+@operator("Col2Im", known=(1, 2))
+def col2im(x: Any, image: Any, block: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None) -> Any:
+    """Windows that overlap add up: the gradient of an image from that of its windows."""
+    x, sizes, kernel = tensor_of(x), integers(image), integers(block)
+    axes = len(sizes)
+    pads, strides, dilations = pads or [0] * 2 * axes, strides or [1] * axes, dilations or [1] * axes
+    wide = [n + pads[i] + pads[axes + i] for i, n in enumerate(sizes)]
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(wide, kernel, dilations, strides, strict=True)]
+    batch, channels = x.shape[0], x.shape[1] // prod(kernel)
+    windows = ops.reshape(x, (batch, channels, prod(kernel), *counts))
+    total: Any = None
+    for number, place in enumerate(np.ndindex(*kernel)):
+        starts = (0, 0, *(int(p * d) for p, d in zip(place, dilations, strict=True)))
+        steps = (1, 1, *strides)
+        stops = (batch, channels, *(s + t * (n - 1) + 1 for s, t, n in zip(starts[2:], strides, counts, strict=True)))
+        shape = (batch, channels, *wide)
+        part = apply("slice_gradient", windows[:, :, number], shape=shape, starts=starts, stops=stops, steps=steps)
+        total = part if total is None else total + part
+    return padded(total, [(-pads[i], -pads[axes + i]) for i in range(axes)])
+
+
+@operator("RoiAlign")
+def roi_align(
+    x: Any, boxes: Any, numbers: Any, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
+    output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+) -> Any:  # fmt: skip
+    if sampling_ratio < 1:
+        raise GraphValueError("how many points it takes of a box depends on the box; export it with a sampling_ratio.")
+    x, boxes = tensor_of(x), tensor_of(boxes)
+    shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
+    rows = _points(boxes, 1, output_height, sampling_ratio, spatial_scale, shift)
+    columns = _points(boxes, 0, output_width, sampling_ratio, spatial_scale, shift)
+    images = ops.gather(x, ops.cast(numbers, "int64"), 0)
+    grid = (images.shape[0], rows.shape[1], columns.shape[1])
+    places = [ops.broadcast_to(ops.expand_dims(rows, 2), grid), ops.broadcast_to(ops.expand_dims(columns, 1), grid)]
+    terms = []
+    pairs = [_clamped(place, size) for place, size in zip(places, x.shape[2:], strict=True)]
+    for corner in product(*(pair[0] for pair in pairs)):
+        share = ops.expand_dims(corner[0][1] * corner[1][1], 1)
+        terms.append(_at(images, [place for place, _ in corner], "border", True) * share)
+    known = ops.expand_dims(ops.logical_and(pairs[0][1], pairs[1][1]), 1)
+    shape = (*images.shape[:2], output_height, sampling_ratio, output_width, sampling_ratio)
+    if mode == "avg":
+        total = ops.where(known, terms[0] + terms[1] + terms[2] + terms[3], ops.zeros((), x.dtype))
+        return ops.mean(ops.reshape(total, shape), (3, 5))
+    largest = ops.maximum(ops.maximum(terms[0], terms[1]), ops.maximum(terms[2], terms[3]))
+    largest = ops.where(known, largest, ops.zeros((), x.dtype))
+    return apply("max", ops.reshape(largest, shape), axis=(3, 5))
+
+
+def _points(boxes: Any, at: int, count: int, each: int, scale: float, shift: float) -> Any:
+    """Where the points of each box lie along an axis, (boxes, points)."""
+    low, high = boxes[:, at] * scale - shift, boxes[:, at + 2] * scale - shift
+    length = high - low if shift else ops.maximum(high - low, 1.0)
+    steps = Tensor(((np.arange(count * each) + 0.5) / (count * each)).astype(boxes.dtype.numpy))
+    return ops.expand_dims(low, 1) + ops.expand_dims(length, 1) * steps
+
+
+def _clamped(place: Any, size: int) -> Any:
+    """Both neighbours of a position with their shares, and whether it is not far outside of the image."""
+    known = ops.logical_and(ops.greater_equal(place, -1.0), ops.less_equal(place, float(size)))
+    place = ops.clip_by_value(place, 0.0, size - 1.0)
+    low = ops.floor(place)
+    return [(low, 1 - (place - low)), (ops.minimum(low + 1, size - 1.0), place - low)], known

@@ -1,0 +1,76 @@
+"""How long collectives take, by the latency and the bandwidth of the network between ranks.
+
+Each message of m bytes takes latency + m / bandwidth, and all ranks send and receive at the same time: the model of
+Thakur, Rabenseifner and Gropp (Optimization of collective communication operations in MPICH, 2005), in which adding
+is part of the bandwidth. No network is shared in it, and no rank is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, log2
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is between two ranks: seconds of a message without bytes, and bytes per second.
+
+    `algorithm` says how ranks put arrays together: "ring", "tree", "halving", or "best" for what is soonest done.
+    """
+
+    latency: float
+    bandwidth: float
+    algorithm: str = "best"
+
+    def all_reduce(self, ranks: int, size: int) -> float:
+        """Seconds until all ranks have the sum of arrays of so many bytes."""
+        return self._of(ALL_REDUCE, ranks, size)
+
+    def reduce_scatter(self, ranks: int, size: int) -> float:
+        """Seconds until each rank has its part of the sum of arrays of so many bytes."""
+        return self._of(PARTS, ranks, size)
+
+    def all_gather(self, ranks: int, size: int) -> float:
+        """Seconds until all ranks have an array of so many bytes of which each has a part."""
+        return self._of(PARTS, ranks, size)
+
+    def _of(self, ways: dict[str, Way], ranks: int, size: int) -> float:
+        if ranks == 1:
+            return 0.0
+        chosen = ways.values() if self.algorithm == "best" else [ways[self.algorithm]]
+        counts = (way(ranks) for way in chosen)
+        return min(messages * self.latency + part * size / self.bandwidth for messages, part in counts)
+
+
+Way = Callable[[int], tuple[float, float]]
+"""For a number of ranks: how many messages one sends after another, and how often the bytes of an array they have."""
+
+
+def rounds(ranks: int) -> int:
+    """How often a number of ranks is halved until one is left."""
+    return ceil(log2(ranks))
+
+
+ALL_REDUCE: dict[str, Way] = {
+    # Patarasuk and Yuan (Bandwidth optimal all-reduce algorithms, 2009): a part goes around twice.
+    "ring": lambda n: (2 * (n - 1), 2 * (n - 1) / n),
+    # Recursive doubling: whole arrays, with one rank after another that is twice as far.
+    "tree": lambda n: (rounds(n), rounds(n)),
+    # Rabenseifner (Optimization of collective reduction operations, 2004): halves, quarters and so on, and back.
+    "halving": lambda n: (2 * rounds(n), 2 * (n - 1) / n),
+}
+"""How an all-reduce is done."""
+PARTS: dict[str, Way] = {
+    "ring": lambda n: (n - 1, (n - 1) / n),
+    "tree": lambda n: (rounds(n), (n - 1) / n),
+    "halving": lambda n: (rounds(n), (n - 1) / n),
+}
+"""How a reduce-scatter and an all-gather are done, each the other one backwards."""
+
+
+def fitted(ranks: int, small: float, large: float, size: int) -> Network:
+    """The network in which an all-reduce of next to nothing and one of so many bytes take these seconds."""
+    latency = small / rounds(ranks)
+    rest = max(large - 2 * small, large / 10)
+    return Network(latency, 2 * (ranks - 1) / ranks * size / rest)

@@ -1,0 +1,84 @@
+"""What training and evaluation on several ranks agree on: metrics, numbers to decide by, and who writes a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphls.nn.grad_reducer import is_data_parallel
+from graphls.ranks.collectives import all_objects, all_reduce
+from graphls.ranks.world import world
+
+
+class Writer(Protocol):
+    """A callback that writes files: where, under which names, and whether this rank does."""
+
+    _directory: Any
+    _prefix: Any
+    _writes: bool
+
+
+def mean_over_ranks(value: float | None) -> float | None:
+    """The mean of a number over the ranks that train together, so that all of them decide alike."""
+    if value is None or not is_data_parallel():
+        return value
+    group = world()
+    (total,) = all_reduce(group, [np.array([value], np.float64)], "sum")
+    return float(total[0]) / group.size
+
+
+def agree_on_writers(callbacks: Iterable[Any]) -> None:
+    """Let one rank alone write the checkpoints that several would write into one directory, under its names."""
+    if not is_data_parallel():
+        return
+    own: list[Writer] = [each for each in callbacks if hasattr(each, "_writes")]
+    group = world()
+    everyone = all_objects(group, [_place(writer) for writer in own])
+    for number, writer in enumerate(own):
+        place = _place(writer)
+        places = [found[number] for found in everyone[: group.rank] if len(found) > number]
+        earlier = [found for found in places if found[0] is not None and found[0] == place[0]]
+        writer._writes = not earlier
+        if earlier and isinstance(writer._prefix, str):
+            writer._prefix = earlier[0][1]
+
+
+def _place(writer: Writer) -> tuple[str | None, str | None]:
+    """The directory and the prefix of a callback; None for those that it asks a function for."""
+    directory, prefix = writer._directory, writer._prefix
+    return (str(directory) if isinstance(directory, Path) else None), (prefix if isinstance(prefix, str) else None)
+
+
+@contextmanager
+def joint_shards(dataset: object) -> Iterator[bool]:
+    """Whether a dataset is the shard of this rank; in the block, shards are without the rows that make them equal."""
+    samplers = list(_shard_samplers(dataset)) if world().size > 1 else []
+    before = [sampler.offset for sampler in samplers]
+    for sampler in samplers:
+        sampler.offset = max(sampler.offset, 0)  # which begins with the same rows, and ends with the last one
+    try:
+        yield bool(samplers)
+    finally:
+        for sampler, offset in zip(samplers, before, strict=True):
+            sampler.offset = offset
+
+
+def _shard_samplers(node: Any) -> Iterator[Any]:
+    """The samplers below a dataset that give each rank its shard."""
+    sampler = getattr(node, "sampler", None)
+    while sampler is not None:
+        if getattr(sampler, "num_shards", None) == world().size and hasattr(sampler, "offset"):
+            yield sampler
+        sampler = getattr(sampler, "child_sampler", None)
+    for child in getattr(node, "children", ()):
+        yield from _shard_samplers(child)
+
+
+def of_all_ranks(outputs: Sequence[Any] | None, stops: bool) -> tuple[list[Sequence[Any]], bool]:
+    """The outputs of those ranks that have some, in their order, and whether one of them wants to stop."""
+    everyone = all_objects(world(), (outputs, stops))
+    return [given for given, _ in everyone if given is not None], any(stop for _, stop in everyone)

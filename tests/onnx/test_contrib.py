@@ -1,0 +1,70 @@
+"""Operators that the optimizers of ONNX Runtime write give what ONNX Runtime gives, and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+import graphls.onnx
+from tests.onnx.models import model, tensor
+from tests.onnx.node_tests import Case, check_gradient
+
+DRAW = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Any:
+    return DRAW.normal(size=shape).astype(np.float32)
+
+
+def halves(count: int, size: int) -> Any:
+    angles = np.arange(count)[:, None] * 0.3 ** np.arange(size)
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+X, BIAS = floats(2, 3, 8), floats(8)
+MASK = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+IDS = np.array([[1, 2, 3], [0, 1, 4]], np.int32)
+COS, SIN = halves(6, 2)
+Q, K, V = floats(2, 3, 8), floats(2, 5, 8), floats(2, 5, 8)
+
+CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
+    ("Gelu", [X], {}, 1),
+    ("BiasGelu", [X, BIAS], {}, 1),
+    ("FastGelu", [X, BIAS], {}, 1),
+    ("QuickGelu", [X], {"alpha": 1.5}, 1),
+    ("FusedMatMul", [floats(2, 4, 3), floats(2, 5, 4)], {"transA": 1, "transB": 1, "alpha": 0.5}, 1),
+    ("FusedGemm", [floats(3, 4), floats(4, 2), floats(2)], {"activation": "Relu", "alpha": 2.0}, 1),
+    ("FusedConv", [floats(1, 2, 5, 5), floats(3, 2, 3, 3), floats(3)], {"activation": "Relu", "pads": [1] * 4}, 1),
+    ("SkipLayerNormalization", [X, floats(2, 3, 8), BIAS, floats(8), floats(8)], {"epsilon": 1e-5}, 1),
+    ("SkipSimplifiedLayerNormalization", [X, floats(2, 3, 8), BIAS], {"epsilon": 1e-5}, 1),
+    ("EmbedLayerNormalization",
+     [IDS, IDS // 3, floats(5, 8), floats(4, 8), floats(2, 8), floats(8), floats(8), MASK], {}, 2),
+    ("Attention", [X, floats(8, 24), floats(24), MASK], {"num_heads": 2}, 1),
+    ("Attention", [X, floats(8, 24), floats(24), np.array([2, 3], np.int32)], {"num_heads": 2}, 1),
+    ("Attention", [X, floats(8, 24), floats(24)], {"num_heads": 4, "unidirectional": 1}, 1),
+    ("MultiHeadAttention", [Q, K, V, floats(24)], {"num_heads": 2}, 1),
+    ("MultiHeadAttention", [Q, K, V, None, np.ones((2, 5), np.int32)], {"num_heads": 4, "scale": 0.3}, 1),
+    ("RotaryEmbedding", [floats(2, 3, 8), np.array([[0, 1, 2], [2, 3, 4]]), COS, SIN], {}, 1),
+    ("RotaryEmbedding", [floats(2, 2, 3, 4), np.array([1]), COS, SIN], {"interleaved": 1}, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{case[0]}-{i}" for i, case in enumerate(CASES)])
+def test_an_operator(number: int) -> None:
+    kind, arrays, attributes, outputs = CASES[number]
+    given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None}
+    names = [f"x{i}" if a is not None else "" for i, a in enumerate(arrays)]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(kind, names, results, domain="com.microsoft", **attributes)
+    infos = [tensor(n, a.shape, helper.np_dtype_to_tensor_dtype(a.dtype)) for n, a in given.items()]
+    kinds = [1, 6]
+    proto = model([node], infos, [tensor(y, None, kinds[i]) for i, y in enumerate(results)])
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, given)
+    found = graphls.onnx.load(proto)(*given.values())
+    for y, wanted in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
+        np.testing.assert_allclose(y.asnumpy(), wanted, rtol=1e-4, atol=2e-5)
+    assert not check_gradient(Case(kind, proto, [(list(given.values()), expected)]))
