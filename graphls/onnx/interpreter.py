@@ -25,6 +25,10 @@ _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryE
 """What a rule raises for inputs and attributes of a model that do not fit, where it does not look for that itself."""
 
 
+MOST_NODES = 1_000_000
+"""Operators that a trace runs: loops inside of each other, written out, can be more than any time is enough for."""
+
+
 class Owner(Protocol):
     """What the interpreter knows of the cell that runs."""
 
@@ -71,6 +75,7 @@ class Interpreter:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
+        self.count = 0
 
     def run(
         self,
@@ -99,6 +104,9 @@ class Interpreter:
 
     def _node(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
         """The results of a node; raises GraphlsError that names it."""
+        self.count += 1
+        if self.count > MOST_NODES:
+            raise _named(GraphValueError, node, f"loops that are written out make more than {MOST_NODES} operators.")
         with self._inside(node):
             try:
                 return self._results(node, values, attributes)

@@ -10,6 +10,7 @@ from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type
 from graphls.onnx.interpreter import Running
+from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.program import Block
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
@@ -89,6 +90,7 @@ class _Changes(Exception):
 
 def _scanned(node: Running, count: int, carried: Any, body: Block) -> Any:
     """The loop as a scan; None where what it carries changes its type."""
+    check_size(count)
     carried = tuple(map(tensor_of, carried))
 
     def once(state: Any, i: Any) -> Any:

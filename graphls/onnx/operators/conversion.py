@@ -8,13 +8,15 @@ import numpy as np
 from onnx import helper
 
 from graphls import ops
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphMemoryError, GraphTypeError
 from graphls.onnx.interpreter import float_type
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, integers, is_known, value_of
 from graphls.ops.operands import in_graph, tensor_of
 from graphls.tensors.tensor import Tensor
 
+_MOST = 1 << 28
+"""Elements of the largest tensor that is known and stored."""
 _LARGE = 1 << 20
 """Elements from which on a tensor of one number is made in the graph rather than stored."""
 
@@ -88,10 +90,17 @@ def shape_of(x: Any) -> tuple[int, ...]:
     raise GraphTypeError(f"a tensor is needed here, not {type(x).__name__}.")
 
 
+def check_size(*sizes: int) -> None:
+    """Raise GraphMemoryError for a known tensor that is too large to be stored in the graph."""
+    if np.prod(sizes, dtype=object) > _MOST:
+        raise GraphMemoryError(f"it would make a constant of the shape {sizes}, which is too large.")
+
+
 @operator("Range", known=(0, 1, 2))
 def range_of(start: Any, limit: Any, delta: Any) -> Any:
     first, last, step = (np.reshape(n, ()) for n in (start, limit, delta))
     count = max(int(np.ceil((last - first) / step)), 0)
+    check_size(count)
     return Tensor((first + np.arange(count) * step).astype(first.dtype))
 
 
@@ -99,6 +108,7 @@ def range_of(start: Any, limit: Any, delta: Any) -> Any:
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     kind = tensor_of(x).dtype.numpy if dtype is None else helper.tensor_dtype_to_np_dtype(dtype)
     rows, columns = shape_of(x)
+    check_size(rows, columns)
     return value_of(np.eye(rows, columns, k, kind))
 
 
@@ -106,6 +116,8 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     x, values = tensor_of(indices), tensor_of(values)
     count = integers(depth)[0]
+    if is_known(x):
+        check_size(*x.shape, count)
     x = ops.cast(x, "int64")
     x = ops.where(ops.less(x, 0), x + count, x)
     return ops.one_hot(x, count, values[1], values[0], axis)

@@ -10,7 +10,7 @@ import numpy as np
 from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.onnx.interpreter import Running
-from graphls.onnx.operators.conversion import repeated
+from graphls.onnx.operators.conversion import check_size, repeated
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, is_known
 from graphls.ops.operands import apply, tensor_of
@@ -87,7 +87,10 @@ def expand(x: Any, shape: Any) -> Any:
 
 @operator("Tile", known=(1,))
 def tile(x: Any, repeats: Any) -> Any:
-    return ops.tile(x, integers(repeats)) if tensor_of(x).ndim else x
+    x, times = tensor_of(x), integers(repeats)
+    if is_known(x):
+        check_size(*x.shape, *times)
+    return ops.tile(x, times) if x.ndim else x
 
 
 @operator("Concat")
