@@ -63,12 +63,21 @@ class Parts:
             wide = [i + extra for i, n in enumerate(wanted) if n == 1 and given[i + extra] != 1]
             axes = (*range(extra), *wide)
             if axes:
-                gradient = self.e.sum(gradient, axis=axes, keepdims=False)
+                gradient = self._summed(gradient, axes)
             if gradient.type.shape != wanted:
                 gradient = self.e.reshape(gradient, shape=wanted)
         if gradient.type.dtype is not value.type.dtype:
             gradient = self.e.cast(gradient, dtype=value.type.dtype)
         return gradient
+
+    def _summed(self, gradient: Value, axes: tuple[int, ...]) -> Value:
+        """The sum; of what was negated last, before its sign is changed, which is then a matter of fewer elements."""
+        last = self.e.nodes[-1] if self.e.nodes else None
+        if last is not None and last.primitive.name == "neg" and last.output is gradient:
+            negated: Value = self.e.neg(self.e.sum(last.inputs[0], axis=axes, keepdims=False))
+            return negated
+        total: Value = self.e.sum(gradient, axis=axes, keepdims=False)
+        return total
 
     def total(self, value: Value) -> Value | None:
         parts = self.parts.get(value)

@@ -5,7 +5,7 @@ All three take `strides`, `pads`, `dilations` and `groups`, with the defaults of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from graphls.primitives.columns import convolved, transposed, weight_gradient
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import concatenated, reshaped
-from graphls.primitives.windows import Geometry, Shape, fold, require_windows, slices, windows
+from graphls.primitives.windows import Geometry, Shape, fold, padded, require_windows, windows
 
 _CASES: tuple[tuple[Shape, Shape, Shape, dict[str, Any]], ...] = (
     ((2, 3, 5, 4), (4, 3, 3, 2), (2, 4, 3, 3), {}),
@@ -184,12 +184,32 @@ def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     """The matrix product where windows have few channels: what each place of the kernel sees is a row for each."""
     outputs, inputs = shape[:2]
     batch, _, *counts = e.in_types[1].shape
-    places = batch * int(np.prod(counts))
+    places, windows_of_all = prod(shape[2:]), batch * prod(counts)
     order = (1, 0, *range(2, len(shape)))
-    seen = slices(e, e.Transpose(x, perm=order), shape[2:], tuple(counts), at)
-    columns = concatenated(e, [reshaped(e, s, (at.groups, 1, inputs, places)) for s in seen], axis=1)
-    columns = reshaped(e, columns, (at.groups, len(seen) * inputs, places))
-    grouped = reshaped(e, e.Transpose(g, perm=order), (at.groups, outputs // at.groups, places))
-    product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))
-    product = e.Transpose(reshaped(e, product, (outputs, len(seen), inputs)), perm=(0, 2, 1))
+    sizes = [n + sum(pads) for n, pads in zip(e.in_types[0].shape[2:], at.sides(), strict=True)]
+    moved = e.Transpose(padded(e, x, at), perm=order)
+    seen = _seen_by_places(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
+    g = e.Transpose(g, perm=order)
+    if at.groups == 1:  # no runtime moves the columns in memory for this form
+        rows, columns = (reshaped(e, t, (-1, windows_of_all)) for t in (g, seen))
+        product = e.Gemm(rows, columns, transB=1)
+    else:
+        columns = reshaped(e, seen, (at.groups, places * inputs, windows_of_all))
+        grouped = reshaped(e, g, (at.groups, outputs // at.groups, windows_of_all))
+        product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))
+    product = e.Transpose(reshaped(e, product, (outputs, places, inputs)), perm=(0, 2, 1))
     return reshaped(e, product, shape)
+
+
+def _seen_by_places(e: Emitter, x: str, kernel: Shape, counts: Sequence[int], at: Geometry) -> str:
+    """What each place of a kernel sees in all windows of x, (groups, 1, inputs, batch, sizes...), along its axis 1.
+
+    One axis after the other, from the last on: a kernel of 5x5 makes 10 slices, of which 5 are long rows, and not 25.
+    """
+    for axis in reversed(range(len(kernel))):
+        starts = [i * at.dilations[axis] for i in range(kernel[axis])]
+        reach = at.strides[axis] * (counts[axis] - 1) + 1
+        along, steps = e.ints([4 + axis]), e.ints([at.strides[axis]])
+        parts = [e.Slice(x, e.ints([start]), e.ints([start + reach]), along, steps) for start in starts]
+        x = concatenated(e, parts, axis=1)
+    return x
