@@ -12,14 +12,13 @@ from graphls.ir.graph import Value
 from graphls.ir.plan import Plan, Segment
 
 Array = np.ndarray[Any, Any]
-ALIGNED = 64
-"""Bytes at whose multiples the arrays of one buffer begin."""
 
 
 def slots_of(plan: Plan) -> dict[Value, Array]:
     """An array for each value that crosses, in the dtype in which it is exchanged.
 
     What one collective takes, and what it gives, lies in one buffer each, so that nothing is copied to communicate.
+    There are no gaps: another rank, whose segments may be others, may have to copy, and sends as much.
     """
     kinds = {v: exchanged(v.type) for v in plan.crossing}
     slots: dict[Value, Array] = {}
@@ -44,16 +43,12 @@ def _together(segment: Segment) -> Iterable[Sequence[Value]]:
 
 def _in_one(values: Sequence[Value]) -> dict[Value, Array]:
     dtype = np.dtype(values[0].type.dtype.numpy)
-    flat = np.zeros(sum(_padded(v.type.nbytes) for v in values) // dtype.itemsize, dtype)
+    flat = np.zeros(sum(v.type.size for v in values), dtype)
     found, start = {}, 0
     for v in values:
         found[v] = flat[start : start + v.type.size].reshape(v.type.shape)
-        start += _padded(v.type.nbytes) // dtype.itemsize
+        start += v.type.size
     return found
-
-
-def _padded(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
 
 
 def joined(arrays: Sequence[Array]) -> Array | None:
@@ -67,5 +62,5 @@ def joined(arrays: Sequence[Array]) -> Array | None:
     for array in arrays:
         if array.ctypes.data != start:
             return None
-        start += _padded(array.nbytes)
+        start += array.nbytes
     return base if start == base.ctypes.data + base.nbytes else None

@@ -121,7 +121,7 @@ def test_what_is_made_first_travels_first_while_the_rest_is_computed(twin: Twin)
     twin.before = before
     step(X, Y)
     assert waited == [True] * COUNT
-    assert sizes == [32, 80, 48], "those of `last`, `middle` and `first`, each array padded to 64 bytes"
+    assert sizes == [18, 72, 40], "those of `last`, `middle` and `first`"
     assert step.plan.overlaps == (
         "Segment 1 communicates (72 B) while 2 to 5 run; 6 waits for it.",
         "Segment 3 communicates (288 B) while 4 to 5 run; 6 waits for it.",
@@ -169,7 +169,7 @@ def test_an_error_beside_it_is_told_and_the_next_step_waits_for_what_is_left(twi
     part.begin, twin.before = begin, lambda array: None
     threading.Timer(0.05, going.set).start()
     step(X, Y), known(X, Y)
-    assert busy == [32] and states(step) == states(known)
+    assert busy == [18] and states(step) == states(known)
 
 
 @pytest.mark.parametrize("scaled", [False, True])
