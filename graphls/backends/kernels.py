@@ -27,18 +27,27 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRun:
-    """A segment of a plan that ran in a step: its number, when it began and how long it took, in seconds."""
+    """A segment of a plan that ran in a step: its number, when it began and how long it took, in seconds.
+
+    `waited` is how long the step stood still for one that ran beside others, None for one that ran in its turn.
+    """
 
     number: int
     start: float
     seconds: float
+    waited: float | None = None
+
+    @property
+    def hidden(self) -> float:
+        """The seconds in which others ran as well."""
+        return 0.0 if self.waited is None else max(0.0, self.seconds - self.waited)
 
 
 @dataclass(frozen=True)
 class Run:
     """One step: when it began and how long it took, in seconds, and its kernels by their start, outer ones first.
 
-    `segments` are those of a plan of several, in the order in which they ran.
+    `segments` are those of a plan of several, in the order in which they began.
     """
 
     start: float

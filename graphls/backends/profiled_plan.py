@@ -69,6 +69,7 @@ class ProfiledPlan(PlanSession):
         self.profiled: dict[int, ProfiledPart] = {}
         self.count = 0
         self.log: list[SegmentRun] = []
+        self.waits: dict[int, float] = {}
         self.ends: list[float] = []
         self.steps: list[Run] = []
         super().__init__(graph, parameters, device)
@@ -87,12 +88,19 @@ class ProfiledPlan(PlanSession):
     def run(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays. When its segments end, engines note their times: that is no part of it."""
         self.log.clear()
+        self.waits.clear()
         self.ends.clear()
         start = perf_counter()
         outputs = super().run(inputs)
         seconds = perf_counter() - start - sum(self.ends)
-        self.steps.append(Run(start, seconds, (), tuple(self.log)))
+        log = (replace(called, waited=self.waits.get(called.number)) for called in self.log)
+        self.steps.append(Run(start, seconds, (), tuple(sorted(log, key=lambda called: called.start))))
         return outputs
+
+    def _join(self, number: int) -> None:
+        start = perf_counter()
+        super()._join(number)
+        self.waits[number] = perf_counter() - start
 
     def end_profile(self) -> dict[int, list[Run]]:
         """What the engines have noted of each segment; asked for once, behind the last step."""

@@ -15,7 +15,17 @@ from graphls.files.files import write_parts
 from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.text import reference
 from graphls.profile.memory import Held, Memory
-from graphls.profile.shares import CellTime, Cost, Costs, NodeTime, PhaseTime, PrimitiveTime, SegmentTime, by_segment
+from graphls.profile.shares import (
+    CellTime,
+    CollectiveTime,
+    Cost,
+    Costs,
+    NodeTime,
+    PhaseTime,
+    PrimitiveTime,
+    SegmentTime,
+    by_segment,
+)
 from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
 from graphls.profile.trace import trace_parts
 from graphls.summary.plan import StepPlan
@@ -61,7 +71,12 @@ class Profile:
     @property
     def other_seconds(self) -> float:
         """What of a step is in no node: the call, binding of inputs and outputs, and the profiler itself."""
-        return self.step_seconds - fsum(self.node_seconds.values())
+        return self.step_seconds + self.hidden_seconds - fsum(self.node_seconds.values())
+
+    @property
+    def hidden_seconds(self) -> float:
+        """How long a step communicates while it computes as well."""
+        return fsum(row.hidden for row in self.by_segment)
 
     @property
     def peak(self) -> int:
@@ -94,6 +109,13 @@ class Profile:
         return self._costs.by_node()
 
     @property
+    def by_collective(self) -> tuple[CollectiveTime, ...]:
+        """The time of what ranks do together, the bytes of each and how long the step waits for it, in their order."""
+        rows = {row.segment.number: row for row in self.by_segment}
+        found = {kernel.node: rows[kernel.segment] for kernel in self._kernels() if kernel.segment in rows}
+        return self._costs.by_collective({node: row for node, row in found.items() if node is not None})
+
+    @property
     def by_segment(self) -> tuple[SegmentTime, ...]:
         """The time of each segment of a plan of several, in their order; none for a step in one piece."""
         return by_segment(self._several.segments, self.runs, self.step_seconds) if self._several else ()
@@ -102,7 +124,7 @@ class Profile:
     def between_seconds(self) -> float:
         """What of a step is in no segment of a plan of several; 0 for a step in one piece."""
         rows = self.by_segment
-        return self.step_seconds - fsum(row.seconds for row in rows) if rows else 0.0
+        return self.step_seconds - fsum(row.seconds - row.hidden for row in rows) if rows else 0.0
 
     def engine_of(self, kernel: Kernel) -> str:
         """The name of the engine that a kernel ran on."""
@@ -155,7 +177,7 @@ def headline(of: Profile) -> str:
 
 
 def _sentences(of: Profile) -> Iterator[str]:
-    nodes = of.step_seconds - of.other_seconds
+    nodes = fsum(of.node_seconds.values())
     yield (
         f"A step takes {milliseconds(of.step_seconds)} ms under the profiler and {milliseconds(of.unprofiled_seconds)} "
         f"ms without it ({of.backend}, mean of {of.steps} steps)."
@@ -166,6 +188,10 @@ def _sentences(of: Profile) -> Iterator[str]:
     )
     if of.by_segment:
         yield f"{milliseconds(of.between_seconds)} ms of these are between the segments of the plan."
+    if of.by_collective:
+        total, waited = (fsum(getattr(row, name) for row in of.by_collective) for name in ("seconds", "waited"))
+        share = percent(1 - waited / total if total else 0.0)
+        yield f"Ranks communicate for {milliseconds(total)} ms, {share} of it while they compute."
     if of.skipped:
         yield f"{of.skipped} of {of.steps} steps overflowed and were skipped."
     if of.steps < of.requested:
@@ -177,7 +203,8 @@ def _sentences(of: Profile) -> Iterator[str]:
 def tables(of: Profile) -> list[Table]:
     """The tables, in the order in which they are shown."""
     segments = [_segments(of)] if of.by_segment else []
-    return [*segments, _phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
+    together = [_collectives(of)] if of.by_collective else []
+    return [*segments, *together, _phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
@@ -195,6 +222,17 @@ def _segments(of: Profile) -> Table:
 def _segment(row: SegmentTime, steps: int) -> tuple[str, ...]:
     name, engine, phases, _, reads, gives, _ = row.segment.cells
     return (name, engine, phases, f"{row.ran} of {steps}", reads, gives, milliseconds(row.in_nodes), *_cost(row))
+
+
+def _collectives(of: Profile) -> Table:
+    rows = of.by_collective
+    texts = [
+        (name_of(row.node), row.node.primitive.name, line_of(row.node), size(row.bytes), *_cost(row))
+        for row in rows[:MOST_ROWS]
+    ]
+    texts = [(*text, milliseconds(row.waited)) for text, row in zip(texts, rows, strict=False)]
+    rest = [(*row, milliseconds(sum(r.waited for r in rows[MOST_ROWS:]))) for row in _rest(rows[MOST_ROWS:], 3)]
+    return Table(("collective", "primitive", "line", "size", *COST, "waited ms"), (*texts, *rest), texts=3)
 
 
 def _phases(of: Profile) -> Table:

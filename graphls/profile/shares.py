@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from graphls.backends.kernels import Run
+from graphls.backends.kernels import Run, SegmentRun
 from graphls.ir.graph import PHASES, Node
 from graphls.summary.plan import SegmentRow
 
@@ -46,6 +47,17 @@ class NodeTime(Cost):
 
 
 @dataclass(frozen=True)
+class CollectiveTime(NodeTime):
+    """What ranks do together: the bytes that it takes, and the seconds for which the step waits, per step.
+
+    The rest of its seconds it runs beside other segments.
+    """
+
+    bytes: int
+    waited: float
+
+
+@dataclass(frozen=True)
 class CellTime(Cost):
     """A cell and those inside it: its name, how deep it is in the tree, and its seconds by phase.
 
@@ -61,12 +73,14 @@ class CellTime(Cost):
 class SegmentTime(Cost):
     """One segment of the plan: what it is, and in how many of the steps it ran.
 
-    Its seconds are those from its call to its end, in which its nodes take `in_nodes`.
+    Its seconds are those from its call to its end, in which its nodes take `in_nodes`. For `hidden` of them others ran
+    as well.
     """
 
     segment: SegmentRow
     in_nodes: float
     ran: int
+    hidden: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,15 @@ class Costs:
         rows = [NodeTime(*self.of([node]), node) for node in self.seconds]
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 
+    def by_collective(self, segments: Mapping[Node, SegmentTime]) -> tuple[CollectiveTime, ...]:
+        """What ranks do together, in the order of the program; each has its part of the time of its segment."""
+        rows = []
+        for node in (node for node in self.seconds if node.primitive.is_collective):
+            cost, row = self.of([node]), segments.get(node)
+            visible = 1.0 - row.hidden / row.seconds if row and row.seconds else 1.0
+            rows.append(CollectiveTime(*cost, node, sum(v.type.nbytes for v in node.inputs), cost[1] * visible))
+        return tuple(rows)
+
     def by_cell(self) -> tuple[CellTime, ...]:
         """The tree of cells, each before those inside it, in the order in which the graph comes to them."""
         root = _Tree("")
@@ -120,20 +143,22 @@ class Costs:
 
 def by_segment(rows: Sequence[SegmentRow], runs: Sequence[Run], step_seconds: float) -> tuple[SegmentTime, ...]:
     """The segments of a plan of several, in their order."""
-    calls: defaultdict[int, list[float]] = defaultdict(list)
+    calls: defaultdict[int, list[SegmentRun]] = defaultdict(list)
     kernels: defaultdict[int, list[float]] = defaultdict(list)
     for run in runs:
         for called in run.segments:
-            calls[called.number].append(called.seconds)
+            calls[called.number].append(called)
         for kernel in run.kernels:
             kernels[kernel.segment].append(kernel.own_seconds)
     return tuple(_segment(row, calls[row.number], kernels[row.number], len(runs), step_seconds) for row in rows)
 
 
-def _segment(row: SegmentRow, calls: list[float], own: list[float], steps: int, step_seconds: float) -> SegmentTime:
-    seconds = sum(calls) / steps
+def _segment(
+    row: SegmentRow, calls: list[SegmentRun], own: list[float], steps: int, step_seconds: float
+) -> SegmentTime:
+    seconds, hidden = (sum(map(attrgetter(name), calls)) / steps for name in ("seconds", "hidden"))
     share = seconds / step_seconds if step_seconds else 0.0
-    return SegmentTime(len(own) / steps, seconds, share, row, sum(own) / steps, len(calls))
+    return SegmentTime(len(own) / steps, seconds, share, row, sum(own) / steps, len(calls), hidden)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from graphls.profile.texts import line_of, name_of, name_text
 from graphls.summary.plan import StepPlan
 
 MOST_KERNELS = 100_000
-TRACKS = ("steps", "segments", "phases", "cells", "kernels")
+TRACKS = ("steps", "segments", "phases", "cells", "kernels", "communication")
 PROCESS = 1
 ROUNDING = 1e-9
 """Clocks count microseconds or more; sums of their seconds are off by far less than this."""
@@ -37,16 +37,20 @@ def trace_parts(name: str, runs: Sequence[Run], plan: StepPlan | None = None) ->
 
 def _events(name: str, runs: Sequence[Run], plan: StepPlan | None) -> Iterator[Event]:
     yield _names("process_name", 0, f"@{name_text(name)}")
+    is_beside = any(called.waited is not None for run in runs for called in run.segments)
+    used = set(TRACKS) - ({"segments"} if not plan else set()) - ({"communication"} if not is_beside else set())
     for track, title in enumerate(TRACKS, start=1):
-        if plan or title != "segments":
+        if title in used:
             yield _names("thread_name", track, title)
     numbers = count(1)
     for number, run in enumerate(_first(runs), start=1):
-        leaves = _leaves(run.kernels)
+        beside = {called.number for called in run.segments if called.waited is not None}
+        leaves = _leaves([k for k in run.kernels if k.segment not in beside])
         yield _slice("steps", f"step {number}", run.start, run.seconds, {"kernels": len(run.kernels)})
         yield from _merged("phases", leaves, lambda node: [node.phase])
         yield from _merged("cells", leaves, lambda node: cells(node.scope))
-        yield from (_kernel(k, plan.segments[k.segment].engine if plan else "") for k in run.kernels)
+        for k in run.kernels:
+            yield _kernel(k, plan.segments[k.segment].engine if plan else "", k.segment in beside)
         if plan:
             yield from _segments(run, plan)
             yield from _crossing(run, plan, numbers)
@@ -87,7 +91,12 @@ def _segments(run: Run, plan: StepPlan) -> Iterator[Event]:
     for called in run.segments:
         row = plan.segments[called.number]
         args = {"engine": row.engine, "nodes": row.nodes, "bytes read": row.reads, "bytes given": row.gives}
-        yield _slice("segments", f"{row.name} {row.engine}", called.start, called.seconds, args)
+        yield _slice(_track(called), f"{row.name} {row.engine}", called.start, called.seconds, args)
+
+
+def _track(called: SegmentRun) -> str:
+    """Where a segment is drawn: beside the others where it ran beside them."""
+    return "segments" if called.waited is None else "communication"
 
 
 def _crossing(run: Run, plan: StepPlan, numbers: Iterator[int]) -> Iterator[Event]:
@@ -103,16 +112,17 @@ def _crossing(run: Run, plan: StepPlan, numbers: Iterator[int]) -> Iterator[Even
 
 
 def _place(called: SegmentRun, after: float) -> Event:
-    """Where and when: on the track of segments, some seconds into one."""
-    return {"pid": PROCESS, "tid": TRACKS.index("segments") + 1, "ts": round(1e6 * (called.start + after), 3)}
+    """Where and when: on the track of the segment, some seconds into one."""
+    return {"pid": PROCESS, "tid": TRACKS.index(_track(called)) + 1, "ts": round(1e6 * (called.start + after), 3)}
 
 
-def _kernel(kernel: Kernel, engine: str) -> Event:
+def _kernel(kernel: Kernel, engine: str, is_beside: bool) -> Event:
     ran = {"engine": engine} if engine else {}
+    track = "communication" if is_beside else "kernels"
     node = kernel.node
     if node is None:
         args = {"operator": kernel.operator, **ran}
-        return _slice("kernels", kernel.operator, kernel.start, kernel.seconds, args)
+        return _slice(track, kernel.operator, kernel.start, kernel.seconds, args)
     args = {
         "node": name_of(node),
         "operator": kernel.operator,
@@ -123,7 +133,7 @@ def _kernel(kernel: Kernel, engine: str) -> Event:
         "outputs": ", ".join(str(value.type) for value in node.outputs),
         **ran,
     }
-    return _slice("kernels", node.primitive.name, kernel.start, kernel.seconds, args, node.phase)
+    return _slice(track, node.primitive.name, kernel.start, kernel.seconds, args, node.phase)
 
 
 def _leaves(kernels: Sequence[Kernel]) -> list[Kernel]:

@@ -13,6 +13,8 @@ from graphls.ranks.world import Group
 Array = np.ndarray[Any, Any]
 OPERATIONS = ("sum", "max", "min", "prod")
 """How elements of several ranks become one."""
+LARGE = 1 << 18
+"""Bytes from which on it is cheaper to look from time to time whether all have come than to wait in a loop."""
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
@@ -31,7 +33,8 @@ def all_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
         _half_reduce_into(group, given, result, op)
     else:
         sent = _in_place() if given is result else given
-        talk(group, "all_reduce", lambda: group.comm.Allreduce(sent, result, _operation(op)), given.nbytes)
+        reduce = group.comm.Iallreduce if given.nbytes >= LARGE else group.comm.Allreduce
+        talk(group, "all_reduce", lambda: reduce(sent, result, _operation(op)))
 
 
 def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
@@ -39,10 +42,10 @@ def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> Non
     part = -(-given.size // group.size)
     sent, received = np.zeros((2, group.size, part), given.dtype)
     sent.reshape(-1)[: given.size] = given
-    talk(group, "all_reduce", lambda: group.comm.Alltoall(_bytes(sent), _bytes(received)), given.nbytes)
+    talk(group, "all_reduce", lambda: group.comm.Alltoall(_bytes(sent), _bytes(received)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
         own = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(given.dtype)
-    talk(group, "all_reduce", lambda: group.comm.Allgather(_bytes(own), _bytes(sent)), given.nbytes)
+    talk(group, "all_reduce", lambda: group.comm.Allgather(_bytes(own), _bytes(sent)))
     result[...] = sent.reshape(-1)[: given.size]
 
 
@@ -53,7 +56,7 @@ def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     flat = _wide(_flat(arrays))
     total = np.zeros_like(flat)
     received = total if group.rank == root else None
-    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, received, root=root), flat.nbytes)
+    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, received, root=root))
     return _parts(total, arrays)
 
 
@@ -62,7 +65,7 @@ def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
-    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root), flat.nbytes)
+    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root))
     cuts = np.cumsum([array.nbytes for array in arrays])[:-1]
     parts = zip(np.split(flat, cuts), arrays, strict=True)
     return [np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape) for part, array in parts]
@@ -74,7 +77,7 @@ def all_gather(group: Group, array: Array) -> Array:
         return array
     gathered = np.empty((group.size * array.shape[0], *array.shape[1:]), array.dtype)
     received = gathered.reshape(-1).view(np.uint8)
-    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received), gathered.nbytes)
+    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received))
     return gathered
 
 
@@ -85,7 +88,7 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
     whole = _wide(_flat([array]))
     part = np.empty(whole.size // group.size, whole.dtype)
     act = lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op))  # noqa: E731
-    talk(group, "reduce_scatter", act, whole.nbytes)
+    talk(group, "reduce_scatter", act)
     return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
 
@@ -95,7 +98,7 @@ def all_to_all(group: Group, array: Array) -> Array:
         return array
     received = np.empty_like(array)
     parts = received.reshape(-1).view(np.uint8)
-    talk(group, "all_to_all", lambda: group.comm.Alltoall(_bytes(array), parts), array.nbytes)
+    talk(group, "all_to_all", lambda: group.comm.Alltoall(_bytes(array), parts))
     return received
 
 
@@ -120,7 +123,7 @@ def exchange(
         for request in pending:
             request.Wait()
 
-    talk(group, "neighbor_exchange", act, sum(array.nbytes for array in given))
+    talk(group, "neighbor_exchange", act)
     return found
 
 

@@ -51,7 +51,7 @@ def reduce_shards(group: Group, arrays: Sequence[Array]) -> list[Array]:
     own = packed[group.rank].copy()
     if group.comm is not None:
         act = lambda: group.comm.Reduce_scatter_block(packed.reshape(-1), own)  # noqa: E731
-        talk(group, "reduce_shards", act, packed.nbytes)
+        talk(group, "reduce_shards", act)
     with np.errstate(over="ignore"):  # a sum that is too large is an infinity, which the overflow check finds
         return [own[a:b].astype(x.dtype) for x, a, b in zip(arrays, starts, starts[1:], strict=False)]
 
@@ -71,7 +71,7 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     rows[:] = own
     if group.comm is not None:
         received = rows.reshape(-1).view(np.uint8)
-        talk(group, "gather_shards", lambda: group.comm.Allgather(own.view(np.uint8), received), rows.nbytes)
+        talk(group, "gather_shards", lambda: group.comm.Allgather(own.view(np.uint8), received))
     ends = np.cumsum([shard.size for shard in shards])
     parts = np.split(rows, ends[:-1], axis=1)
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

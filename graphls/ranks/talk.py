@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import current_thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ranks.watch import WAITING
@@ -13,6 +14,8 @@ from graphls.sharing.threads import Task, TaskQueue
 
 Result = TypeVar("Result")
 NAME = "graphls-communication"
+NAP = 2e-5
+"""Seconds between two looks whether a large communication has ended."""
 _QUEUE = TaskQueue(NAME)
 
 
@@ -21,10 +24,11 @@ def aside(function: Callable[[], Result]) -> Task[Result]:
     return _QUEUE.do(function)
 
 
-def talk(group: Group, name: str, act: Callable[[], object], size: int = 0) -> None:
-    """Communicate `size` bytes, on that thread, seen by what watches for ranks that have left.
+def talk(group: Group, name: str, act: Callable[[], Any]) -> None:
+    """Communicate, on that thread, seen by what watches for ranks that have left.
 
-    Raises GraphRuntimeError where MPI cannot.
+    Where `act` gives a request of MPI, wait for its end, without a load: MPI itself waits in a loop, which would take
+    the core of what computes meanwhile, here or on another rank. Raises GraphRuntimeError where MPI cannot.
     """
     if current_thread().name == NAME:
         _talk(group, name, act)
@@ -32,10 +36,12 @@ def talk(group: Group, name: str, act: Callable[[], object], size: int = 0) -> N
         aside(lambda: _talk(group, name, act)).result()
 
 
-def _talk(group: Group, name: str, act: Callable[[], object]) -> None:
+def _talk(group: Group, name: str, act: Callable[[], Any]) -> None:
     WAITING.begin(name, group.members)
     try:
-        act()
+        request = act()
+        while request is not None and not request.Test():
+            time.sleep(NAP)
     except RuntimeError as error:  # MPI.Exception is one
         raise GraphRuntimeError(f"MPI could not run {name}: {error}.") from error
     finally:

@@ -94,6 +94,9 @@ def join() -> Group:
     if comm.size == 1:
         text = "mpiexec has started several processes, each of which mpi4py finds alone, as it has loaded another MPI"
         raise GraphRuntimeError(f"{text}; use the mpiexec of the MPI that is installed beside mpi4py.")
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:  # mpi4py asks for it
+        text = "This MPI does not let several threads call it, as graphls does to watch ranks while they communicate"
+        raise GraphRuntimeError(f"{text}; use one with MPI_THREAD_MULTIPLE, such as that of `pip install mpich`.")
     hosts = tuple(comm.allgather(gethostname()))
     Ranks.groups = {WORLD: Group(WORLD, tuple(range(comm.size)), comm.rank, hosts, comm)}
     return world()

@@ -6,7 +6,9 @@ Another rank that gives the same is put in place of MPI.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,12 @@ import graphls
 from graphls import nn, ops
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
 from graphls.passes.partition import Partition
+from graphls.profile.trace import TRACKS
 from graphls.ranks import collectives
 from graphls.ranks.talk import NAME
 from graphls.ranks.world import ALONE, WORLD, Group, Ranks
 from tests.interrupting import interrupted_at, places_in
+from tests.profile.test_report import check_trace
 
 X, Y = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4), np.linspace(0, 1, 16, dtype=np.float32).reshape(8, 2)
 COUNT = 3
@@ -184,3 +188,19 @@ def test_a_step_that_is_interrupted_anywhere_has_states_of_one_step(scaled: bool
         ticks = step.clock.ticks
         interrupted_at(place, lambda: step(X, Y))
         assert states(step) == (whole if step.clock.ticks > ticks else before), place
+
+
+def test_a_profile_tells_bytes_and_what_was_waited_for(twin: Twin, tmp_path: Path) -> None:
+    step = trained()
+    twin.before = lambda array: time.sleep(0.002)
+    profile = step.profile(X, Y, steps=3)
+    assert [row.bytes for row in profile.by_collective] == [72, 288, 160]
+    assert all(0 < row.waited <= row.seconds for row in profile.by_collective)
+    assert profile.by_collective[-1].waited == profile.by_collective[-1].seconds, "nothing runs beside the last one"
+    assert 0 < profile.hidden_seconds < sum(row.seconds for row in profile.by_collective)
+    assert sum(row.seconds - row.hidden for row in profile.by_segment) < profile.step_seconds
+    assert "Ranks communicate for" in str(profile) and "waited ms" in str(profile)
+    profile.save_trace(tmp_path / "trace.json")
+    slices = check_trace(tmp_path / "trace.json", has_segments=True, communicates=True)
+    track = TRACKS.index("communication") + 1
+    assert len([e for e in slices if e["tid"] == track and e["name"] == "all_reduce"]) == 6

@@ -80,13 +80,14 @@ class Hostile(nn.Cell):
     check_trace(tmp_path / "trace.json")
 
 
-def check_trace(path: Path, has_segments: bool = False) -> list[dict[str, Any]]:
+def check_trace(path: Path, has_segments: bool = False, communicates: bool = False) -> list[dict[str, Any]]:
     """The slices of a trace, which is valid, and whose slices nest on each track."""
     text = path.read_text(encoding="ascii")
     events = json.loads(text)
     assert len(text.splitlines()) == len(events) + 2
     slices = [e for e in events if e["ph"] == "X"]
-    tracks = [track for track in trace.TRACKS if has_segments or track != "segments"]
+    missing = ["segments"] * (not has_segments) + ["communication"] * (not communicates)
+    tracks = [track for track in trace.TRACKS if track not in missing]
     assert [e["args"]["name"] for e in events if e["name"] == "thread_name"] == tracks
     for track in range(1, len(trace.TRACKS) + 1):
         check_nesting([(e["ts"], e["ts"] + e["dur"]) for e in slices if e["tid"] == track])
