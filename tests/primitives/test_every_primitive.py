@@ -21,7 +21,8 @@ from tests.primitives.differentiate import backpropagate
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}
 COLLECTIVES = {
-    "all_gather", "all_reduce", "barrier", "broadcast", "gather_shards", "reduce_scatter", "reduce_shards", "reduce_to",
+    "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "gather_shards", "neighbor_exchange",
+    "reduce_scatter", "reduce_shards", "reduce_to",
 }  # fmt: skip
 WITHOUT_SAMPLES = {
     "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS, *COLLECTIVES,
