@@ -30,14 +30,14 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "each change is one assignment or one call into C": (
         "backends.onnxruntime.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
         "dataset.pipeline.iterators._feeds", "passes.manager._directory", "passes.manager._numbers",
-        "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
+        "ranks.shards._communicators", "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",
     ),
-    "a thread that does one task after the other": ("backends.draws.AHEAD",),
+    "a thread that does one task after the other": ("backends.draws.AHEAD", "ranks.talk._QUEUE"),
     "filled by imports, by definitions of primitives and passes": (
-        "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "ops.record.CELLS",
-        "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
+        "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",
+        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
         "tensors.vocabulary._functions", "trace.compiler._compilers", "trace.rewriting.forms._makers",
     ),
     "does not change": ("ranks.world.ALONE",),
