@@ -106,3 +106,23 @@ def signalled_at(place: int, function: Callable[[], Any]) -> bool:
         signal.signal(signal.SIGINT, before)
     assert arrived is (passed > place), f"the Ctrl-C at place {place} is lost"
     return arrived
+
+
+def assert_states_are_of_one_step(
+    step: Any, run: Callable[[], Any], states: Callable[[Any], object], every: int
+) -> None:
+    """Interrupt the same step at every few places: states are those before it or behind it, as its clock says.
+
+    `states` gives the states of the compiled `step`, which go back to where they were before each interruption.
+    """
+    start = {name: parameter.asnumpy() for name, parameter in step.parameters.items()}
+    before = states(step)
+    places = places_in(run)
+    whole = states(step)
+    assert places > 10 and whole != before
+    for place in range(0, places, every):
+        for name, value in start.items():
+            step.parameters[name].set_data(value)
+        ticks = step.clock.ticks
+        interrupted_at(place, run)
+        assert states(step) == (whole if step.clock.ticks > ticks else before), place

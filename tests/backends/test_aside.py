@@ -22,7 +22,7 @@ from graphls.profile.trace import TRACKS
 from graphls.ranks import collectives
 from graphls.ranks.talk import NAME
 from graphls.ranks.world import ALONE, WORLD, Group, Ranks
-from tests.interrupting import interrupted_at, places_in
+from tests.interrupting import assert_states_are_of_one_step
 from tests.profile.test_report import check_trace
 
 X, Y = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4), np.linspace(0, 1, 16, dtype=np.float32).reshape(8, 2)
@@ -177,17 +177,7 @@ def test_a_step_that_is_interrupted_anywhere_has_states_of_one_step(scaled: bool
     step = trained(scaled)
     for _ in range(9):
         step(X, Y)
-    start = {name: parameter.asnumpy() for name, parameter in step.parameters.items()}
-    before = states(step)
-    places = places_in(lambda: step(X, Y))
-    whole = states(step)
-    assert places > 10 and whole != before
-    for place in range(0, places, 3):
-        for name, value in start.items():
-            step.parameters[name].set_data(value)
-        ticks = step.clock.ticks
-        interrupted_at(place, lambda: step(X, Y))
-        assert states(step) == (whole if step.clock.ticks > ticks else before), place
+    assert_states_are_of_one_step(step, lambda: step(X, Y), states, 3)
 
 
 def test_a_profile_tells_bytes_and_what_was_waited_for(twin: Twin, tmp_path: Path) -> None:

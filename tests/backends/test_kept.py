@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,10 @@ from graphls import nn
 from graphls.backends.cache import Cache
 from graphls.backends.onnxruntime import guard, kept, model
 from graphls.context import reset_context
+from tests.backends.processes import assert_processes_share
 from tests.backends.test_guard import IS_UNUSUAL
 from tests.backends.test_weights import Tables, narrow  # noqa: F401  a fixture
 
-ROOT = Path(__file__).parents[2]
 X, Y = np.ones((4, 1, 8, 8), np.float32), np.zeros(4, np.int32)
 
 
@@ -198,18 +196,8 @@ print("lowered" in vars(step._session.model), hashlib.sha256(bits(step, X, Y)).h
 """
 
 
-def start(folder: Path, seed: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "GRAPHLS_CACHE": str(folder), "PYTHONHASHSEED": str(seed)}
-    command = [sys.executable, "-c", SCRIPT]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-
-
 def test_processes_share_a_folder(folder: Path) -> None:
-    together = [start(folder, seed) for seed in (1, 2)]
-    found = [process.communicate()[0].split() for process in together]
-    found.append(start(folder, 3).communicate()[0].split())
-    assert len({digest for _, digest in found}) == 1
-    assert found[-1][0] == "False"
+    assert_processes_share(folder, SCRIPT)
     assert [path.suffix for path in folder.iterdir()] == [".compiled"]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,9 @@ from graphls.backends.cache import Cache
 from graphls.backends.openvino import model, runtime
 from graphls.backends.openvino.part import OpenvinoPart
 from graphls.context import reset_context
+from tests.backends.processes import assert_processes_share
 
 pytest.importorskip("openvino")
-ROOT = Path(__file__).parents[2]
 X, Y = np.random.default_rng(0).normal(size=(4, 1, 8, 8)).astype(np.float32), np.array([0, 2, 1, 0], np.int32)
 
 
@@ -135,16 +132,6 @@ print(any("lowered" in vars(one) for one in models(step)), hashlib.sha256(bits(s
 """
 
 
-def start(folder: Path, seed: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "GRAPHLS_CACHE": str(folder), "PYTHONHASHSEED": str(seed)}
-    command = [sys.executable, "-c", SCRIPT]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-
-
 def test_processes_share_a_folder(folder: Path) -> None:
-    together = [start(folder, seed) for seed in (1, 2)]
-    found = [process.communicate()[0].split() for process in together]
-    found.append(start(folder, 3).communicate()[0].split())
-    assert len({digest for _, digest in found}) == 1
-    assert found[-1][0] == "False"
+    assert_processes_share(folder, SCRIPT)
     assert {path.suffix for path in folder.iterdir()} == {".compiled"}
