@@ -107,6 +107,11 @@ class Storage:
             return
         self.move(self.division.of(array) if shape == self.division.part else self.division.joined(array))
 
+    def held_as(self, shape: tuple[int, ...]) -> Array:
+        """What the buffer holds once it fits that shape, of the whole value or of the part of this rank."""
+        self.fit(shape)
+        return self.held_here()
+
     def twin(self) -> Storage:
         """Another storage, which holds what this one holds and has the same division."""
         with holding(self):

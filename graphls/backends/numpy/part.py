@@ -43,9 +43,8 @@ class InterpretedPart:
         """The inputs of the segment, and its states."""
         slots, parameters = self.bench.slots, self.bench.parameters
         inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
-        for value in self.graph.states:
-            parameters[value.name].storage.fit(value.type.shape)
-        return inputs, {v: _readable(parameters[v.name].storage.held_here(), v) for v in self.graph.states}
+        states = self.graph.states
+        return inputs, {v: _readable(parameters[v.name].storage.held_as(v.type.shape), v) for v in states}
 
     def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
         """Put what crosses into its slot, unless it lies there, and new states into the buffers that are next."""

@@ -41,5 +41,4 @@ class ReferenceSession(Session):
     def _value(self, state: Value) -> np.ndarray[Any, Any]:
         """What the graph reads of a state, which may be the part of this rank."""
         storage = self.parameters[state.name].storage
-        storage.fit(state.type.shape)
-        return storage.held_here().astype(storage.dtype, copy=False)
+        return storage.held_as(state.type.shape).astype(storage.dtype, copy=False)
