@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ MANIFEST, MODEL, IR, STATES = "step.json", "step.onnx", "step.ir", "state.safete
 """The files of a bundle."""
 ALGORITHM = "Philox4x64-10"
 """The generator of random numbers by Salmon, Moraes, Dror and Shaw, "Parallel random numbers" (2011)."""
+
+_INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]|\[[^\[\]]*\]")
+"""Lists and objects in JSON that hold no others, each of which takes one line."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def dump(manifest: Manifest) -> str:
     """The text of `step.json`."""
     table = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     table["random"] = {"algorithm": ALGORITHM, "draws": table["random"]}
-    return json.dumps(table, indent=1) + "\n"
+    return _INNERMOST.sub(lambda found: re.sub(r"\n\s*", " ", found[0]), json.dumps(table, indent=1)) + "\n"
 
 
 def parse(text: str) -> Manifest:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from inspect import Parameter, signature
 from typing import Any
 
@@ -64,22 +63,28 @@ def _name_of(index: int, key: object, names: Names) -> str:
     return f"{names if isinstance(names, str) else 'output'}_{key}"
 
 
-def chosen(what: str, own: Sequence[str], wished: Sequence[str] | None) -> list[str]:
-    """The names that the user wishes, or `own`; raises GraphValueError for too many, too few or double ones."""
-    names = list(own if wished is None else wished)
-    if len(names) != len(own):
-        raise GraphValueError(f"The step has {len(own)} {what} ({', '.join(own)}), not {len(names)}.")
-    double = [name for name, times in Counter(names).items() if times > 1]
-    if double and wished is not None:
-        raise GraphValueError(f"Two {what} cannot both be called {double[0]!r}.")
-    return _numbered(names)
+def chosen(kind: str, own: Sequence[str], wished: Sequence[str] | None, taken: Set[str]) -> list[str]:
+    """The names of all inputs or outputs, as `kind` says: those that the user wishes, or `own`, made distinct.
+
+    Raises GraphValueError for too many or too few wishes, for two that are equal, and for one that is `taken`.
+    """
+    if wished is None:
+        return _distinct(kind, own, taken)
+    if len(wished) != len(own):
+        raise GraphValueError(f"The step has {len(own)} {kind}s ({', '.join(own)}), not {len(wished)}.")
+    for i, name in enumerate(wished):
+        if name in taken:
+            raise GraphValueError(f"The {kind} {name!r} needs another name, which a state or an input has.")
+        if name in wished[:i]:
+            raise GraphValueError(f"Two {kind}s cannot both be called {name!r}.")
+    return list(wished)
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that stand twice."""
-    seen: Counter[str] = Counter()
-    found = []
+def _distinct(kind: str, names: Sequence[str], taken: Set[str]) -> list[str]:
+    """The names; one that is taken says what it is of, and one that is there before has a number."""
+    found: list[str] = []
     for name in names:
-        seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}_{seen[name] - 1}")
+        wish = f"{name}_{kind}" if name in taken else name
+        numbered = (wish, *(f"{wish}_{i}" for i in range(1, len(names) + 1)))
+        found.append(next(free for free in numbered if free not in found))
     return found

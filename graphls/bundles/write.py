@@ -14,8 +14,8 @@ from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.renaming import renamed
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
-from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.hashes import file_of
+from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.names import NEXT, chosen, input_names, output_names
 from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
@@ -25,7 +25,6 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import dump as dump_graph
 from graphls.ir.types import Type
 from graphls.passes.collectives import collectives
-from graphls.passes.host_calls import calls_for_results
 from graphls.version import __version__
 
 LOOPS = {"python": "step.py", "javascript": "step.mjs"}
@@ -72,9 +71,6 @@ def loop_source(language: str) -> bytes:
 
 
 def _require_alone(graph: Graph) -> None:
-    for node in calls_for_results(graph):
-        message = "A bundle runs without Python, and this step calls a function of yours"
-        raise GraphValueError(f"{message} ({node.primitive.name}); leave it out of the step.").at(node.loc)
     for node in collectives(graph):
         message = "A bundle runs on one machine, and this step exchanges values with other ranks"
         raise GraphValueError(f"{message} ({node.primitive.name}); compile it in one process.").at(node.loc)
@@ -91,22 +87,16 @@ class _Names:
 
     def __init__(self, source: Source, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
         graph, lowered = source.graph, source.lowered
-        own = output_names(source.cell, source.is_tensor, source.results)
-        self.inputs = chosen("inputs", input_names(source.cell, [v.name for v in graph.inputs]), inputs)
-        self.outputs = chosen("outputs", own, outputs)
-        self.next = {state: f"{state}{NEXT}" for state in lowered.writes}
         self.types: dict[str, Type] = {state.name: exchanged(state.type) for state in graph.states}
+        self.next = {state: f"{state}{NEXT}" for state in lowered.writes}
+        taken = {*self.types, *self.next.values()}
+        self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, taken)
+        own = output_names(source.cell, source.is_tensor, source.results)
+        self.outputs = chosen("output", own, outputs, {*taken, *self.inputs})
         self.tensors = dict(zip(lowered.inputs, self.inputs, strict=True))
         self.tensors |= {tensor: state for state, tensor in lowered.states.items()}
         self.tensors |= dict(zip(lowered.outputs, self.outputs, strict=True))
         self.tensors |= {tensor: self.next[state] for state, tensor in lowered.writes.items()}
-        self._require_distinct()
-
-    def _require_distinct(self) -> None:
-        for kind, names in (("input", self.inputs), ("output", self.outputs)):
-            for name in names:
-                if name in self.types or name in self.next.values() or (kind == "output" and name in self.inputs):
-                    raise GraphValueError(f"The {kind} {name!r} needs another name, which a state or an input has.")
 
 
 def _manifest(source: Source, names: _Names, model: ModelProto, folder: Path) -> Manifest:

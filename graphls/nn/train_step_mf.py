@@ -254,7 +254,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
 
     @property
     def _output_names(self) -> str | tuple[str, ...]:
-        return ("loss", "overflow", "scale", "learning_rate", "global_norm", "local_norms", "sizes")
+        return ("loss", "overflow", "scale", "current_learning_rate", "global_norm", "local_norms", "sizes")
 
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)

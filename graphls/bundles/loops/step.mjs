@@ -29,8 +29,7 @@ export class Step {
     if (manifest.format !== 'graphls bundle' || manifest.version !== 1) {
       throw new Error(`This is no bundle of version 1, which this loop reads, but of version ${manifest.version}.`);
     }
-    const model = await read(manifest.model.name);
-    const session = await ort.InferenceSession.create(model, options);
+    const session = await ort.InferenceSession.create(await read(manifest.model.name), options);
     const step = new Step(ort, manifest, session);
     step.load(states ?? await read('state.safetensors'));
     return step;

@@ -5,9 +5,12 @@
     step.save("trained.safetensors")                 # for this loop, graphls, and every reader of safetensors
 """
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -17,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 class Step:
     """A training step with its state; `states` holds the arrays by name and may be changed between steps."""
 
-    def __init__(self, folder, states=None, **options):
+    def __init__(self, folder: str | Path, states: str | Path | None = None, **options: Any) -> None:
         folder = Path(folder)
         self.manifest = json.loads((folder / "step.json").read_text(encoding="utf-8"))
         if (self.manifest.get("format"), self.manifest.get("version")) != ("graphls bundle", 1):
@@ -33,7 +36,7 @@ class Step:
         self.outputs = [output["name"] for output in self.manifest["outputs"]]
         self.changing = {state["name"]: state["next"] for state in self.manifest["states"] if state["next"]}
 
-    def __call__(self, **inputs):
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
         feeds = dict(self.states)
         for item in self.manifest["inputs"]:
             array = np.ascontiguousarray(inputs.pop(item["name"]), item["dtype"])
@@ -47,13 +50,13 @@ class Step:
         self.states.update(zip(self.changing, found[len(self.outputs) :], strict=True))
         return dict(zip(self.outputs, found, strict=False))
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write the states at once or not at all."""
         save_file(self.states, f"{path}.tmp")
         os.replace(f"{path}.tmp", path)
 
 
-def drawn(draw, states):
+def drawn(draw: dict[str, Any], states: dict[str, Any]) -> Any:
     """The random numbers of a step: words of Philox with the key (seed, site), counted from (0, 0, step, 0)."""
     seed, step = (int(number) % 2**64 for number in states[draw["state"]])
     counter, key = np.array([0, 0, step, 0], np.uint64), np.array([seed, draw["site"]], np.uint64)
