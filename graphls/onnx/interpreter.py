@@ -221,6 +221,8 @@ def _type_of(value: Any) -> TypeProto:
         return TypeProto()
     if isinstance(value, np.ndarray):
         return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(_type_of(value[0]) if value else helper.make_tensor_type_proto(1, None))
     if isinstance(value, Tensor):
         number = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
         return helper.make_tensor_type_proto(number, value.shape)
