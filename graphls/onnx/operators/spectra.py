@@ -45,8 +45,8 @@ def _dft(x: Any, length: Any, axis: int, inverse: bool, onesided: bool) -> Any:
     wide = ops.movedim(ops.cast(x, float32) if dtype.is_half else x, at, -2)
     signal = [_sized(wide[..., i], size // 2 + 1 if halves else size) for i in range(x.shape[-1])]
     pair = signal[0], signal[1] if len(signal) > 1 else None
-    parts = _transformed(_whole(pair, size) if halves else pair, 1 if inverse else -1)
-    parts = [part / size for part in parts] if inverse else list(parts)
+    parts = list(_transformed(_whole(pair, size) if halves else pair, 1 if inverse else -1))
+    parts = [part / size for part in parts] if inverse else parts
     if halves:
         parts = parts[:1]
     elif onesided:
@@ -64,9 +64,11 @@ def _sized(x: Any, size: int) -> Any:
 def _whole(half: Complex, size: int) -> Complex:
     """The spectrum of a real signal, whose second half mirrors the first."""
     count = size - half[0].shape[-1]
-    behind = [None if part is None else ops.flip(part[..., 1 : 1 + count], (-1,)) for part in half]
-    real = ops.concat((half[0], behind[0]), -1)
-    return real, None if half[1] is None else ops.concat((half[1], ops.neg(behind[1])), -1)
+
+    def joined(part: Any, sign: int) -> Any:
+        return ops.concat((part, ops.flip(part[..., 1 : 1 + count], (-1,)) * sign), -1)
+
+    return joined(half[0], 1), None if half[1] is None else joined(half[1], -1)
 
 
 def _transformed(x: Complex, sign: int) -> Complex:
