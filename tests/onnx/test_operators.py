@@ -89,5 +89,5 @@ def test_optional_values_and_places_that_are_not_there() -> None:
     assert graphls.onnx.load(model(nodes, [tensor("x", [2])], ["y"], opset=18))(floats(2)).shape == (2,)
     nodes = [node("SequenceConstruct", "x x", "s"), node("SequenceAt", "s three", "y")]
     net = graphls.onnx.load(model(nodes, [tensor("x", [2])], ["y"], {"three": np.int64(3)}))
-    with pytest.raises(ValueError, match="SequenceAt 'y': the position 3 is not one of a sequence of 2 tensors"):
+    with pytest.raises(ValueError, match="SequenceAt 'y': the position 3 is none in a sequence of 2"):
         net(floats(2))

@@ -25,7 +25,7 @@ def _place(position: Any, count: int) -> int:
     """A position from the front; raises GraphValueError for one that is not there."""
     at = integers(position)[0]
     if not -count <= at < count:
-        raise GraphValueError(f"the position {at} is not one of a sequence of {count} tensors.")
+        raise GraphValueError(f"the position {at} is none in a sequence of {count}.")
     return at % count
 
 
@@ -62,7 +62,7 @@ def sequence_insert(sequence: Any, item: Any, position: Any = None) -> Any:
     items = _items(sequence)
     at = len(items) if position is None else integers(position)[0]
     if not -len(items) <= at <= len(items):
-        raise GraphValueError(f"the position {at} is not one of a sequence of {len(items)} tensors.")
+        raise GraphValueError(f"the position {at} is none in a sequence of {len(items)}.")
     return ([*items[:at], item, *items[at:]],)
 
 
