@@ -63,7 +63,7 @@ class OnnxCell(Cell):
         wanted = _chosen("trainable", trainable, candidates)
         kept = _chosen("frozen", frozen, candidates)
         for name, stored in candidates.items():
-            if stored in analysis.known or (not stored.rank and (wanted is None or name not in wanted)):
+            if stored in analysis.known or (stored.is_number and (wanted is None or name not in wanted)):
                 continue
             is_trained = stored not in analysis.settled if wanted is None else name in wanted
             # Not by an attribute: names of a model may be those of a cell's own attributes.

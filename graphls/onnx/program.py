@@ -141,8 +141,10 @@ class _Reader:
             }
         return self.bodies[key]
 
-    def _store(self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place) -> None:
-        block.constants[name] = Stored(name, proto, self.folder, place)
+    def _store(
+        self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place, is_node: bool = False
+    ) -> None:
+        block.constants[name] = Stored(name, proto, self.folder, place, is_node)
 
     def _fill(
         self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], place: Place, number: int
@@ -173,7 +175,7 @@ class _Reader:
         if attribute.ref_attr_name or text_of(attribute.name) not in ("value", "sparse_value"):
             return False
         tensor = attribute.t if attribute.HasField("t") else attribute.sparse_tensor
-        self._store(block, name, tensor, (*place, 5, 0, 5, 0))
+        self._store(block, name, tensor, (*place, 5, 0, 5, 0), is_node=True)
         return True
 
     def _node(self, proto: NodeProto, versions: Mapping[str, int], place: Place) -> OnnxNode:

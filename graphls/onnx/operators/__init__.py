@@ -16,6 +16,7 @@ from graphls.onnx.operators import (
     reductions,
     resizing,
     sampling,
+    sequences,
     shapes,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "reductions",
     "resizing",
     "sampling",
+    "sequences",
     "shapes",
 ]
