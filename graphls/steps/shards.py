@@ -9,7 +9,7 @@ from graphls.passes import Pipeline
 from graphls.passes.buckets import Buckets
 from graphls.passes.collectives import collectives
 from graphls.passes.shard import Shard
-from graphls.ranks.shards import Division, prepare
+from graphls.ranks.division import Division, prepare
 from graphls.ranks.world import find_group, world
 from graphls.tensors.parameter import Parameter
 
@@ -36,4 +36,6 @@ def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
         group = next(find_group(n.attrs["group"]) for n in collectives(graph) if n.primitive.name == "reduce_shards")
         prepare(group)
         for name in divided:
-            parameters[name].storage.division = Division(group, parameters[name].shape)
+            storage = parameters[name].storage
+            if storage.division is None:
+                storage.division = Division(group, parameters[name].shape, storage.own)
