@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.files.checkpoint_format import Entry
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.sharing.locks import holding_all
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike, array_of, is_tensor
-from graphls.train.checkpoint_format import Entry
 
 Named = Iterable[tuple[Any, Any]]
 
