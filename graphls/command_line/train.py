@@ -32,7 +32,7 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--trainable", action="append", metavar="PATTERN", help=f"train these {patterns}")
     group.add_argument("--frozen", action="append", metavar="PATTERN", help=f"do not train these {patterns}")
     group.add_argument("--prediction", metavar="NAME", help="the output that the loss is of, where there are several")
-    group.add_argument("--fixed", action="append", default=[], metavar="NAME=VALUE", help="an input that stays the same")
+    group.add_argument("--fixed", action="append", default=[], metavar="NAME=VALUE", help="what an input always is")
     losses = "cross_entropy, binary_cross_entropy (of logits), mse, l1, huber, none (the output is the loss)"
     group.add_argument("--loss", required=True, help=f"{losses}, or module:function of prediction and label")
     group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], help="what the model computes in")

@@ -28,9 +28,10 @@ def read_npz(path: Path) -> dict[str, Array]:
     which would have to be executed to be read.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise GraphValueError(f"{path} holds one array without a name; write it with numpy.savez(path, x=...).")
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            raise GraphValueError(f"{path} holds one array without a name; write it with numpy.savez(path, x=...).")
+        with found as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
         raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -48,7 +49,7 @@ def read_csv(path: Path) -> dict[str, Array]:
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            names = [name.strip() for name in next(csv.reader(file), [])]
+            names = [name.strip() for name in next(csv.reader(file, skipinitialspace=True), [])]
             _check_names(path, names)
             try:
                 numbers = _numbers(file)
@@ -83,7 +84,7 @@ def _numbers(file: Iterable[str]) -> Array:
 def _by_column(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """The columns of a file of which some hold no numbers."""
     with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(file, skipinitialspace=True)
         rows = []
         for row in islice(reader, 1, None):
             if row and len(row) != len(names):

@@ -13,11 +13,12 @@ import numpy as np
 from graphls.command_line.training.functions import function_of, is_function
 from graphls.command_line.training.model import Input
 from graphls.dataset import Dataset, GeneratorDataset, NumpySlicesDataset
+from graphls.dataset.pipeline.workers import described
+from graphls.files.safetensors_format import decode
 from graphls.files.tables import Array, numbered, read_csv, read_npz
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.tensors.tensor import Tensor
-from graphls.train.safetensors_format import decode
 
 Columns = Mapping[str, Array]
 LABEL = "the label"
@@ -141,8 +142,8 @@ def fitting(array: Array, wanted: Input, source: str) -> Array:
     array = _of_numbers(array, what, source)
     row = wanted.row
     if row is not None and (array.ndim != len(row) + 1 or not _agree(array.shape[1:], row)):
-        sizes = ", ".join("?" if size is None else str(size) for size in row)
-        text = f"The rows of {what} in {source} have the shape {array.shape[1:]}, and the model takes ({sizes})"
+        sizes = str(tuple("any" if size is None else size for size in row)).replace("'", "")
+        text = f"The rows of {what} in {source} have the shape {array.shape[1:]}, and the model takes {sizes}"
         raise GraphValueError(f"{text}; reshape the data.")
     if array.dtype.kind in "fV" and np.isnan(array).any():
         at = int(np.flatnonzero(np.isnan(array).reshape(len(array), -1).any(axis=1))[0])
@@ -213,16 +214,16 @@ def _stream(
     try:
         first = next(islice(iter(given), 1), None)
     except TypeError:
-        kind = type(given).__name__
-        text = f"{source} gives {kind}"
-        raise GraphTypeError(f"{text}; it must give arrays by name, or batches or samples one after the other.") from None
+        text = f"{source} gives {type(given).__name__}"
+        advice = "let it give arrays by name, or batches or samples one after the other"
+        raise GraphTypeError(f"{text}; {advice}.") from None
     if first is None:
         raise GraphValueError(f"{source} gives no data; let it give batches or samples.")
     parts = _parts(first, source, binding)
     is_batch = _is_batch(parts, binding)
 
     def rows() -> Iterator[tuple[Array, ...]]:
-        for item in function():
+        for item in _items(function, source):
             found = [np.asarray(part) for part in _parts(item, source, binding)]
             if is_batch:
                 yield binding.row(found, source)
@@ -231,6 +232,14 @@ def _stream(
 
     dataset = GeneratorDataset(rows, binding.columns, shuffle=False)
     return dataset if is_batch else dataset.batch(batch_size, not keeps_rest)
+
+
+def _items(function: Callable[[], Any], source: str) -> Iterator[Any]:
+    """What a function of the user gives; raises GraphRuntimeError, which names it, for what it raises."""
+    try:
+        yield from function()
+    except Exception as error:
+        raise GraphRuntimeError(f"{source} failed: {described(error)}.") from error
 
 
 def _parts(item: Any, source: str, binding: Binding) -> list[Any]:

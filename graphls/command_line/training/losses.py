@@ -46,7 +46,8 @@ def loss_of(name: str) -> Loss:
         return Loss(made)
     if name not in LOSSES:
         listed = ", ".join(LOSSES)
-        raise GraphValueError(f"There is no loss {name!r}{nearest(name, LOSSES)}; take one of {listed}, or module:function.")
+        text = f"There is no loss {name!r}{nearest(name, LOSSES)}"
+        raise GraphValueError(f"{text}; take one of {listed}, or module:function.")
     return LOSSES[name]
 
 
@@ -58,7 +59,8 @@ def label_check(name: str, prediction: Shape | None) -> Callable[[Array, str], A
         if labels.dtype.kind in "fV" and not np.isfinite(labels).all():
             raise GraphValueError(f"The label in {source} holds nan or an infinity; take such rows out.")
         if name != "cross_entropy":
-            return labels if is_function(name) or labels.dtype.kind in "fV" else labels.astype(np.float32)
+            integers = np.int64 if is_function(name) else np.float32
+            return labels.astype(integers) if labels.dtype.kind in "iu" else labels
         labels = _of_classes(labels)
         if classes is not None and labels.dtype.kind == "i" and labels.ndim == 1:
             _check_range(labels, classes, source)
@@ -76,17 +78,16 @@ def _of_classes(labels: Array) -> Array:
     """Labels of a cross entropy: the numbers of classes as int64, (N, 1) as (N,), and probabilities as float32."""
     is_column = labels.ndim == 2 and labels.shape[1] == 1
     labels = labels[:, 0] if is_column else labels
-    if labels.dtype.kind in "fV":
-        if labels.ndim > 1 or not np.equal(labels, np.floor(labels)).all():
-            return labels.astype(np.float32)
+    if labels.dtype.kind in "fV" and (labels.ndim > 1 or not np.equal(labels, np.floor(labels)).all()):
+        return labels.astype(np.float32)
     return labels.astype(np.int64)
 
 
 def _check_range(labels: Array, classes: int, source: str) -> None:
     wrong = np.flatnonzero((labels < 0) & (labels != IGNORED) | (labels >= classes))
     if wrong.size:
-        text = f"The label {labels[wrong[0]]} in row {wrong[0]} of {source} is no class of a model with {classes} outputs"
-        raise GraphValueError(f"{text}; classes are numbered from 0 to {classes - 1}.")
+        text = f"The label {labels[wrong[0]]} in row {wrong[0]} of {source} is none of the model's {classes} classes"
+        raise GraphValueError(f"{text}; number them from 0 to {classes - 1}.")
 
 
 def _cross_entropy(prediction: Tensor, label: Tensor) -> Any:
@@ -186,7 +187,8 @@ class Judged(WithLoss):
     def construct(self, *columns: Any) -> Any:
         loss, prediction, label = self.forward(columns)
         if self.loss.right is None:
-            return loss, ops.zeros((), float32), ops.full((), columns[0].shape[0], float32)
+            rows = ops.fill(float32, (), float(tensor_of(columns[0]).shape[0]))
+            return loss, ops.zeros_like(rows), rows
         right, counts = self.loss.right(prediction, label)
         counts = ops.cast(counts, float32)
         return loss, ops.sum(ops.mul(ops.cast(right, float32), counts)), ops.sum(counts)

@@ -99,7 +99,8 @@ def _prediction(graph: GraphProto, name: str | None) -> str:
     if name is not None:
         tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
         if name not in tensors:
-            raise GraphValueError(f"The model has no tensor {name!r} that --prediction could be{nearest(name, tensors)}.")
+            near = nearest(name, tensors)
+            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction asks for{near}.")
         return name
     floats = [name for name, kind in outputs.items() if kind.tensor_type.elem_type in _FLOATS]
     if len(floats) != 1:
@@ -127,7 +128,8 @@ def _input(name: str, kind: TypeProto) -> Input:
         raise GraphTypeError(f"The input {name!r} of the model is no tensor; give the outputs that do not need it.")
     dtype = element_type(kind.tensor_type.elem_type)
     if dtype not in DTYPES:
-        raise GraphTypeError(f"The input {name!r} of the model takes {dtype.long_name}, which graphls does not compute.")
+        text = f"The input {name!r} of the model takes {dtype.long_name}"
+        raise GraphTypeError(f"{text}, which graphls does not compute; train what does not need it.")
     shape = _shape(kind)
     if shape == ():
         text = f"The input {name!r} of the model is one number, and has no rows of data"

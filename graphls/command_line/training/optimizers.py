@@ -79,7 +79,8 @@ def optimizer_of(options: argparse.Namespace, parameters: Sequence[Any], total: 
     rate = _rate(options, known["learning_rate"].default, total)
     if kind is nn.AdaFactor and rate is not None:
         settings.setdefault("relative_step", False)
-    return kind(parameters, **({} if rate is None else {"learning_rate": rate}), **settings)
+    made: Optimizer = kind(parameters, **({} if rate is None else {"learning_rate": rate}), **settings)
+    return made
 
 
 def _kind(text: str) -> tuple[Any, dict[str, Any]]:

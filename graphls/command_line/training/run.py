@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import graphls.onnx
 from graphls import nn
 from graphls.calling.cache import cache_of
@@ -18,7 +20,7 @@ from graphls.command_line.training.data import Binding, dataset_of
 from graphls.command_line.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.command_line.training.model import Network, network_of
 from graphls.command_line.training.optimizers import Clip, optimizer_of
-from graphls.command_line.training.verdict import Verdict
+from graphls.command_line.training.verdict import ADVICE, NotFinite, Verdict
 from graphls.context import kept_context, set_context
 from graphls.dataset import Dataset
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
@@ -143,9 +145,18 @@ def _train(run: Run) -> int:
         print(line)
     if verdict.trained_nothing:
         raise GraphRuntimeError(f"Every step was skipped, so {options.output} is not written.")
+    _check_finite(run.network)
     graphls.onnx.save(run.network.cell, options.output)
     print(options.output)
     return 0
+
+
+def _check_finite(network: Network) -> None:
+    """Raise NotFinite where the last step has left a parameter that is no number."""
+    for parameter in network.cell.trainable_params():
+        if not np.isfinite(parameter.asnumpy()).all():
+            text = f"The last step has made {parameter.name!r} infinite or nan, so nothing is written"
+            raise NotFinite(f"{text}; {ADVICE}.")
 
 
 def _scale_now(run: Run) -> float | None:

@@ -18,6 +18,7 @@ SETTLED_AFTER, PATIENCE = 20, 8
 MANY = 0.1
 """The share of skipped steps from which on they cost more than the search for a scale does."""
 MOST_RANGES = 6
+ADVICE = "take a smaller --learning-rate, --clip 1, or look for large numbers in the data"
 
 
 class NotFinite(GraphValueError):
@@ -46,7 +47,7 @@ class Verdict(Callback):
         loss = loss_of(told.net_outputs)
         if loss is not None and not math.isfinite(loss):
             text = f"The loss is {loss} in step {told.cur_step_num}, epoch {told.cur_epoch_num}, and training ends"
-            raise NotFinite(f"{text}; take a smaller --learning-rate, --clip 1, or look for large numbers in the data.")
+            raise NotFinite(f"{text}; {ADVICE}.")
 
     def _is_skipped(self, report: StepReport, told: dict[str, object]) -> bool:
         change = self.regimes.after(report)
@@ -77,11 +78,15 @@ class Verdict(Callback):
 
     def _advice(self) -> str:
         in_forward = self.explanation is not None and self.explanation.phase == "forward"
-        is_often = len(self.skipped) > max(MANY * self.history.steps, PATIENCE)
-        if self.regimes.regime == "falling" or is_often:
-            cause = "No scale helps a forward" if in_forward else "That is more than the search for a scale takes"
+        is_often = len(self.skipped) - self._halvings() > max(MANY * self.history.steps, PATIENCE)
+        if in_forward or is_often or self.trained_nothing or self.regimes.regime == "falling":
+            cause = "A scale does not help the forward" if in_forward else "The search for a scale takes fewer steps"
             return f"{cause}: train with --precision bfloat16 or float32, or with inputs in a smaller range."
         return "That is how the scale is found; nothing is to be done."
+
+    def _halvings(self) -> float:
+        """How many of the skipped steps it took to get to the present scale."""
+        return math.log2(max((self.scale or 1.0) / (self.regimes.scale or 1.0), 1.0))
 
 
 def _ranges(steps: Sequence[int]) -> str:
