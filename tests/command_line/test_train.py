@@ -86,7 +86,8 @@ def test_a_model_is_trained_and_stays_the_same_model(precision: str, capsys: pyt
     assert (out[8] == "No step overflowed; the loss scale is 2^8.") is (precision == "float16")
     assert out[-1] == "out.onnx" and accuracy("out.onnx") > 0.95
     before, after = onnx.load("m.onnx"), onnx.load("out.onnx")
-    changed = {name for name, array in tensors("out.onnx").items() if not np.array_equal(array, tensors("m.onnx")[name])}
+    first, last = tensors("m.onnx"), tensors("out.onnx")
+    changed = {name for name, array in last.items() if not np.array_equal(array, first[name])}
     assert changed == {"w1", "b1", "w2"}
     for model in (before, after):
         del model.graph.initializer[:]
@@ -95,7 +96,7 @@ def test_a_model_is_trained_and_stays_the_same_model(precision: str, capsys: pyt
 
 def test_steps_that_overflow_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--epochs", "4", "--precision", "float16", "--loss-scale", "1e8", "--no-checkpoints") == 0
-    *_, steps, why, advice, output = capsys.readouterr().out.splitlines()
+    *_, steps, why, advice, _ = capsys.readouterr().out.splitlines()
     assert " of 12 steps overflowed and were skipped (steps 1 to " in steps and "went from 1e+08 to " in steps
     assert why.startswith("The backward overflows first, in ")
     assert advice == "That is how the scale is found; nothing is to be done."
