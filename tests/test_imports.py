@@ -59,8 +59,8 @@ ALLOWED: dict[str, str] = {
     "onnx": "adapters backends.onnx files importing ir nn ops primitives tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "backends communication compat files importing ir passes primitives profile ranks sharing tensors "
-    "text viz",
+    "command_line": "backends calling communication compat context dataset diagnosis files importing ir nn onnx ops "
+    "passes primitives profile ranks sharing tensors text train viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
@@ -92,7 +92,9 @@ PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
-OF_ONNX = ("graphls.backends", "graphls.bundles.write", "graphls.importing", "graphls.onnx")
+OF_ONNX = (
+    "graphls.backends", "graphls.bundles.write", "graphls.command_line.training", "graphls.importing", "graphls.onnx",
+)  # fmt: skip
 """Packages that import them."""
 
 
