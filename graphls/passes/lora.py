@@ -106,12 +106,10 @@ class WeightFinder(Rewriter):
 
     def product(self, node: Node) -> Weight | None:
         """The weight that a product of the forward has as its second operand, if an adapter can stand beside it."""
-        if node.phase != "forward" or node.primitive.name not in ("matmul", "convolution"):
-            return None
-        if node.attrs.get("groups", 1) != 1:
-            return None
+        if node.phase != "forward" or not node.primitive.is_product or "shape" in node.attrs:
+            return None  # an adjoint of a convolution names the shape of its result
         state, is_swapped, is_cast = self.origin(node.inputs[1])
-        if not state.is_state:
+        if not state.is_state or node.attrs.get("groups", 1) != 1:
             return None
         if node.primitive.is_convolution:
             return None if is_swapped else Weight(state, None, is_cast)
