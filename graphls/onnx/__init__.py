@@ -9,10 +9,11 @@ from graphls.ir.errors import GraphValueError
 from graphls.onnx.cell import Choice, OnnxCell, cell_of
 from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
+from graphls.onnx.quantized_saving import save_quantized
 from graphls.onnx.saving import save
 from graphls.tensors.tensor import TensorLike
 
-__all__ = ["OnnxCell", "load", "save"]
+__all__ = ["OnnxCell", "load", "save", "save_quantized"]
 
 MOST_LISTED = 30
 

@@ -29,8 +29,8 @@ class FakeQuantize(FloatElementwise):
         sample(f32(0, 2), f32(), f32(), gradient=False),
     )
 
-    def infer(self, x: Type, low: Type, high: Type, steps: int = 255) -> Type:
-        return super().infer(x, low, high)
+    def infer(self, *types: Type, steps: int = 255) -> Type:
+        return super().infer(*types)
 
     def numpy(self, x: Array, low: Array, high: Array, steps: int = 255) -> Array:
         with np.errstate(all="ignore"):
