@@ -66,6 +66,8 @@ class OnnxNode:
     proto: NodeProto | None = None
     schema: Any = None
     """How ONNX defines the operator by others, where that depends on the types of the inputs."""
+    readers: list[OnnxNode] = field(default_factory=list, repr=False)
+    """The nodes of the same block that take its results."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -163,6 +165,7 @@ class _Reader:
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
                 nodes.append(self._node(proto, versions, at))
+        _connect(nodes)
         block.nodes = tuple(nodes)
         block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
         self.stored += block.constants.values()
@@ -243,6 +246,14 @@ class _Reader:
             return [text_of(s) for s in attribute.strings]
         lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
         return next(lists, _EMPTY.get(attribute.type, []))
+
+
+def _connect(nodes: Sequence[OnnxNode]) -> None:
+    """Tell each node of a block who reads it."""
+    makers = {name: node for node in nodes for name in node.outputs}
+    for node in nodes:
+        for name in set(node.inputs) & makers.keys():
+            makers[name].readers.append(node)
 
 
 _LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")

@@ -3,6 +3,7 @@
 from graphls.onnx.operators import (
     activations,
     arithmetic,
+    boxes,
     contrib,
     control,
     conversion,
@@ -18,11 +19,13 @@ from graphls.onnx.operators import (
     sampling,
     sequences,
     shapes,
+    spectra,
 )
 
 __all__ = [
     "activations",
     "arithmetic",
+    "boxes",
     "contrib",
     "control",
     "conversion",
@@ -38,4 +41,5 @@ __all__ = [
     "sampling",
     "sequences",
     "shapes",
+    "spectra",
 ]
