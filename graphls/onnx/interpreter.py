@@ -13,8 +13,8 @@ from onnx import TypeProto, helper
 
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
-from graphls.onnx.tensors import Stored
 from graphls.onnx.rest import Rest
+from graphls.onnx.tensors import Stored
 from graphls.onnx.values import DependsOnData, Open, array_of, float_type, is_known, plain, value_of
 from graphls.tensors.tensor import Tensor
 from graphls.trace.casting import in_dtype

@@ -1,4 +1,4 @@
-"""Models in which shapes depend on data: the network gives what ONNX Runtime gives, and trains before such operators."""
+"""Models in which shapes depend on data: they give what ONNX Runtime gives, and train before such operators."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def detector() -> onnx.ModelProto:
         "of_scores": np.array([1, 1, -1]), "most": np.int64(5), "iou": np.float32(0.5), "least": np.float32(0.3),
         "column": np.array([2]), "flat": np.array([-1]),
     }  # fmt: skip
-    return model(nodes, [tensor("x", ["n", 3])], ["scaled", "features", tensor("chosen", None, INT), "count"], constants)
+    outputs = ["scaled", "features", tensor("chosen", None, INT), "count"]
+    return model(nodes, [tensor("x", ["n", 3])], outputs, constants)
 
 
 class Trained(nn.Cell):
@@ -126,7 +127,8 @@ def test_a_gradient_that_goes_through_such_operators_is_an_error() -> None:
 def test_in_branches_and_functions_of_the_model() -> None:
     branch = helper.make_graph([node("NonZero", "x", "n"), node("Cast", "n", "a", to=1)], "a", [], [tensor("a", None)])
     other = helper.make_graph([node("Identity", "x", "b")], "b", [], [tensor("b", None)])
-    inner = helper.make_function("mine", "Kept", ["v"], ["k"], [node("Unique", "v", "k")], [helper.make_opsetid("", 17)])
+    unique, opset = node("Unique", "v", "k"), helper.make_opsetid("", 17)
+    inner = helper.make_function("mine", "Kept", ["v"], ["k"], [unique], [opset])
     nodes = [
         node("ReduceSum", "x", "s", keepdims=0), node("Greater", "s zero", "on"),
         helper.make_node("If", ["on"], ["y"], then_branch=branch, else_branch=other),
