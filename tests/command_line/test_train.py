@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import ModelProto, numpy_helper, parser
+from onnx import numpy_helper
 
 from graphls.command_line.main import main
 from graphls.files.safetensors_format import encode
 from graphls.train.callbacks import Progress
+from tests.onnx.models import filled
 
 MLP = """
 <ir_version: 8, opset_import: ["": 17], metadata_props: ["made": "by hand"]>
@@ -30,16 +31,6 @@ classifier (float[batch, 4] x) => (float[batch, 3] p)
     p = Softmax <axis = -1> (logits)
 }
 """
-
-
-def filled(text: str, **shapes: tuple[int, ...]) -> ModelProto:
-    """A model in text with random tensors of these shapes."""
-    model, draw = parser.parse_model(text), np.random.default_rng(3)
-    del model.graph.initializer[:]
-    for name, shape in shapes.items():
-        array = 0.5 * draw.normal(size=shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-    return model
 
 
 @pytest.fixture(autouse=True)
