@@ -30,11 +30,11 @@ from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
-from graphls.ranks.world import find_group, world
+from graphls.ranks.world import find_group
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
-from graphls.steps.shards import divide_states, with_shards
+from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
 from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
@@ -88,7 +88,7 @@ def _compiled(
     traced = trace_graph(cell, *inputs)
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     if passes is None:
-        pipeline = with_shards(pipeline, traced.parameters, shard_threshold())
+        pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
@@ -147,11 +147,6 @@ def _require_equal_ranks(graph: Graph) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
-    passes = _passes_of_one_rank(backend, device)
-    return passes if world().size == 1 else passes.replace("order", "buckets, order")
-
-
-def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES

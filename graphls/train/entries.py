@@ -31,21 +31,6 @@ def entries_of(
         return _copied(save_obj, append_dict, choice_func)
 
 
-def join_divided(save_obj: object) -> None:
-    """Give other ranks, which save, the parts that this one has of what is divided among them."""
-    for parameter in _divided(save_obj):
-        parameter.asnumpy()
-
-
-def has_divided(save_obj: object) -> bool:
-    """Whether parts of what is to be saved are with other ranks."""
-    return bool(_divided(save_obj))
-
-
-def _divided(save_obj: object) -> list[Parameter]:
-    return [value for _, value in named(save_obj) if isinstance(value, Parameter) and value.storage.is_part]
-
-
 def _copied(
     save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
