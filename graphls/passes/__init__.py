@@ -14,6 +14,7 @@ from graphls.passes import (
     order,
     overflow,
     partition,
+    recognise,
     select,
     shard,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "overflow",
     "parse_pipeline",
     "partition",
+    "recognise",
     "register_pass",
     "select",
     "shard",
