@@ -42,9 +42,11 @@ test-models: $(VENV)/.installed-test
 		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
 	$(RUN) -m pytest -q tests/onnx/test_real_models.py
 
+# The page of operators is made by trying every one, which takes too long for a test.
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy --strict graphls tools
+	$(RUN) -m tools.operators --check
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py

@@ -21,6 +21,7 @@ from graphls.nn.cell import Cell
 from graphls.onnx.files import Original
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
+from graphls.onnx.products import products
 from graphls.onnx.program import Program
 from graphls.onnx.tensors import Stored
 from graphls.onnx.values import plain, value_of
@@ -62,7 +63,7 @@ class OnnxCell(Cell):
         wanted = _chosen("trainable", trainable, candidates)
         kept = _chosen("frozen", frozen, candidates)
         for name, stored in candidates.items():
-            if stored in analysis.known or (not stored.rank and (wanted is None or name not in wanted)):
+            if stored in analysis.known or (stored.is_number and (wanted is None or name not in wanted)):
                 continue
             is_trained = stored not in analysis.settled if wanted is None else name in wanted
             # Not by an attribute: names of a model may be those of a cell's own attributes.
@@ -82,6 +83,22 @@ class OnnxCell(Cell):
     def stored(self) -> dict[Stored, Parameter]:
         """The parameters by the constants of the model that they are."""
         return {stored: value for stored, value in self._constants.items() if isinstance(value, Parameter)}
+
+    def products(self) -> dict[str, tuple[str, int | None]]:
+        """The parameters that tensors are multiplied by: the name of the module, and the axis that is summed over.
+
+        Kernels of convolutions have no such axis. The module is that of the parameter's name, `fc` for `fc.weight`;
+        where the name is none of a module's, the one that the producer of the model wrote down at the operator.
+        """
+        found: dict[str, tuple[str, int | None]] = {}
+        names, paths = Names(), {id(parameter): path for path, parameter in self._params.items()}
+        for product in products(self.program.main):
+            path = paths.get(id(self._constants.get(product.stored)), "")
+            if path and path not in found:
+                module = path.removesuffix(".weight")
+                module = product.node.origin.scope or module if module == path else module
+                found[path] = names.fresh(module), None if product.is_convolution else product.axis
+        return found
 
     @property
     def open_inputs(self) -> tuple[str, ...]:

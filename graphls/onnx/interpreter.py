@@ -29,6 +29,9 @@ MOST_NODES = 1_000_000
 """Operators that a trace runs: loops inside of each other, written out, can be more than any time is enough for."""
 
 
+_PASSING = ("Cast", "CastLike", "Identity")
+
+
 class Owner(Protocol):
     """What the interpreter knows of the cell that runs."""
 
@@ -64,6 +67,18 @@ class Running:
     def is_used(self, number: int) -> bool:
         """Whether a result has a name."""
         return number < self.outputs and bool(self.node.outputs[number])
+
+    def is_read_by(self, *kinds: str) -> bool:
+        """Whether an operator of these kinds takes what the node gives, as it is or in another dtype."""
+        ahead, seen = list(self.node.readers), {self.node}
+        while ahead:
+            reader = ahead.pop()
+            if reader.kind in kinds:
+                return True
+            if reader.kind in _PASSING and reader not in seen:
+                seen.add(reader)
+                ahead += reader.readers
+        return False
 
     def run(self, block: Block, *inputs: Any) -> list[Any]:
         """The results of a graph among the attributes, which sees the values around the node."""
@@ -206,6 +221,8 @@ def _type_of(value: Any) -> TypeProto:
         return TypeProto()
     if isinstance(value, np.ndarray):
         return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(_type_of(value[0]) if value else helper.make_tensor_type_proto(1, None))
     if isinstance(value, Tensor):
         number = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
         return helper.make_tensor_type_proto(number, value.shape)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graphls.onnx.program import Block, OnnxNode
 from graphls.onnx.tensors import Stored
 
-_OF_SHAPES = ("Shape", "Size")
+_OF_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement")
 """Operators whose results are known whatever their inputs hold."""
 
 

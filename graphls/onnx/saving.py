@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
+from graphls.adapters.lora import adapters_of
 from graphls.backends.onnx.shapes import graphs, operators
 from graphls.files.files import Part, as_path, write_parts
 from graphls.files.wire import fields
 from graphls.importing.types import text_of
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.files import Original
@@ -31,7 +32,8 @@ def save(net: Cell, path: object) -> None:
     Nodes, names, order, metadata and where data lies stay; only the elements of tensors that have changed are others,
     so the file is the same, byte for byte, where none has. Data in files of its own goes to files of the same names
     beside `path`. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
-    network, or several, GraphFileError where a file cannot be written.
+    network, or several, GraphValueError for adapters that are not merged, GraphFileError where a file cannot be
+    written.
     """
     cell, target = _network(net), as_path(path)
     changed = list(_changed(cell))
@@ -44,7 +46,11 @@ def save(net: Cell, path: object) -> None:
 
 
 def _network(net: object) -> OnnxCell:
-    found = [cell for _, cell in net.cells_and_names() if isinstance(cell, OnnxCell)] if isinstance(net, Cell) else []
+    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
+    if any(map(adapters_of, cells)):
+        text = "The file has no place for adapters; merge them into the weights, by graphls.adapters.merge(net)"
+        raise GraphValueError(f"{text}, or save them apart, by graphls.adapters.save_adapters(net, path).")
+    found = [cell for cell in cells if isinstance(cell, OnnxCell)]
     if len(found) != 1:
         held = f"holds {len(found)} of them" if found else "is none"
         raise GraphTypeError(f"save takes a network of graphls.onnx.load, or a cell that holds one; this {held}.")

@@ -3,6 +3,7 @@
 from graphls.onnx.operators import (
     activations,
     arithmetic,
+    boxes,
     contrib,
     control,
     conversion,
@@ -16,12 +17,15 @@ from graphls.onnx.operators import (
     reductions,
     resizing,
     sampling,
+    sequences,
     shapes,
+    spectra,
 )
 
 __all__ = [
     "activations",
     "arithmetic",
+    "boxes",
     "contrib",
     "control",
     "conversion",
@@ -35,5 +39,7 @@ __all__ = [
     "reductions",
     "resizing",
     "sampling",
+    "sequences",
     "shapes",
+    "spectra",
 ]
