@@ -11,7 +11,7 @@ from tests.onnx.exports.agreement import FILES, Export, gradients_difference, lo
 
 def main(names: list[str]) -> None:
     """Print a row of a table for each file."""
-    print("| file | outputs | gradients | losses of 20 steps | the saved file on ONNX Runtime |\n|---|---|---|---|---|")
+    print("| file | outputs | gradients | losses | trained file |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name in names or sorted(path.stem for path in FILES.glob("*.onnx")):
             export = Export(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import graphls.onnx
 from graphls import nn, ops
 
 FILES = Path(__file__).parent / "files"
+NO_PARAMETERS = ("*/Constant*", "zeros_*", "matmul_*")
+"""Ones and zeros that PyTorch's older exporter puts into nodes, and Keras's first states with what follows of them."""
 NOISE = 1e-6
 """The part of the whole gradient below which that of a tensor is 0 but for roundings, as that of the bias of keys."""
 
@@ -32,8 +35,8 @@ class Export:
         self.loss = str(self.arrays["loss"])
 
     def load(self) -> Any:
-        """The network; the TorchScript exporter writes weights of ones and zeros as Constant nodes, which stay."""
-        return graphls.onnx.load(self.path, frozen=lambda name: "Constant" in name)
+        """The network, without training what is no parameter of the framework."""
+        return graphls.onnx.load(self.path, frozen=lambda name: any(fnmatch(name, p) for p in NO_PARAMETERS))
 
     @property
     def inputs(self) -> list[Any]:

@@ -19,7 +19,7 @@ def make_distinct(network: Any) -> None:
     """Give each parameter other numbers than any other has, so that a number says which parameter it is from."""
     seen: set[float] = set()
     with torch.no_grad():
-        for parameter in network.parameters():
+        for parameter in filter(lambda p: p.requires_grad, network.parameters()):
             if parameter.ndim < 2 or not parameter.abs().min():  # ones and zeros
                 parameter += 0.1 * torch.randn_like(parameter)
             flat = parameter.reshape(-1)
@@ -39,7 +39,7 @@ def loss_of(kind: str, y: Any, labels: Any) -> Any:
 
 def trained(example: Example, network: Any) -> list[float]:
     """The losses of steps on the one batch, each before its update."""
-    parameters, rate = list(network.parameters()), example.learning_rate
+    parameters, rate = [p for p in network.parameters() if p.requires_grad], example.learning_rate
     if example.optimizer == "adamw":
         optimizer: Any = torch.optim.AdamW(parameters, rate, weight_decay=0.01)
     else:
