@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from graphls.ir.graph import Graph
 from graphls.passes.cse import Cse
-from graphls.passes.freeze import Weight, freeze
+from graphls.passes.fold_weights import Weight, fold_weights
 from graphls.passes.recognise import Recognise
 
 
@@ -17,5 +17,5 @@ def for_inference(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, d
     batch normalisation, becomes part of weights. Numbers change by rounding only.
     """
     # Activations come first, because a sum in them would else go into the weights before them.
-    frozen, weights = freeze(Recognise(sums=False).run(graph), weights)
-    return Cse().run(Recognise().run(frozen)), dict(weights)
+    folded, weights = fold_weights(Recognise(sums=False).run(graph), weights)
+    return Cse().run(Recognise().run(folded)), dict(weights)

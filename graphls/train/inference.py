@@ -16,7 +16,7 @@ from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
 from graphls.passes import as_pipeline
-from graphls.passes.freeze import Weight
+from graphls.passes.fold_weights import Weight
 from graphls.passes.host_calls import without_effects
 from graphls.passes.inference import for_inference
 from graphls.sharing.locks import COMPILING
