@@ -16,6 +16,7 @@ from graphls.passes import (
     order,
     overflow,
     partition,
+    recognise,
     select,
     shard,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "overflow",
     "parse_pipeline",
     "partition",
+    "recognise",
     "register_pass",
     "select",
     "shard",
