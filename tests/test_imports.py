@@ -56,7 +56,7 @@ ALLOWED: dict[str, str] = {
     "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
-    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors",
+    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors trace",
     "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",

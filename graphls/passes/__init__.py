@@ -17,6 +17,7 @@ from graphls.passes import (
     order,
     overflow,
     partition,
+    recognise,
     select,
     shard,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "overflow",
     "parse_pipeline",
     "partition",
+    "recognise",
     "register_pass",
     "select",
     "shard",
