@@ -12,6 +12,7 @@ from pathlib import Path
 from graphls.command_line.doctor import examine
 from graphls.command_line.dump import add_dump, read_graph
 from graphls.command_line.export import add_export
+from graphls.command_line.gradient import add_gradient
 from graphls.command_line.placement import add_placement
 from graphls.command_line.simulate import add_simulate
 from graphls.command_line.train import add_train
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     add_simulate(commands)
     add_train(commands)
     add_export(commands)
+    add_gradient(commands)
     return parser
 
 

@@ -13,11 +13,9 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 12, 10, 26
 """Pixels around the lines, where the numbers of the axes stand."""
 MOST_POINTS = 600
 """Points of a line that are drawn; of more, the least and the largest of each group are."""
-STYLE = (
-    ".chart{width:100%;height:auto;font:11px ui-monospace,Menlo,Consolas,monospace}"
-    ".chart text{fill:currentColor}.chart .grid{stroke:currentColor;stroke-opacity:.15}"
-    ".chart path{fill:none;stroke-width:1.6;stroke-linejoin:round}.chart .other{stroke-dasharray:5 4;stroke-opacity:.75}"
-)
+FONT = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:760px;height:auto"
+STROKE = 'fill="none" stroke-width="1.6" stroke-linejoin="round"'
+OTHER = ' stroke-dasharray="5 4" stroke-opacity=".75"'
 
 Point = tuple[float, float]
 
@@ -71,7 +69,7 @@ def chart(title: str, lines: Sequence[Line], *, is_log: bool = False, marks: Seq
     ground = HEIGHT - BOTTOM
     strokes = "".join(f"M{across.place(m)} {ground}v-9" for m in _thinned(marks))
     if strokes:
-        parts.append(f'<path d="{strokes}" style="stroke:var(--bad,#b3123b)"/>')
+        parts.append(f'<path {STROKE} d="{strokes}" style="stroke:light-dark(#b3123b,#ff4d6d)"/>')
     return _svg(f"{title}: {_told(kept)}", parts)
 
 
@@ -92,13 +90,14 @@ def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
 def _svg(told: str, parts: Iterable[str], height: int = HEIGHT) -> str:
     box = f'viewBox="0 0 {WIDTH} {height}"'
     text = escape(told)
-    return f'<svg class="chart" role="img" aria-label="{text}" {box}><title>{text}</title>{"".join(parts)}</svg>'
+    style = f'style="{FONT}" fill="currentColor"'
+    return f'<svg class="chart" role="img" aria-label="{text}" {box} {style}><title>{text}</title>{"".join(parts)}</svg>'
 
 
 def _grid(across: Axis, up: Axis) -> Iterator[str]:
     for tick in up.ticks():
         y = up.place(tick)
-        yield f'<path class="grid" d="M{LEFT} {y}H{WIDTH - RIGHT}"/>'
+        yield f'<path d="M{LEFT} {y}H{WIDTH - RIGHT}" stroke="currentColor" stroke-opacity=".15"/>'
         yield f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{number(tick, up.is_log)}</text>'
     for tick in across.ticks():
         x = across.place(tick)
@@ -112,9 +111,11 @@ def _drawn(line: Line, points: Sequence[Point], across: Axis, up: Axis) -> str:
     if line.has_steps:
         text = f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest)
     else:
-        text = f"M{x} {y}" + "".join(f"L{x} {y}" for x, y in rest) + ("h.1" if not rest else "")
-    kind = ' class="other"' if line.is_other else ""
-    return f'<path{kind} d="{text}" style="stroke:{line.colour}"><title>{escape(line.name)}</title></path>'
+        text = f"M{x} {y}" + "".join(f"L{x} {y}" for x, y in rest)
+    if len(places) == 1:
+        return f'<circle cx="{x}" cy="{y}" r="4" style="fill:{line.colour}"><title>{escape(line.name)}</title></circle>'
+    kind = STROKE + (OTHER if line.is_other else "")
+    return f'<path {kind} d="{text}" style="stroke:{line.colour}"><title>{escape(line.name)}</title></path>'
 
 
 def fewer(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from graphls.text.charts import STYLE, Line, Point, chart, number
+from graphls.text.charts import Line, Point, chart, number
 from graphls.text.html import escape
 from graphls.train.run_record import RunRecord
 
@@ -13,12 +13,12 @@ CSS = (
     ":root{color-scheme:light dark;--ground:light-dark(#f6f7f9,#14161a);--paper:light-dark(#fff,#1d2026);"
     "--ink:light-dark(#1a1c20,#e8eaee);--soft:light-dark(#5a616c,#a3abb8);--line:light-dark(#c9ced6,#3c424d);"
     "--loss:light-dark(#0072b2,#4aa8e0);--rate:light-dark(#c25500,#f28a3c);--scale:light-dark(#862d86,#f2b8e6);"
-    "--norm:light-dark(#006b4f,#5ad19a);--bad:light-dark(#b3123b,#ff4d6d)}"
+    "--norm:light-dark(#006b4f,#5ad19a)}"
     "body{margin:0;padding:16px;background:var(--ground);color:var(--ink);font:14px/1.5 system-ui,sans-serif}"
     "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
     "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
     "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto}"
-    ".key{font-size:12px;color:var(--soft)}.key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
+    ".wide{grid-column:1/-1}.key{font-size:12px;color:var(--soft)}.key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
     ".key i.other{border-top-style:dashed}.key span{margin-right:14px}"
 )
 REFRESH = 5
@@ -62,11 +62,11 @@ class RunPage:
         again = "" if is_over else f'<meta http-equiv="refresh" content="{REFRESH}">\n'
         charts = [self._figure(figure) for figure in FIGURES[:1]] + [self._evaluations()]
         charts += [self._figure(figure) for figure in FIGURES[1:]]
-        further = [_section(title, content) for title, content in self.sections.items()]
+        further = [_section(title, content, ' class="wide"') for title, content in self.sections.items()]
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}'
-            f"<title>{escape(self.title)}</title>\n<style>{CSS}{STYLE}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
             f"<h1>{escape(self.title)}</h1>\n<p>{escape(self.summary(is_over))}</p>\n"
             f"<main>\n{''.join(filter(None, charts + further))}</main>\n</body>\n</html>\n"
         )
@@ -113,8 +113,8 @@ def _spans(lines: Sequence[Line]) -> bool:
     return bool(points) and all(value > 0 or value != value for _, value in points)
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>\n"
+def _section(title: str, content: str, kind: str = "") -> str:
+    return f"<section{kind}>\n<h2>{escape(title)}</h2>\n{content}\n</section>\n"
 
 
 def _key(lines: Sequence[Line]) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import ModelProto, numpy_helper, parser
+from onnx import numpy_helper
 
 from graphls.command_line.main import main
 from graphls.files.safetensors_format import encode
 from graphls.train.callbacks import Progress
+from tests.onnx.models import filled
 
 MLP = """
 <ir_version: 8, opset_import: ["": 17], metadata_props: ["made": "by hand"]>
@@ -30,16 +31,6 @@ classifier (float[batch, 4] x) => (float[batch, 3] p)
     p = Softmax <axis = -1> (logits)
 }
 """
-
-
-def filled(text: str, **shapes: tuple[int, ...]) -> ModelProto:
-    """A model in text with random tensors of these shapes."""
-    model, draw = parser.parse_model(text), np.random.default_rng(3)
-    del model.graph.initializer[:]
-    for name, shape in shapes.items():
-        array = 0.5 * draw.normal(size=shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-    return model
 
 
 @pytest.fixture(autouse=True)
@@ -252,7 +243,8 @@ def test_a_model_that_gives_its_own_loss_in_batches_of_a_size(capsys: pytest.Cap
     arguments = ["train", "m.onnx", "--data", "own.npz", "--loss", "none", "-o", "out.onnx", "--epochs", "60"]
     assert main([*arguments, "--optimizer", "sgd", "--learning-rate", "0.1", "--no-checkpoints"]) == 0
     assert np.allclose(tensors("out.onnx")["w"], [[1], [-2]], atol=1e-2)
-    assert "epoch 1/60: 4 steps in" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "epoch 1/60: 4 steps in" in out and "so 2 of the 18 rows of own.npz are left out." in out
 
 
 @pytest.mark.parametrize(

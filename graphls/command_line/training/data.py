@@ -65,6 +65,9 @@ def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, ke
         columns = _read(Path(source))
     arrays = binding.row(_bound(columns, source, binding), source)
     _check_rows(arrays, source, binding, batch_size, keeps_rest)
+    if not keeps_rest and len(arrays[0]) % batch_size:
+        rest = len(arrays[0]) % batch_size
+        print(f"The model takes batches of one size, so {rest} of the {len(arrays[0])} rows of {source} are left out.")
     return NumpySlicesDataset(arrays, binding.columns, shuffle=shuffle).batch(batch_size, not keeps_rest)
 
 
