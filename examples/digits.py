@@ -101,7 +101,8 @@ def main() -> None:
     step.dump(Path("out/demo"))
     report.evaluated({"test accuracy": correct.mean()})
     report.show("Gradients of the last batch, times the scale", step.gradient_ranges(images[:BATCH], labels[:BATCH]))
-    report.show("Where the time of a step goes", step.profile(images[:BATCH], labels[:BATCH]))
+    profile = step.profile(images[:BATCH], labels[:BATCH])
+    report.show("Where the time of a step goes", profile.plot(), profile)
     console.print(f"see the run in {report.close()}")
     console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
 

@@ -168,7 +168,6 @@ class Profile:
 
     def _repr_html_(self) -> str:
         page = Page("Profile", headline(self))
-        page.parts.append(self.plot())
         for table in tables(self):
             table.add_to(page)
         return page.text()

@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Line:
-    """Numbers over steps in a colour of CSS; `is_other` is of another run, and `has_steps` keeps a number until the next."""
+    """Numbers over steps in a colour of CSS, dashed of another run; with `has_steps` each holds until the next."""
 
     name: str
     points: Sequence[Point]
@@ -90,8 +90,8 @@ def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
 def _svg(told: str, parts: Iterable[str], height: int = HEIGHT) -> str:
     box = f'viewBox="0 0 {WIDTH} {height}"'
     text = escape(told)
-    style = f'style="{FONT}" fill="currentColor"'
-    return f'<svg class="chart" role="img" aria-label="{text}" {box} {style}><title>{text}</title>{"".join(parts)}</svg>'
+    head = f'<svg role="img" aria-label="{text}" {box} style="{FONT}" fill="currentColor">'
+    return f"{head}<title>{text}</title>{''.join(parts)}</svg>"
 
 
 def _grid(across: Axis, up: Axis) -> Iterator[str]:

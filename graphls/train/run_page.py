@@ -18,7 +18,8 @@ CSS = (
     "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
     "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
     "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto}"
-    ".wide{grid-column:1/-1}.key{font-size:12px;color:var(--soft)}.key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
+    ".wide{grid-column:1/-1}.key{font-size:12px;color:var(--soft)}"
+    ".key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
     ".key i.other{border-top-style:dashed}.key span{margin-right:14px}"
 )
 REFRESH = 5

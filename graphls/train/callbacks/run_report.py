@@ -87,11 +87,15 @@ class RunReport(Callback):
             if found is not None:
                 self.record.evaluations.setdefault(str(name), []).append((self._last(), found))
 
-    def show(self, title: str, content: Shown) -> None:
-        """Add what notebooks show to the page: `report.show("Gradients", step.gradient_ranges(x, y))`."""
-        if not hasattr(content, "_repr_html_"):
-            raise GraphTypeError(f"RunReport shows what notebooks show as HTML, not {type(content).__name__}.")
-        self.page.sections[title] = content._repr_html_()
+    def show(self, title: str, *contents: Shown | str) -> None:
+        """Add what notebooks show, or pictures as texts of SVG, to the page under a headline.
+
+        Such as `report.show("Time", profile.plot(), profile)` and `report.show("Gradients", step.gradient_ranges(x))`.
+        """
+        for content in contents:
+            if not isinstance(content, str) and not hasattr(content, "_repr_html_"):
+                raise GraphTypeError(f"RunReport shows what notebooks show as HTML, not {type(content).__name__}.")
+        self.page.sections[title] = "\n".join(c if isinstance(c, str) else c._repr_html_() for c in contents)
 
     def write(self) -> Path:
         """Write the page and the numbers now, each at once or not at all, and return the path of the page."""
