@@ -17,6 +17,7 @@ from graphls.passes import (
     overflow,
     partition,
     recognise,
+    recurrent,
     select,
     shard,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "parse_pipeline",
     "partition",
     "recognise",
+    "recurrent",
     "register_pass",
     "select",
     "shard",

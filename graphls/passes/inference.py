@@ -8,6 +8,7 @@ from graphls.ir.graph import Graph
 from graphls.passes.cse import Cse
 from graphls.passes.fold_weights import Weight, fold_weights
 from graphls.passes.recognise import Recognise
+from graphls.passes.recurrent import Recurrent
 
 
 def for_inference(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, dict[str, Weight]]:
@@ -17,5 +18,5 @@ def for_inference(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, d
     batch normalisation, becomes part of weights. Numbers change by rounding only.
     """
     # Activations come first, because a sum in them would else go into the weights before them.
-    folded, weights = fold_weights(Recognise(sums=False).run(graph), weights)
+    folded, weights = fold_weights(Recognise(sums=False).run(Recurrent().run(graph)), weights)
     return Cse().run(Recognise().run(folded)), dict(weights)
