@@ -22,6 +22,8 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     kinds = "a file (.npz, .safetensors, .csv), or module:function, which gives arrays, batches or samples"
     group.add_argument("--data", required=True, metavar="SOURCE", help=kinds)
     group.add_argument("--validate", metavar="SOURCE", help="data to judge the model by after every epoch")
+    columns = "what the data calls it, or columns that are it together, such as 'x=pixel_*'"
+    group.add_argument("--bind", action="append", default=[], metavar="NAME=COLUMN,...", help=columns)
     group.add_argument("--label", metavar="NAME", help="the label in the data; else what is no input of the model")
     group.add_argument("--batch-size", type=int, metavar="ROWS", help="32, unless the model says how many")
     group.add_argument("--no-shuffle", dest="shuffle", action="store_false", help="take rows in their order")

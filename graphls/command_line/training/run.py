@@ -16,6 +16,7 @@ import graphls.onnx
 from graphls import nn
 from graphls.calling.cache import cache_of
 from graphls.command_line.training.checkpoints import Checkpoints, folder_of, resume, settings_of
+from graphls.command_line.training.columns import join_of
 from graphls.command_line.training.data import Binding, dataset_of
 from graphls.command_line.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.command_line.training.model import Network, network_of
@@ -24,6 +25,7 @@ from graphls.command_line.training.verdict import ADVICE, NotFinite, Verdict
 from graphls.context import kept_context, set_context
 from graphls.dataset import Dataset
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
+from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype
 from graphls.tensors.random import set_seed
 from graphls.train import Model
@@ -64,7 +66,7 @@ def train(options: argparse.Namespace) -> int:
         if options.device:
             set_context(device_target={"cpu": "CPU", "cuda": "GPU"}[options.device])
         set_seed(options.seed)
-        return _train(_prepared(options))
+        return _train(checked(_prepared, options))
 
 
 def _check_output(path: Path) -> None:
@@ -84,7 +86,8 @@ def _prepared(options: argparse.Namespace) -> Run:
         text = f"The model ends in {loss.activation} ({network.activation}), which {options.loss} computes itself"
         print(f"{text}: the loss is of what goes into it, and the model keeps it.")
     check = label_check(options.loss, network.prediction)
-    binding = Binding(network.inputs, loss.takes_label, options.label, check)
+    joins = dict(map(join_of, options.bind))
+    binding = Binding(network.inputs, loss.takes_label, options.label, check, joins)
     size = options.batch_size or network.batch_size or BATCH_SIZE
     is_any = network.batch_size is None
     data = dataset_of(options.data, binding, size, options.shuffle, is_any)
