@@ -20,6 +20,7 @@ demo: $(VENV)/.installed-demo
 # The first line takes half a second where a browser is there.
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
+	$(RUN) -m tests.bundles.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # What the rest stands on, in less than a minute: fewer random examples, and without the tests that take seconds.

@@ -91,6 +91,8 @@ class Program:
     types: dict[str, Any]
     faults: list[str]
     stored: list[Stored]
+    is_open: bool = False
+    """Whether there are operators whose results have shapes that depend on data."""
 
 
 def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
@@ -102,7 +104,7 @@ def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | 
     reader = _Reader(functions, folder)
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
-    return Program(main, types, reader.faults, reader.stored)
+    return Program(main, types, reader.faults, reader.stored, reader.is_open)
 
 
 class _Reader:
@@ -115,6 +117,7 @@ class _Reader:
         self.faults: list[str] = []
         self.stored: list[Stored] = []
         self.bodies: dict[object, Block] = {}
+        self.is_open = False
 
     def graph(
         self, proto: GraphProto, versions: Mapping[str, int], place: Place, outputs: Sequence[str] | None = None
@@ -205,6 +208,7 @@ class _Reader:
         if node.entry is None:
             self._resolve_by_schema(node, proto)
             return
+        self.is_open |= node.entry.by_data
         fault = node.entry.fault(len(node.inputs), node.attributes)
         if fault:
             self.faults.append(f"{node} (version {node.version}: {fault})")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 
-from graphls.ranks.collectives import Array
+from graphls.ranks.collectives import Array, half_sums, is_half, method_for
 from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
 
@@ -34,20 +35,27 @@ def shard_of(array: Array, rank: int, ranks: int) -> Array:
 def reduce_shards(group: Group, arrays: Sequence[Array]) -> list[Array]:
     """This rank's shards of the sums of arrays of one dtype over all ranks, in one communication.
 
-    16-bit floats are added in float32.
+    16-bit floats travel as they are, and are added in float32.
     """
     lengths = [shard_size(array.size, group.size) for array in arrays]
-    is_half = arrays[0].dtype.name in ("float16", "bfloat16")
-    packed = np.zeros((group.size, sum(lengths)), np.float32 if is_half else arrays[0].dtype)
     starts = np.cumsum([0, *lengths])
+    packed = np.zeros((group.size, starts[-1]), arrays[0].dtype)
     for array, start, length in zip(arrays, starts, lengths, strict=False):
         spread(array.reshape(-1), packed[:, start : start + length])
-    own = packed[group.rank].copy()
-    if group.comm is not None:
-        act = lambda: group.comm.Reduce_scatter_block(packed.reshape(-1), own)  # noqa: E731
-        talk(group, "reduce_shards", act)
-    with np.errstate(over="ignore"):  # a sum that is too large is an infinity, which the overflow check finds
-        return [own[a:b].astype(x.dtype) for x, a, b in zip(arrays, starts, starts[1:], strict=False)]
+    own = _own_sums(group, packed)
+    return [own[a:b] for a, b in pairwise(starts)]
+
+
+def _own_sums(group: Group, rows: Array) -> Array:
+    """The sums over all ranks of the row that belongs to this one."""
+    if group.comm is None:
+        return np.array(rows[0])
+    if is_half(rows):
+        return half_sums(group, "reduce_shards", rows, "sum")
+    own = np.empty(rows.shape[1], rows.dtype)
+    act = method_for(group, "Reduce_scatter_block", rows.nbytes)
+    talk(group, "reduce_shards", lambda: act(rows.reshape(-1), own))
+    return own
 
 
 def spread(flat: Array, rows: Array) -> None:

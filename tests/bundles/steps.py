@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 
 import graphls
-from examples.digits import LeNet, make_step
+from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
 
-Case = tuple[graphls.Compiled, dict[str, np.ndarray[Any, Any]]]
+Array = np.ndarray[Any, Any]
+Case = tuple[graphls.Compiled, list[dict[str, Array]]]
+"""A step, and the inputs of several batches by name."""
 
 
 def digits() -> Case:
-    """Float16 with a scale that is far too high at first, so that steps are skipped."""
-    rng = np.random.default_rng(0)
-    images, labels = rng.random((16, 1, 8, 8), np.float32), np.arange(16, dtype=np.int32) % 10
-    step = graphls.compile(make_step(LeNet().to_float(graphls.float16)), images, labels)
-    return step, {"data": images, "label": labels}
+    """The demo: float16 with a scale that is far too high at first, so that steps are skipped."""
+    images, labels, _, _ = load()
+    batches = [{"data": images[i : i + BATCH], "label": labels[i : i + BATCH]} for i in range(0, 20 * BATCH, BATCH)]
+    step = graphls.compile(make_step(LeNet().to_float(graphls.float16)), *batches[0].values())
+    return step, batches
 
 
 class Transformer(nn.Cell):
@@ -40,9 +42,9 @@ def transformer() -> Case:
     words = np.random.default_rng(1).integers(0, 32, (4, 9)).astype(np.int32)
     network = Transformer()
     loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
-    step = nn.TrainOneStepCell(loss, nn.Adam(network.trainable_params(), learning_rate=[0.01, 0.02, 0.005])).set_train()
+    step = nn.TrainOneStepCell(loss, nn.Momentum(network.trainable_params(), [0.02, 0.05, 0.01], 0.9)).set_train()
     data, label = np.ascontiguousarray(words[:, :-1]), np.ascontiguousarray(words[:, 1:].reshape(-1))
-    return graphls.compile(step, data, label), {"data": data, "label": label}
+    return graphls.compile(step, data, label), [{"data": data, "label": label}]
 
 
 class Tagger(nn.Cell):
@@ -63,7 +65,7 @@ def lstm() -> Case:
     sequence, tags = rng.normal(size=(5, 7, 6)).astype(np.float32), rng.integers(0, 3, 35).astype(np.int32)
     network = Tagger()
     step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
-    return graphls.compile(step, sequence, tags), {"sequence": sequence, "tags": tags}
+    return graphls.compile(step, sequence, tags), [{"sequence": sequence, "tags": tags}]
 
 
 def mindformers() -> Case:
@@ -73,10 +75,10 @@ def mindformers() -> Case:
     network = nn.SequentialCell(nn.Dense(6, 12), nn.Tanh(), nn.Dropout(p=0.1), nn.Dense(12, 2))
     network.to_float(graphls.float16)
     loss = nn.WithLossCell(network, nn.MSELoss())
-    scale = nn.DynamicLossScaleUpdateCell(2**20, 2, 5)
+    scale = nn.DynamicLossScaleUpdateCell(2**20, 2, 30)
     optimizer = nn.AdamWeightDecay(network.trainable_params(), learning_rate=0.01)
     step = nn.MFTrainOneStepCell(loss, optimizer, use_clip_grad=True, scale_sense=scale).set_train()
-    return graphls.compile(step, data, label), {"data": data, "label": label}
+    return graphls.compile(step, data, label), [{"data": data, "label": label}]
 
 
 CASES = {"digits": digits, "transformer": transformer, "lstm": lstm, "mindformers": mindformers}

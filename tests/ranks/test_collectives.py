@@ -114,6 +114,24 @@ POINTS = """
     else:
         seen = collectives.recv(gl.Tensor([0.0, 0.0])).tolist()
         collectives.isend(gl.Tensor([7]), 0, tag=3).wait()
+    # Pieces of other sizes, also to nobody, in a step and back; and several at the same time.
+    pieces = gl.Tensor(np.arange(3, dtype=np.float32) + 3 * RANK)
+    counts = ([1, 2], [1, 0]) if RANK == 0 else ([0, 3], [2, 3])
+    turned = ops.AlltoAllV()(pieces, *counts)
+    assert turned.tolist() == ([0.0] if RANK == 0 else [1.0, 2.0, 3.0, 4.0, 5.0]), turned
+    matrix = gl.Tensor(np.array([[1, 2], [0, 3]]))
+    assert ops.AlltoAllVC()(pieces, matrix).tolist() == turned.tolist()
+    assert ops.AlltoAllVC(transpose=True)(turned, matrix).tolist() == pieces.tolist()
+    square = lambda x: (ops.AlltoAllV()(x, *counts) ** 2).sum()
+    assert gl.compile(ops.grad(square), pieces)(pieces).tolist() == (2 * pieces).tolist()
+    nothing = ops.AlltoAllV(block_size=2)(gl.Tensor([1.0, 2.0]) if RANK == 0 else gl.Tensor(np.zeros(0, np.float32)),
+                                          *(([0, 1], [0, 0]) if RANK == 0 else ([0, 0], [1, 0])))
+    assert nothing.tolist() == (0.0 if RANK == 0 else [1.0, 2.0])
+    rows, _ = collectives.all_to_all_single_with_output_shape((2, 1), gl.Tensor([[RANK], [2 + RANK]]))
+    assert rows.tolist() == [[2 * RANK], [2 * RANK + 1]], rows
+    P2POp = collectives.P2POp
+    both = [P2POp("isend", gl.Tensor(RANK + 1.0), other), P2POp(collectives.irecv, (), other, recv_dtype=gl.float32)]
+    assert [t.tolist() for t in collectives.batch_isend_irecv(both)] == [0.0, other + 1.0]
     most = ops.Reduce(0, "max")(gl.Tensor([1 + RANK])).tolist(), collectives.reduce(gl.Tensor([1 + RANK]), 0).tolist()
     print(RANK, seen, *most, collectives.gather_into_tensor(gl.Tensor([RANK])).tolist())
 """
@@ -208,6 +226,14 @@ def test_one_rank_has_what_it_gives() -> None:
         (lambda x: all_reduced([x > 0]), TypeError, r"all_reduce takes numbers, not bool\[2\]; cast it first"),
         (lambda x: all_gathered(x.sum()), TypeError, r"all_gather works along the first axis, and f32\[\] has none"),
         (lambda x: broadcasted([x], 1), ValueError, "The root of broadcast is one of 1 ranks, from 0, not 1"),
+        (lambda x: gl.ops.AlltoAllV()(x, [1], [1]), ValueError, r"AlltoAllV sends \[1\] elements of .* to 1 ranks"),
+        (lambda x: gl.ops.AlltoAllVC()(x, [1, 1]), ValueError, "has 1 numbers for each of 1 ranks, not 2 in all"),
+        (lambda x: collectives.P2POp("send", x, 0), ValueError, "The op of a P2POp is 'isend' or 'irecv', not 'send'"),
+        (lambda x: collectives.P2POp("isend", x, 0, tag=1), ValueError, "The tag of a P2POp is 0, not 1"),
+        (lambda x: collectives.P2POp("isend", x, "0"), TypeError, "The peer of a P2POp is the number of a rank"),
+        (lambda x: collectives.P2POp("irecv", (2,), 0), ValueError, "with a shape receives, and has a recv_dtype"),
+        (lambda x: collectives.P2POp("irecv", [2], 0), TypeError, "has a tensor or, to receive, a shape"),
+        (lambda x: collectives.batch_isend_irecv([x]), TypeError, "batch_isend_irecv takes a list of P2POp"),
         (lambda x: all_reduced([x], group="mine"), ValueError, "There is no group 'mine'; make it with create_group"),
     ],
 )

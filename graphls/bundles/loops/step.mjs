@@ -9,7 +9,7 @@
 /** @typedef {{name: string, dtype: string, shape: number[], next?: string | null}} Port */
 /** @typedef {{dims: readonly number[], data: any, type: string}} Tensor */
 
-/** Kinds of elements: the name in safetensors, the array, and the name of ONNX Runtime where it is another one. */
+/** Types of elements: the name in safetensors, and the array. @type {Record<string, [string, any]>} */
 const KINDS = {
   float32: ['F32', Float32Array], float64: ['F64', Float64Array], float16: ['F16', Uint16Array], bool: ['BOOL', Uint8Array],
   int8: ['I8', Int8Array], int16: ['I16', Int16Array], int32: ['I32', Int32Array], int64: ['I64', BigInt64Array],
@@ -37,9 +37,10 @@ export class Step {
 
   /** @param {any} ort @param {any} manifest @param {any} session */
   constructor(ort, manifest, session) {
-    Object.assign(this, {ort, manifest, session});
-    /** @type {Record<string, Tensor>} */
-    this.states = {};
+    this.ort = ort;
+    this.manifest = manifest;
+    this.session = session;
+    this.states = /** @type {Record<string, Tensor>} */ ({});
   }
 
   /** Take over the states of a file of safetensors. @param {Uint8Array} bytes */
@@ -60,7 +61,6 @@ export class Step {
    * @param {Record<string, any>} inputs @returns {Promise<Record<string, Tensor>>}
    */
   async run(inputs) {
-    /** @type {Record<string, Tensor>} */
     const feeds = {...this.states};
     for (const port of this.manifest.inputs) feeds[port.name] = this.tensor(port, inputs[port.name]);
     const other = Object.keys(inputs).find((name) => !this.manifest.inputs.some((/** @type {Port} */ port) => port.name === name));
@@ -76,7 +76,7 @@ export class Step {
   /** A tensor of what a port takes. @param {Port} port @param {any} given @returns {Tensor} */
   tensor({name, dtype, shape}, given) {
     if (given === undefined) throw new Error(`There is no value for '${name}', ${dtype}[${shape}].`);
-    const kind = KINDS[/** @type {keyof typeof KINDS} */ (dtype)];
+    const kind = KINDS[dtype];
     if (kind === undefined) throw new Error(`'${name}' is of the type ${dtype}, which this loop does not have.`);
     const dims = given.dims ?? given.shape ?? shape;
     let data = given.data ?? given;
@@ -113,7 +113,8 @@ export function readSafetensors(bytes) {
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, end)));
   delete header.__metadata__;
   return Object.fromEntries(Object.entries(header).map(([name, {dtype, shape, data_offsets: [from, to]}]) => {
-    const [type, [, Kind]] = Object.entries(KINDS).find(([, kind]) => kind[0] === dtype) ?? [];
+    const [type, [, Kind]] = Object.entries(KINDS).find(([, kind]) => kind[0] === dtype) ?? [dtype, []];
+    if (Kind === undefined) throw new Error(`'${name}' is of the type ${dtype}, which this loop does not have.`);
     if (!(end + to <= bytes.length)) throw new Error(`The file of safetensors is damaged: it ends before '${name}'.`);
     return [name, {type, dims: shape, data: new Kind(bytes.slice(end + from, end + to).buffer)}];
   }));
@@ -121,11 +122,10 @@ export function readSafetensors(bytes) {
 
 /** A file of safetensors. @param {(Port & {data: any})[]} tensors @returns {Uint8Array} */
 export function writeSafetensors(tensors) {
-  /** @type {Record<string, any>} */
-  const header = {};
+  const header = /** @type {Record<string, any>} */ ({});
   let place = 0;
   for (const {name, dtype, shape, data} of tensors) {
-    header[name] = {dtype: KINDS[/** @type {keyof typeof KINDS} */ (dtype)][0], shape, data_offsets: [place, place += data.byteLength]};
+    header[name] = {dtype: KINDS[dtype][0], shape, data_offsets: [place, place += data.byteLength]};
   }
   let text = JSON.stringify(header);
   text += ' '.repeat((8 - new TextEncoder().encode(text).length % 8) % 8);
@@ -142,7 +142,7 @@ export function writeSafetensors(tensors) {
 /** The random numbers of a step. @param {any} draw @param {BigInt64Array} state seed and step @returns {any} */
 export function drawn({kind, site, shape, options}, [seed, step]) {
   const size = shape.reduce((/** @type {number} */ product, /** @type {number} */ n) => product * n, 1);
-  const key = [BigInt.asUintN(64, seed), BigInt.asUintN(64, BigInt(site))], bytes = {bernoulli: 2, uniform: 4}[kind] ?? 8;
+  const key = [BigInt.asUintN(64, seed), BigInt.asUintN(64, BigInt(site))], bytes = kind === 'bernoulli' ? 2 : kind === 'uniform' ? 4 : 8;
   const words = philox(key, BigInt.asUintN(64, step), Math.ceil(size * bytes / 8) + (kind === 'normal' ? size % 2 : 0));
   if (kind === 'bernoulli') {
     const below = Math.round(options.probability * 65536);

@@ -13,7 +13,7 @@ from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.program import Block
 from graphls.onnx.table import operator
-from graphls.onnx.values import array_of, is_known
+from graphls.onnx.values import DependsOnData, array_of, is_known
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 
@@ -116,7 +116,8 @@ def _while(node: Running, most: Any, condition: Any, carried: Any, body: Block) 
     if any(isinstance(value, (list, type(None))) for value in carried):
         raise GraphValueError("it carries a sequence, for a number of rounds that is known only when it runs.")
     if len(body.outputs) > 1 + len(carried):
-        raise GraphValueError("it collects results for a number of rounds that is known only when it runs.")
+        text = "it collects results for a number of rounds that is known only when it runs"
+        raise DependsOnData(f"The operator {node.node}: {text}")
     carried = tuple(map(tensor_of, carried))
     first = Tensor(np.bool_(True)) if condition is None else ops.reshape(condition, ())
     limit = None if most is None else ops.cast(ops.reshape(most, ()), "int64")

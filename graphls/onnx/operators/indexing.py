@@ -90,17 +90,6 @@ def _coordinates(indices: Tensor, shape: tuple[int, ...]) -> Tensor:
     return ops.where(ops.less(indices, 0), indices + sizes, indices)
 
 
-@operator("Compress", known=(1,))
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
-    x = tensor_of(x) if axis is not None else ops.reshape(x, (-1,))
-    return ops.gather(x, Tensor(np.flatnonzero(condition).astype(np.int64)), axis or 0)
-
-
-@operator("NonZero", known=(0,))
-def nonzero(x: Any) -> Any:
-    return Tensor(np.array(np.nonzero(x), np.int64))
-
-
 @operator("MaxUnpool", known=(2,))
 def max_unpool(
     x: Any, indices: Any, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None

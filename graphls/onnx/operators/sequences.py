@@ -69,7 +69,7 @@ def sequence_insert(sequence: Any, item: Any, position: Any = None) -> Any:
 @operator("SequenceErase", known=(1,))
 def sequence_erase(sequence: Any, position: Any = None) -> Any:
     items = _items(sequence)
-    at = _place(np.int64(-1) if position is None else position, len(items))
+    at = _place(np.array(-1) if position is None else position, len(items))
     return ([*items[:at], *items[at + 1 :]],)
 
 
