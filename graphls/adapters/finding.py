@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node
 from graphls.nn.cell import Cell
-from graphls.passes.lora import WeightFinder
+from graphls.passes.weights import WeightFinder
 from graphls.trace.trace import trace
 
 
@@ -71,6 +71,6 @@ class _Finding(WeightFinder):
 
     def visit(self, node: Node) -> Node:
         found = self.product(node)
-        if found is not None:
+        if found is not None and found.groups == 1:
             self.axes.setdefault(found.state.name, found.axis)
         return node

@@ -17,7 +17,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.passes.lora import Lora, adapter_names, adapter_shapes, matches
+from graphls.passes.lora import Lora, adapter_names, adapter_shapes
+from graphls.passes.weights import matches
 from graphls.tensors.parameter import Parameter
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +37,7 @@ class Adapters:
     others: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
 
-    def run(self, graph: Graph) -> Graph:
+    def rewrite(self, graph: Graph, training: bool) -> Graph:
         """The graph with a product of low rank beside each product with a weight that has an adapter."""
         return Lora(self.rank, (), self.alpha).run(graph)
 
