@@ -34,8 +34,8 @@ class Residual(nn.Cell):
 
 def convolutional() -> nn.Cell:
     return nn.SequentialCell(
-        nn.Conv2d(3, 4, 3, pad_mode="valid"), nn.BatchNorm2d(4), nn.ReLU(), Residual(4), Residual(4, 2), nn.MaxPool2d(2, 2),
-        nn.Dropout(p=0.5), nn.Flatten(), nn.Dense(64, 10), nn.BatchNorm1d(10), nn.Softmax(),
+        nn.Conv2d(3, 4, 3, pad_mode="valid"), nn.BatchNorm2d(4), nn.ReLU(), Residual(4), Residual(4, 2),
+        nn.MaxPool2d(2, 2), nn.Dropout(p=0.5), nn.Flatten(), nn.Dense(64, 10), nn.BatchNorm1d(10), nn.Softmax(),
     )  # fmt: skip
 
 

@@ -110,7 +110,8 @@ def test_weights_have_the_names_of_parameters_unless_their_numbers_changed(tmp_p
         np.testing.assert_array_equal(weights[name], parameters[name])
     bn = [parameters[f"1.{name}"] for name in ("gamma", "beta", "moving_mean", "moving_variance")]
     scale = bn[0] / np.sqrt(bn[3] + 1e-5)
-    np.testing.assert_allclose(weights["0.weight.folded"], parameters["0.weight"] * scale[:, None, None, None], rtol=1e-5)
+    expected = parameters["0.weight"] * scale[:, None, None, None]
+    np.testing.assert_allclose(weights["0.weight.folded"], expected, rtol=1e-5)
     np.testing.assert_allclose(weights["0.bias.folded"], bn[1] - bn[2] * scale, rtol=1e-5)
     assert "0.weight" not in weights
 
