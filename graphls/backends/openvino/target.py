@@ -36,6 +36,7 @@ def target() -> Target:
         forms=FORMS,
         guards_indices=True,
         unrolls=True,
+        copies_what_is_read=True,
     )
 
 
