@@ -20,6 +20,7 @@ demo: $(VENV)/.installed-demo
 # The first line takes half a second where a browser is there.
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
+	$(RUN) -m tests.bundles.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # What the rest stands on, in less than a minute: fewer random examples, and without the tests that take seconds.
@@ -42,9 +43,11 @@ test-models: $(VENV)/.installed-test
 		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
 	$(RUN) -m pytest -q tests/onnx/test_real_models.py
 
+# The page of operators is made by trying every one, which takes too long for a test.
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy --strict graphls tools
+	$(RUN) -m tools.operators --check
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py

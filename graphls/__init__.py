@@ -5,7 +5,7 @@ from typing import Any
 import graphls.calling  # noqa: F401  which registers itself as what compiles the cells that are called
 from graphls import amp, ir, nn, ops, passes, viz
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
-from graphls.api import compile, trace_graph
+from graphls.api import compile, load_step, trace_graph
 from graphls.backends.devices import Cuda
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
@@ -71,6 +71,7 @@ __all__ = [
     "int32",
     "int64",
     "ir",
+    "load_step",
     "nn",
     "ops",
     "parse",

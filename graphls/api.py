@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
+from graphls.bundles.read import read_bundle
+from graphls.bundles.results import tree_of
 from graphls.context import cuda_of_context, default_engine
 from graphls.context.parallel import shard_threshold
+from graphls.files.files import as_path
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.plan import is_plan
+from graphls.ir.reporting import checked
 from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
@@ -23,15 +30,16 @@ from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
-from graphls.ranks.world import find_group, world
+from graphls.ranks.world import find_group
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
-from graphls.steps.shards import divide_states, with_shards
+from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
+from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
-from graphls.trace.trace import Traced, trace
+from graphls.trace.trace import PLACE, Traced, trace
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
@@ -80,7 +88,7 @@ def _compiled(
     traced = trace_graph(cell, *inputs)
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     if passes is None:
-        pipeline = with_shards(pipeline, traced.parameters, shard_threshold())
+        pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     verify_host_calls(result.graph)
@@ -91,6 +99,38 @@ def _compiled(
     if device != "cpu":
         warn_of_placement(step)
     return step
+
+
+def load_step(
+    directory: str | os.PathLike[str],
+    states: str | os.PathLike[str] | None = None,
+    *,
+    device: str | Cuda = "cpu",
+    backend: str = "onnxruntime",
+    engine: str | None = None,
+) -> Compiled:
+    """The step that `Compiled.export` has written to a directory, ready to go on from the states there.
+
+    `states` is a file of safetensors in place of `state.safetensors`, such as one that a loop in another language has
+    saved. The numbers are those that the step would have given where it was exported. Its `parameters`, by name, are
+    new ones: `save_checkpoint(step.parameters, path)` writes them for networks. `device`, `backend` and `engine` are
+    as in `compile`.
+
+    Raises GraphFileError for a file that cannot be read; GraphValueError for one that is damaged, of a newer version or
+    of another export, and for states that are missing or of other shapes.
+    """
+    device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
+    _check_target(backend, device, engine)
+    bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
+    graph = bundle.graph
+    parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
+    traced = Traced(graph, parameters, tree_of(bundle.manifest.results, PLACE))
+    pipeline = as_pipeline(())
+    examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
+    with COMPILING.lock:
+        result = pipeline.run(graph, source="step")
+        return Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
 
 
 def _require_equal_ranks(graph: Graph) -> None:
@@ -107,11 +147,6 @@ def _require_equal_ranks(graph: Graph) -> None:
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
-    passes = _passes_of_one_rank(backend, device)
-    return passes if world().size == 1 else passes.replace("order", "buckets, order")
-
-
-def _passes_of_one_rank(backend: str, device: str | Cuda) -> str:
     if (backend, device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES

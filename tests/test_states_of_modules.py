@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KNOWN: dict[str, tuple[str, ...]] = {
-    "of a thread, by a context variable": ("tensors.executor.EXECUTOR", "dataset.randomness._current"),
+    "of a thread, by a context variable": (
+        "tensors.executor.EXECUTOR", "dataset.randomness._current", "onnx.training.onnxblock.accessor._open",
+    ),
     "locks": (
         "sharing.locks.COMPILING", "sharing.locks.LOOSE", "sharing.locks.SEEDING", "sharing.locks._JOINING",
         "dataset.randomness._OUTSIDE", "train.background._lock", "train.callbacks.callback._WARNING",
@@ -29,7 +31,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "each change is one assignment or one call into C": (
         "backends.onnxruntime.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
-        "dataset.pipeline.iterators._feeds", "passes.manager._directory", "passes.manager._numbers",
+        "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
+        "passes.manager._numbers",
         "ranks.shards._communicators", "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",
@@ -37,7 +40,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "a thread that does one task after the other": ("backends.draws.AHEAD", "ranks.talk._QUEUE"),
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",
-        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes",
+        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.compositions.RULES",
+        "passes.compositions.SUMS", "passes.manager._passes",
         "tensors.methods.METHODS", "tensors.vocabulary._functions", "trace.compiler._compilers",
         "trace.rewriting.forms._makers",
     ),

@@ -14,6 +14,7 @@ import numpy as np
 
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError
+from graphls.ranks.reading import count_steps
 from graphls.sharing.locks import Group, joined
 from graphls.sharing.storage import Clock
 
@@ -28,7 +29,10 @@ class Session(ABC):
     def __init__(self, parameters: Mapping[str, HasStorage]) -> None:
         self.parameters = dict(parameters)
         self.clock = Clock()
-        self.group: Group = joined(parameter.storage for parameter in self.parameters.values())
+        storages = [parameter.storage for parameter in self.parameters.values()]
+        self.group: Group = joined(storages)
+        if any(storage.division is not None for storage in storages):
+            count_steps(self.clock)
 
     def run(self, inputs: Inputs) -> list[Any]:
         """One step. Other threads wait that call it, or another step on a common state.

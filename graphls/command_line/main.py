@@ -11,8 +11,10 @@ from pathlib import Path
 
 from graphls.command_line.doctor import examine
 from graphls.command_line.dump import add_dump, read_graph
+from graphls.command_line.gradient import add_gradient
 from graphls.command_line.placement import add_placement
 from graphls.command_line.simulate import add_simulate
+from graphls.command_line.train import add_train
 from graphls.command_line.view import add_view
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphlsError, visible
@@ -73,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     add_view(commands)
     add_placement(commands)
     add_simulate(commands)
+    add_train(commands)
+    add_gradient(commands)
     return parser
 
 

@@ -95,6 +95,7 @@ class Cell(Shown, Hooks):
             "_output_type": None,
             "_casting": None,
             "_is_recomputed": False,
+            "_passes": (),
             "_phase": "",
             "_scope_name": "",
             "_version": 0,

@@ -147,6 +147,7 @@ class Runs(Protocol):
     _float_type: DType | None
     _output_type: DType | None
     _casting: Casting | None
+    _passes: tuple[Any, ...]
 
     def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What `construct` gives, between the hooks of the cell."""
@@ -158,7 +159,9 @@ def runs_eagerly(cell: Runs) -> bool:
 
 
 def needs_graph(cell: Runs) -> bool:
-    """Whether a cell is a graph in eager mode, too: an optimizer, or one that holds such or takes gradients."""
+    """Whether a cell is a graph in eager mode, too: an optimizer, what holds one or takes gradients, or has passes."""
+    if cell._passes:
+        return True
     parts = (cell, getattr(type(cell), "construct", None), *vars(cell).values())
     return any(getattr(type(part), "needs_graph", False) for part in parts)
 

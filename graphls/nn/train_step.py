@@ -234,6 +234,11 @@ class TrainOneStepCell(Cell):
             self.optimizer.warn_after_schedule()
         return super().__call__(*args, **options)
 
+    @property
+    def _output_names(self) -> str | tuple[str, ...]:
+        """What the results are called outside of Python, such as in a bundle."""
+        return ("loss", "gradients") if self.return_grad else "loss"
+
     def to_float(self, dst_type: DTypeLike) -> Cell:
         """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
         self.network.to_float(dst_type)
@@ -281,6 +286,10 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             )
         self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
         self._make_tools()
+
+    @property
+    def _output_names(self) -> str | tuple[str, ...]:
+        return ("loss", "overflow", "scale")
 
     def _make_tools(self) -> None:
         """What steps of scripts that derive from this one compute with, under MindSpore's names."""

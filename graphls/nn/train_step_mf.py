@@ -252,6 +252,10 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         self.accumulation = AccumulatedGradients(self.weights, steps) if steps > 1 else None
         self.ema = None if ema_decay is None else MovingAverage(self.weights, ema_decay, "MFTrainOneStepCell")
 
+    @property
+    def _output_names(self) -> str | tuple[str, ...]:
+        return ("loss", "overflow", "scale", "current_learning_rate", "global_norm", "local_norms", "sizes")
+
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from inspect import Parameter as Argument
-from inspect import Signature
+from inspect import Signature, signature
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,20 @@ from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES
 from graphls.nn.cell import Cell
+from graphls.nn.cell_calls import runs_eagerly
 from graphls.onnx.files import Original
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
+from graphls.onnx.products import products
 from graphls.onnx.program import Program
+from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Stored
-from graphls.onnx.values import plain, value_of
+from graphls.onnx.values import Open, plain, value_of
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike, is_tensor
+from graphls.trace.current import current_tracer
 
 Choice = str | Iterable[str] | Callable[[str], bool] | None
 """Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""
@@ -55,6 +59,10 @@ class OnnxCell(Cell):
         self.__dict__["_fixed"] = _fixed(program, fixed or {})
         self.__dict__["_constants"] = {}
         self._make_parameters(analysis, trainable, frozen)
+        held = {name for name, stored in program.main.constants.items() if stored in self.stored}
+        self.__dict__["_rest"] = Rest(original, program.main, held) if program.is_open else None
+        self.__dict__["_whole"] = _Whole(self) if program.is_open else None
+        self.__dict__["_names_tensors"] = False
 
     def _make_parameters(self, analysis: Analysis, trainable: Choice, frozen: Choice) -> None:
         names = Names()
@@ -62,7 +70,7 @@ class OnnxCell(Cell):
         wanted = _chosen("trainable", trainable, candidates)
         kept = _chosen("frozen", frozen, candidates)
         for name, stored in candidates.items():
-            if stored in analysis.known or (not stored.rank and (wanted is None or name not in wanted)):
+            if stored in analysis.known or (stored.is_number and (wanted is None or name not in wanted)):
                 continue
             is_trained = stored not in analysis.settled if wanted is None else name in wanted
             # Not by an attribute: names of a model may be those of a cell's own attributes.
@@ -83,6 +91,22 @@ class OnnxCell(Cell):
         """The parameters by the constants of the model that they are."""
         return {stored: value for stored, value in self._constants.items() if isinstance(value, Parameter)}
 
+    def products(self) -> dict[str, tuple[str, int | None]]:
+        """The parameters that tensors are multiplied by: the name of the module, and the axis that is summed over.
+
+        Kernels of convolutions have no such axis. The module is that of the parameter's name, `fc` for `fc.weight`;
+        where the name is none of a module's, the one that the producer of the model wrote down at the operator.
+        """
+        found: dict[str, tuple[str, int | None]] = {}
+        names, paths = Names(), {id(parameter): path for path, parameter in self._params.items()}
+        for product in products(self.program.main):
+            path = paths.get(id(self._constants.get(product.stored)), "")
+            if path and path not in found:
+                module = path.removesuffix(".weight")
+                module = product.node.origin.scope or module if module == path else module
+                found[path] = names.fresh(module), None if product.is_convolution else product.axis
+        return found
+
     @property
     def open_inputs(self) -> tuple[str, ...]:
         """The inputs of the model that the cell takes, which are those that were not given by `fixed`."""
@@ -90,15 +114,59 @@ class OnnxCell(Cell):
 
     def _constructed(self, inputs: Sequence[Any]) -> Any:
         """What the model gives for its inputs: a tuple, or the one tensor."""
-        block = self.program.main
+        block, rest = self.program.main, self._rest
         found = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
         given = [_checked(name, self.program.types.get(name), found[name]) for name in block.inputs]
-        made = map(plain, Interpreter(self).run(block, given))
+        interpreter = Interpreter(self, rest)
+        made = list(map(plain, interpreter.run(block, given)))
         results = [tensor_of(y) if is_tensor(y) else y for y in made]
+        if self._names_tensors and rest is not None:
+            return rest.named(block.outputs, results, interpreter.main)
+        _check(results, rest is not None)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What the model gives; called by itself, also what has a shape that depends on data."""
+        if self._rest is None or current_tracer() is not None or runs_eagerly(self):
+            return super().__call__(*args, **options)
+        try:
+            bound = signature(self.construct).bind(*args, **options)
+        except TypeError:
+            return super().__call__(*args, **options)  # which says what is wrong with them
+        given = self._whole(*bound.args)
+        results = self._rest.outputs(self.program.main.outputs, given)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def named(self, inputs: Sequence[Any]) -> Any:
+        """The outputs by name that have static shapes, with the tensors from which the others are computed."""
+        self.__dict__["_names_tensors"] = True
+        try:
+            return self(*inputs)
+        finally:
+            self.__dict__["_names_tensors"] = False
 
     def extend_repr(self) -> str:
         return f"{len(self.program.main.nodes)} operators"
+
+
+class _Whole(Cell):
+    """A network of which some outputs have shapes that depend on data, with what these are computed from."""
+
+    def __init__(self, net: OnnxCell) -> None:
+        super().__init__(auto_prefix=False)
+        self.net = net
+
+    def construct(self, *inputs: Any) -> Any:
+        return self.net.named(inputs)
+
+
+def _check(results: Sequence[Any], can_be_open: bool) -> None:
+    """Raise GraphlsError for a graph that has no outputs, or not all of them where operators do not ask for that."""
+    found = [result for result in results if isinstance(result, Open)]
+    if found and not can_be_open:
+        raise GraphValueError(f"{found[0].cause}.")
+    if found and len(found) == len(results):
+        found[0].refuse()
 
 
 def cell_of(

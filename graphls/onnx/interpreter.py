@@ -12,10 +12,10 @@ import numpy as np
 from onnx import TypeProto, helper
 
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
-from graphls.ir.types import DType
 from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
+from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Stored
-from graphls.onnx.values import array_of, is_known, plain, value_of
+from graphls.onnx.values import DependsOnData, Open, array_of, float_type, is_known, plain, value_of
 from graphls.tensors.tensor import Tensor
 from graphls.trace.casting import in_dtype
 from graphls.trace.current import current_tracer
@@ -27,6 +27,9 @@ _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryE
 
 MOST_NODES = 1_000_000
 """Operators that a trace runs: loops inside of each other, written out, can be more than any time is enough for."""
+
+
+_PASSING = ("Cast", "CastLike", "Identity")
 
 
 class Owner(Protocol):
@@ -65,17 +68,36 @@ class Running:
         """Whether a result has a name."""
         return number < self.outputs and bool(self.node.outputs[number])
 
+    def is_read_by(self, *kinds: str) -> bool:
+        """Whether an operator of these kinds takes what the node gives, as it is or in another dtype."""
+        ahead, seen = list(self.node.readers), {self.node}
+        while ahead:
+            reader = ahead.pop()
+            if reader.kind in kinds:
+                return True
+            if reader.kind in _PASSING and reader not in seen:
+                seen.add(reader)
+                ahead += reader.readers
+        return False
+
     def run(self, block: Block, *inputs: Any) -> list[Any]:
         """The results of a graph among the attributes, which sees the values around the node."""
-        return self.interpreter.run(block, inputs, self.values)
+        results = self.interpreter.run(block, inputs, self.values)
+        for result in results:
+            if isinstance(result, Open):
+                raise DependsOnData(result.cause)
+        return results
 
 
 class Interpreter:
     """Runs the program of a model for a cell."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, rest: Rest | None = None) -> None:
         self.owner = owner
+        self.rest = rest
         self.count = 0
+        self.main: Values = ChainMap()
+        """The tensors of the block that has the rest, by name."""
 
     def run(
         self,
@@ -91,7 +113,11 @@ class Interpreter:
         values.update((name, self.owner.constant(stored)) for name, stored in block.constants.items())
         for node in block.nodes:
             results = self._node(node, values, attributes)
+            if self.rest is not None and self.rest.block is block:
+                results = self.rest.closed(node, results, values)
             values.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
+        if self.rest is not None and self.rest.block is block:
+            self.main = values
         if used is None:
             return [self._output(name, values) for name in block.outputs]
         pairs = zip(block.outputs, used, strict=False)
@@ -110,6 +136,8 @@ class Interpreter:
         with self._inside(node):
             try:
                 return self._results(node, values, attributes)
+            except DependsOnData as error:
+                return [Open(str(error)) for _ in node.outputs]
             except GraphlsError as error:
                 if getattr(error, "names_node", False):
                     raise
@@ -120,6 +148,9 @@ class Interpreter:
 
     def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
         inputs = [self._input(name, values) for name in node.inputs]
+        for value in inputs:
+            if isinstance(value, Open):
+                raise DependsOnData(value.cause)
         given = _resolved(node.attributes, attributes)
         if node.body is not None:
             inner = {**_resolved(node.body.defaults, {}), **given}
@@ -146,7 +177,9 @@ class Interpreter:
         try:
             return array_of(value)
         except GraphValueError as error:
-            raise GraphValueError(f"its input {node.inputs[number]!r} must be known: {error.message}") from None
+            text = f"its input {node.inputs[number]!r} must be known: {error.message}"
+            text = "the shape of what it gives depends on data" if node.entry.by_data else text
+            raise DependsOnData(f"The operator {node}: {text}") from None
 
     def _cast(self, node: OnnxNode, inputs: list[Any]) -> list[Any]:
         """In a network in 16 bits, known floats that meet tensors of the graph, in 16 bits as well."""
@@ -176,13 +209,6 @@ class Interpreter:
             yield
 
 
-def float_type() -> DType | None:
-    """The dtype of 16 bits that the running cell computes in, if it does (`to_float`)."""
-    tracer = current_tracer()
-    wanted = None if tracer is None else tracer.here.float_type
-    return wanted if wanted is not None and wanted.is_half else None
-
-
 def _resolved(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes, with those of the function around in place of references, and arrays for tensors."""
     found = {}
@@ -206,6 +232,8 @@ def _type_of(value: Any) -> TypeProto:
         return TypeProto()
     if isinstance(value, np.ndarray):
         return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(_type_of(value[0]) if value else helper.make_tensor_type_proto(1, None))
     if isinstance(value, Tensor):
         number = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
         return helper.make_tensor_type_proto(number, value.shape)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graphls.onnx.program import Block, OnnxNode
 from graphls.onnx.tensors import Stored
 
-_OF_SHAPES = ("Shape", "Size")
+_OF_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement")
 """Operators whose results are known whatever their inputs hold."""
 
 
@@ -41,6 +41,9 @@ class Analysis:
             return {actual[name] for name in outer if name in actual} - {""}
         if node.entry is not None:
             numbered = list(enumerate(node.inputs))
+            if node.entry.by_data:
+                # Its shapes would make all that it comes from known; of that, only constants are.
+                return found | set(node.inputs) & set(block.constants)
             found.update(name for i, name in numbered if i in node.entry.known or i in node.entry.hoped)
             settled = (block.constants.get(name) for i, name in numbered if i in node.entry.settled)
             self.settled.update(filter(None, settled))

@@ -66,6 +66,8 @@ class OnnxNode:
     proto: NodeProto | None = None
     schema: Any = None
     """How ONNX defines the operator by others, where that depends on the types of the inputs."""
+    readers: list[OnnxNode] = field(default_factory=list, repr=False)
+    """The nodes of the same block that take its results."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -89,6 +91,8 @@ class Program:
     types: dict[str, Any]
     faults: list[str]
     stored: list[Stored]
+    is_open: bool = False
+    """Whether there are operators whose results have shapes that depend on data."""
 
 
 def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
@@ -100,7 +104,7 @@ def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | 
     reader = _Reader(functions, folder)
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
-    return Program(main, types, reader.faults, reader.stored)
+    return Program(main, types, reader.faults, reader.stored, reader.is_open)
 
 
 class _Reader:
@@ -113,6 +117,7 @@ class _Reader:
         self.faults: list[str] = []
         self.stored: list[Stored] = []
         self.bodies: dict[object, Block] = {}
+        self.is_open = False
 
     def graph(
         self, proto: GraphProto, versions: Mapping[str, int], place: Place, outputs: Sequence[str] | None = None
@@ -141,8 +146,10 @@ class _Reader:
             }
         return self.bodies[key]
 
-    def _store(self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place) -> None:
-        block.constants[name] = Stored(name, proto, self.folder, place)
+    def _store(
+        self, block: Block, name: str, proto: TensorProto | SparseTensorProto, place: Place, is_node: bool = False
+    ) -> None:
+        block.constants[name] = Stored(name, proto, self.folder, place, is_node)
 
     def _fill(
         self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], place: Place, number: int
@@ -161,6 +168,7 @@ class _Reader:
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
                 nodes.append(self._node(proto, versions, at))
+        _connect(nodes)
         block.nodes = tuple(nodes)
         block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
         self.stored += block.constants.values()
@@ -173,7 +181,7 @@ class _Reader:
         if attribute.ref_attr_name or text_of(attribute.name) not in ("value", "sparse_value"):
             return False
         tensor = attribute.t if attribute.HasField("t") else attribute.sparse_tensor
-        self._store(block, name, tensor, (*place, 5, 0, 5, 0))
+        self._store(block, name, tensor, (*place, 5, 0, 5, 0), is_node=True)
         return True
 
     def _node(self, proto: NodeProto, versions: Mapping[str, int], place: Place) -> OnnxNode:
@@ -200,6 +208,7 @@ class _Reader:
         if node.entry is None:
             self._resolve_by_schema(node, proto)
             return
+        self.is_open |= node.entry.by_data
         fault = node.entry.fault(len(node.inputs), node.attributes)
         if fault:
             self.faults.append(f"{node} (version {node.version}: {fault})")
@@ -241,6 +250,14 @@ class _Reader:
             return [text_of(s) for s in attribute.strings]
         lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
         return next(lists, _EMPTY.get(attribute.type, []))
+
+
+def _connect(nodes: Sequence[OnnxNode]) -> None:
+    """Tell each node of a block who reads it."""
+    makers = {name: node for node in nodes for name in node.outputs}
+    for node in nodes:
+        for name in set(node.inputs) & makers.keys():
+            makers[name].readers.append(node)
 
 
 _LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")

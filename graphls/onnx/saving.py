@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
+from graphls.adapters.lora import adapters_of
 from graphls.backends.onnx.shapes import graphs, operators
 from graphls.files.files import Part, as_path, write_parts
 from graphls.files.wire import fields
 from graphls.importing.types import text_of
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.files import Original
@@ -31,20 +32,37 @@ def save(net: Cell, path: object) -> None:
     Nodes, names, order, metadata and where data lies stay; only the elements of tensors that have changed are others,
     so the file is the same, byte for byte, where none has. Data in files of its own goes to files of the same names
     beside `path`. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
-    network, or several, GraphFileError where a file cannot be written.
+    network, or several, GraphValueError for adapters that are not merged, GraphFileError where a file cannot be
+    written.
     """
-    cell, target = _network(net), as_path(path)
+    cell, target = network(net), as_path(path)
+    write_parts(target, [memoryview(_saved_bytes(cell, target.parent))])
+
+
+def saved_model(cell: OnnxCell, target: Path) -> ModelProto:
+    """The model that `save` would write to a file, whose data in files of its own is written."""
+    model: ModelProto = ModelProto.FromString(bytes(_saved_bytes(cell, target.parent)))
+    return model
+
+
+def _saved_bytes(cell: OnnxCell, folder: Path) -> bytes | bytearray:
+    """The bytes of the model with the parameters that it has now; what lies in other files is written to a folder."""
     changed = list(_changed(cell))
     inside = [(stored, array) for stored, array in changed if not stored.is_external]
     outside = [(stored, array) for stored, array in changed if stored.is_external]
     data = _patched(cell.original, inside)
     for location, patches in _external(cell.original, outside).items():
-        _write_external(cell.original, location, patches, target.parent)
-    write_parts(target, [memoryview(data)])
+        _write_external(cell.original, location, patches, folder)
+    return data
 
 
-def _network(net: object) -> OnnxCell:
-    found = [cell for _, cell in net.cells_and_names() if isinstance(cell, OnnxCell)] if isinstance(net, Cell) else []
+def network(net: object) -> OnnxCell:
+    """The one network of `load` that a cell is or holds; raises as `save` does."""
+    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
+    if any(map(adapters_of, cells)):
+        text = "The file has no place for adapters; merge them into the weights, by graphls.adapters.merge(net)"
+        raise GraphValueError(f"{text}, or save them apart, by graphls.adapters.save_adapters(net, path).")
+    found = [cell for cell in cells if isinstance(cell, OnnxCell)]
     if len(found) != 1:
         held = f"holds {len(found)} of them" if found else "is none"
         raise GraphTypeError(f"save takes a network of graphls.onnx.load, or a cell that holds one; this {held}.")

@@ -21,6 +21,7 @@ class Entry:
     positions of inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these;
     `hoped` are those of inputs that are better known, such as how often a loop runs, and get no gradient.
     `quantized` says that the rule takes a Quantized as it is, and not its integers.
+    `by_data` says that shapes of its results depend on the elements of its inputs.
     `settled` are those of floats that are not trained unless the user says so, such as running statistics.
     """
 
@@ -32,6 +33,7 @@ class Entry:
     hoped: frozenset[int]
     settled: frozenset[int]
     quantized: bool
+    by_data: bool
     takes_node: bool
     signature: inspect.Signature = field(repr=False)
 
@@ -56,6 +58,7 @@ def operator(
     hoped: tuple[int, ...] = (),
     settled: tuple[int, ...] = (),
     quantized: bool = False,
+    by_data: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Declare the rule of one or several operators; `Entry` says what it takes."""
 
@@ -64,7 +67,7 @@ def operator(
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
             sets = frozenset(known), frozenset(hoped), frozenset(settled)
-            entry = Entry(domain, kind, since, rule, *sets, quantized, takes_node, signature)
+            entry = Entry(domain, kind, since, rule, *sets, quantized, by_data, takes_node, signature)
             entries = TABLE.setdefault((domain, kind), [])
             entries.append(entry)
             entries.sort(key=lambda e: -e.since)

@@ -31,6 +31,8 @@ class Stored:
     proto: TensorProto | SparseTensorProto
     folder: Path | None
     place: Place = ()
+    is_node: bool = False
+    """Whether a Constant node gives it."""
 
     @property
     def is_float(self) -> bool:
@@ -42,6 +44,11 @@ class Stored:
     def rank(self) -> int:
         """The number of its axes."""
         return len(self.proto.dims)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a single number in the place of a literal: without axes, or given by a node."""
+        return not self.rank or (self.is_node and self.size == 1)
 
     @property
     def size(self) -> int:

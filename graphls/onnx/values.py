@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+from onnx import TypeProto
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DTYPES
+from graphls.ir.types import DTYPES, DType
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
+from graphls.trace.current import current_tracer
 
 Array = np.ndarray[Any, Any]
 Known: TypeAlias = "Tensor | Array"
@@ -23,6 +25,43 @@ class Quantized:
 
     integers: Tensor
     wide: Tensor
+
+
+class Open:
+    """A tensor whose shape depends on data, so that no graph has it; using it raises GraphTypeError.
+
+    `cause` says which operator it comes from, and why; `type` is what ONNX knows of it, where it does.
+    """
+
+    def __init__(self, cause: str, type: TypeProto | None = None) -> None:
+        self.cause = cause
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"<{self.cause}; {_ADVICE}>"
+
+    def refuse(self, *ignored: object, **options: object) -> NoReturn:
+        """Raises GraphTypeError, as every use does."""
+        raise GraphTypeError(f"{self.cause}; {_ADVICE}.")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.refuse()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = refuse
+    __neg__ = __pow__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = __iter__ = __len__ = __bool__ = refuse
+    __float__ = __int__ = __index__ = __array__ = refuse
+
+
+_ADVICE = (
+    "call the network by itself, which gives it, or take tensors before it with load(..., outputs=[...]): a graph has "
+    "static shapes"
+)
+
+
+class DependsOnData(Exception):
+    """A result of a node has a shape that depends on data; the text says why."""
 
 
 def plain(value: Any) -> Any:
@@ -55,3 +94,10 @@ def array_of(value: object) -> Array:
 def integers(value: Any) -> tuple[int, ...]:
     """A known vector, or a number, as integers."""
     return tuple(int(n) for n in np.asarray(array_of(value)).reshape(-1))
+
+
+def float_type() -> DType | None:
+    """The dtype of 16 bits that the running cell computes in, if it does (`to_float`)."""
+    tracer = current_tracer()
+    wanted = None if tracer is None else tracer.here.float_type
+    return wanted if wanted is not None and wanted.is_half else None

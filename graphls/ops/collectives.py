@@ -144,6 +144,60 @@ def _all_to_all(
     return concat(split(found, found.shape[0] // ranks, 0), concat_dim)
 
 
+@operator_class("AlltoAllV", "group block_size")
+def exchanged_pieces(
+    input_x: TensorLike,
+    send_numel_list: Sequence[int] | TensorLike,
+    recv_numel_list: Sequence[int] | TensorLike,
+    group: str | None = None,
+    block_size: int = 1,
+) -> Tensor:
+    """So many elements of a vector, times `block_size`, to each rank; those that come from them, one after the other.
+
+    A rank to which nothing comes has a zero. Raises GraphValueError where there is not one number for each rank, and
+    for numbers that are not those of the elements.
+    """
+    x, ranks = tensor_of(input_x), find_group(group).size
+    sizes, expected = (_sizes(numbers, block_size) for numbers in (send_numel_list, recv_numel_list))
+    if len(sizes) != ranks or len(expected) != ranks or x.ndim != 1 or sum(sizes) != x.shape[0]:
+        text = f"AlltoAllV sends {sizes} elements of a tensor of the shape {x.shape} to {ranks} ranks, and receives"
+        raise GraphValueError(f"{text} {expected}; give a number for each rank, which make up a vector.")
+    send, receive = ([rank for rank in range(ranks) if numbers[rank]] for numbers in (sizes, expected))
+    starts = [sum(sizes[:rank]) for rank in send]
+    pieces = [x[start : start + sizes[rank]] for start, rank in zip(starts, send, strict=True)]
+    kinds = [Type(x.dtype, (expected[rank],)) for rank in receive]
+    found = exchanged(pieces, send, receive, kinds, group)
+    return concat(found, 0) if found else tensor_of(0.0).astype(x.dtype)
+
+
+def _sizes(numbers: Sequence[int] | TensorLike, block: int) -> list[int]:
+    given = numbers if isinstance(numbers, (list, tuple)) else tensor_of(numbers).asnumpy().ravel().tolist()
+    return [int(number) * block for number in given]
+
+
+@operator_class("AlltoAllVC", "group block_size transpose")
+def _exchanged_by_matrix(
+    input_x: TensorLike,
+    send_count_matrix: Sequence[int] | TensorLike,
+    group: str | None = None,
+    block_size: int = 1,
+    transpose: bool = False,
+) -> Tensor:
+    """As AlltoAllV, by the numbers of all ranks: row i of the matrix is what rank i sends, or column i of `transpose`.
+
+    Raises GraphValueError where the numbers are no such matrix, or not those of the elements.
+    """
+    found = find_group(group)
+    numbers = _sizes(send_count_matrix, 1)
+    if len(numbers) != found.size**2:
+        text = f"The send_count_matrix has {found.size} numbers for each of {found.size} ranks"
+        raise GraphValueError(f"{text}, not {len(numbers)} in all.")
+    row = numbers[found.rank * found.size : (found.rank + 1) * found.size]
+    column = numbers[found.rank :: found.size]
+    sends, receives = (column, row) if transpose else (row, column)
+    return exchanged_pieces(input_x, sends, receives, group, block_size)
+
+
 @operator_class("NeighborExchange", "send_rank_ids recv_rank_ids recv_shapes send_shapes recv_type group")
 def _neighbor_exchange(
     input_x: Sequence[TensorLike],

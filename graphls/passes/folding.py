@@ -144,7 +144,7 @@ class Folding(Rewriter):
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False
         given = sum(v.type.size for v in node.inputs)
-        limit = _REPEATED_LIMIT if primitive.name == "broadcast_to" else max(self.limit, given)
+        limit = min(_REPEATED_LIMIT, self.limit) if primitive.name == "broadcast_to" else max(self.limit, given)
         return all(v.type != TOKEN and v.type.size <= limit for v in node.outputs)
 
     def computed(self, node: Node) -> Node | Sequence[Value]:

@@ -130,6 +130,11 @@ class Pipeline:
                 verified = stage.graph
             yield stage
 
+    def with_pass(self, added: Pass, before: str) -> Pipeline:
+        """The pipeline with one more pass, before the first one of that name."""
+        at = [each.name for each in self.passes].index(before)
+        return Pipeline((*self.passes[:at], added, *self.passes[at:]))
+
     def __str__(self) -> str:
         return ", ".join(map(pass_text, self.passes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,24 +29,38 @@ def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
 
 def all_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
     """Put the flat arrays of all ranks together; the result may be the same array, and has its dtype."""
-    if _is_half(given):
+    if is_half(given):
         _half_reduce_into(group, given, result, op)
     else:
         sent = _in_place() if given is result else given
-        reduce = group.comm.Iallreduce if given.nbytes >= LARGE else group.comm.Allreduce
+        reduce = method_for(group, "Allreduce", given.nbytes)
         talk(group, "all_reduce", lambda: reduce(sent, result, _operation(op)))
+
+
+def method_for(group: Group, name: str, size: int) -> Callable[..., Any]:
+    """What communicates so many bytes: for many, the method that gives a request, for which `talk` waits."""
+    method: Callable[..., Any] = getattr(group.comm, f"I{name.lower()}" if size >= LARGE else name)
+    return method
 
 
 def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
     """Put 16-bit floats together in float32: each rank a part, which it rounds and gives to all others."""
-    part = -(-given.size // group.size)
-    sent, received = np.zeros((2, group.size, part), given.dtype)
-    sent.reshape(-1)[: given.size] = given
-    talk(group, "all_reduce", lambda: group.comm.Alltoall(_bytes(sent), _bytes(received)))
+    rows = np.zeros((group.size, -(-given.size // group.size)), given.dtype)
+    rows.reshape(-1)[: given.size] = given
+    own = half_sums(group, "all_reduce", rows, op)
+    gather = method_for(group, "Allgather", rows.nbytes)
+    talk(group, "all_reduce", lambda: gather(_bytes(own), _bytes(rows)))
+    result[...] = rows.reshape(-1)[: given.size]
+
+
+def half_sums(group: Group, name: str, rows: Array, op: str) -> Array:
+    """Of a row of 16-bit floats for each rank, that of this one, put together in float32 and rounded once."""
+    received = np.empty_like(rows)
+    exchange = method_for(group, "Alltoall", rows.nbytes)
+    talk(group, name, lambda: exchange(_bytes(rows), _bytes(received)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
-        own = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(given.dtype)
-    talk(group, "all_reduce", lambda: group.comm.Allgather(_bytes(own), _bytes(sent)))
-    result[...] = sent.reshape(-1)[: given.size]
+        found: Array = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(rows.dtype)
+    return found
 
 
 def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
@@ -142,13 +156,14 @@ def all_objects(group: Group, item: object) -> list[Any]:
     return found
 
 
-def _is_half(array: Array) -> bool:
+def is_half(array: Array) -> bool:
+    """Whether an array has 16-bit floats, which MPI cannot add."""
     return array.dtype.name in ("float16", "bfloat16")
 
 
 def _wide(array: Array) -> Array:
     """16-bit floats as float32, which MPI can add."""
-    return array.astype(np.float32) if _is_half(array) else array
+    return array.astype(np.float32) if is_half(array) else array
 
 
 def _flat(arrays: Sequence[Array]) -> Array:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError
-from graphls.ranks.collectives import Array
+from graphls.ranks.collectives import Array, half_sums, is_half, method_for
 from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
-
-PATIENCE = 60.0
-"""How many seconds a rank that reads a divided state waits for the others to do the same."""
 
 
 def shard_size(size: int, ranks: int) -> int:
@@ -40,20 +35,27 @@ def shard_of(array: Array, rank: int, ranks: int) -> Array:
 def reduce_shards(group: Group, arrays: Sequence[Array]) -> list[Array]:
     """This rank's shards of the sums of arrays of one dtype over all ranks, in one communication.
 
-    16-bit floats are added in float32.
+    16-bit floats travel as they are, and are added in float32.
     """
     lengths = [shard_size(array.size, group.size) for array in arrays]
-    is_half = arrays[0].dtype.name in ("float16", "bfloat16")
-    packed = np.zeros((group.size, sum(lengths)), np.float32 if is_half else arrays[0].dtype)
     starts = np.cumsum([0, *lengths])
+    packed = np.zeros((group.size, starts[-1]), arrays[0].dtype)
     for array, start, length in zip(arrays, starts, lengths, strict=False):
         spread(array.reshape(-1), packed[:, start : start + length])
-    own = packed[group.rank].copy()
-    if group.comm is not None:
-        act = lambda: group.comm.Reduce_scatter_block(packed.reshape(-1), own)  # noqa: E731
-        talk(group, "reduce_shards", act)
-    with np.errstate(over="ignore"):  # a sum that is too large is an infinity, which the overflow check finds
-        return [own[a:b].astype(x.dtype) for x, a, b in zip(arrays, starts, starts[1:], strict=False)]
+    own = _own_sums(group, packed)
+    return [own[a:b] for a, b in pairwise(starts)]
+
+
+def _own_sums(group: Group, rows: Array) -> Array:
+    """The sums over all ranks of the row that belongs to this one."""
+    if group.comm is None:
+        return np.array(rows[0])
+    if is_half(rows):
+        return half_sums(group, "reduce_shards", rows, "sum")
+    own = np.empty(rows.shape[1], rows.dtype)
+    act = method_for(group, "Reduce_scatter_block", rows.nbytes)
+    talk(group, "reduce_shards", lambda: act(rows.reshape(-1), own))
+    return own
 
 
 def spread(flat: Array, rows: Array) -> None:
@@ -77,52 +79,6 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-class Division:
-    """How a state is divided among the ranks of a group, which give each other their shards where it is read.
-
-    `whole` is its shape, `part` that of a shard.
-    """
-
-    def __init__(self, group: Group, whole: tuple[int, ...]) -> None:
-        self.group, self.whole = group, whole
-        self.part: tuple[int, ...] = (shard_size(prod(whole), group.size),)
-
-    def of(self, whole: Array) -> Array:
-        """This rank's shard."""
-        return shard_of(whole, self.group.rank, self.group.size)
-
-    def joined(self, part: Array) -> Array:
-        """The whole array. Raises GraphRuntimeError where the other ranks do not ask for it at the same time."""
-        group = apart(self.group, "read")
-        _meet(group)
-        return gather_shards(group, [part], [self.whole])[0]
-
-
-_communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
-"""Communicators for one purpose each, so that nothing that a step communicates is taken for it."""
-
-
-def prepare(group: Group) -> None:
-    """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
-    for purpose in ("gather", "read"):
-        key = purpose, group.members
-        if group.comm is not None and key not in _communicators:
-            talk(group, "Dup", lambda key=key: _communicators.update({key: group.comm.Dup()}))  # type: ignore[misc]
-
-
-def apart(group: Group, purpose: str) -> Group:
-    """The group, talking on a communicator of its own for a purpose: "gather" or "read"."""
-    comm = _communicators.get((purpose, group.members))
-    return Group(group.name, group.members, group.rank, group.hosts, comm)
-
-
-def _meet(group: Group) -> None:
-    """Wait until all ranks are here, for some time."""
-    if group.comm is None:
-        return
-    request, begin = group.comm.Ibarrier(), time.monotonic()
-    while not request.Test():
-        time.sleep(0.0005)
-        if time.monotonic() - begin > PATIENCE:
-            text = "This rank alone reads a state of the optimizer that is divided among the ranks"
-            raise GraphRuntimeError(f"{text}; let all ranks read or save it at the same time.")
+def whole_of(shards: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """The array of this shape that the shards of all ranks are."""
+    return np.concatenate(shards)[: prod(shape)].reshape(shape)

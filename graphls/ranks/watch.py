@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +21,10 @@ BETWEEN = 0.2
 """How many seconds lie between two looks for ranks that have left."""
 LEAVING = 17
 """The tag of the message of a rank that leaves."""
+
+
+BEHIND_ALL: list[Callable[[], None]] = []
+"""What ends when all ranks are through, and before MPI does."""
 
 
 class Waiting:
@@ -101,6 +106,8 @@ class Watch:
             time.sleep(0.01)
         for request in sent:
             request.wait()
+        for end in BEHIND_ALL:
+            end()
 
 
 def end_all_before_init() -> None:

@@ -29,7 +29,10 @@ class Division(Protocol):
         """The part of this rank."""
 
     def joined(self, part: Array) -> Array:
-        """The whole value, of the parts that all ranks give at the same time."""
+        """The whole value, of this part and those for which it asks the other ranks."""
+
+    def joined_by_all(self, part: Array) -> Array:
+        """The whole value, of the parts that all ranks give at the same time, as they go on with it."""
 
 
 class Clock:
@@ -53,7 +56,7 @@ class Storage:
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
     reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
     attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold
-    the part of this rank; to read the value is then for all ranks at the same time.
+    the part of this rank, and to read the value asks the others for theirs.
     """
 
     __slots__ = ("division", "dtype", "expected", "group", "held")
@@ -89,8 +92,12 @@ class Storage:
 
     def read(self) -> Array:
         """The value as an array, which shares memory with the buffer where it can."""
-        array = self.held_here().astype(self.dtype, copy=False)
+        array = self.own()
         return self.division.joined(array) if self.division is not None and self.is_part else array
+
+    def own(self) -> Array:
+        """What this process has of the value, which may be a part of it, as `read` gives it."""
+        return self.held_here().astype(self.dtype, copy=False)
 
     def held_here(self) -> Array:
         """What the buffer holds, which may be a part of the value."""
@@ -105,7 +112,7 @@ class Storage:
         """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
         if self.division is None or (array := self.held_here()).shape == shape:
             return
-        self.move(self.division.of(array) if shape == self.division.part else self.division.joined(array))
+        self.move(self.division.of(array) if shape == self.division.part else self.division.joined_by_all(array))
 
     def held_as(self, shape: tuple[int, ...]) -> Array:
         """What the buffer holds once it fits that shape, of the whole value or of the part of this rank."""
@@ -116,7 +123,7 @@ class Storage:
         """Another storage, which holds what this one holds and has the same division."""
         with holding(self):
             made = Storage(self.held_here().astype(self.dtype))
-        made.division = self.division
+        made.division = self.division  # whose parts, for others that ask, stay those of this one
         return made
 
     def copy(self) -> Array:

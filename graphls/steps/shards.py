@@ -1,4 +1,4 @@
-"""States of an optimizer that are divided among the ranks."""
+"""What steps of several ranks have besides: passes, and states that are divided among the ranks."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ from collections.abc import Mapping
 
 from graphls.ir.graph import Graph
 from graphls.passes import Pipeline
-from graphls.passes.collectives import collectives
+from graphls.passes.buckets import Buckets
 from graphls.passes.shard import Shard
-from graphls.ranks.shards import Division, prepare
-from graphls.ranks.world import find_group, world
+from graphls.ranks.division import Division, prepare
+from graphls.ranks.world import world
 from graphls.tensors.parameter import Parameter
 
 
-def with_shards(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: int | None) -> Pipeline:
-    """The pipeline with a pass that divides states of `least` bytes or more among the ranks; for None, without it."""
-    if least is None:
+def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: int | None) -> Pipeline:
+    """The pipeline of one rank with what several need: tensors travel together.
+
+    States of `least` bytes or more are divided among the ranks; for None, none are.
+    """
+    group = world()
+    if group.size == 1:
         return pipeline
+    found = pipeline.with_pass(Buckets(), before="order")
+    if least is None:
+        return found
     trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
-    shard = Shard(world().rank, world().size, least, trained)
-    at = next(i for i, each in enumerate(pipeline.passes) if each.name == "cse")
-    return Pipeline((*pipeline.passes[:at], shard, *pipeline.passes[at:]))
+    return found.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
 
 
 def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
     """Let parameters of which a step has a shard alone be divided among the ranks."""
     divided = [state.name for state in graph.states if state.type.shape != parameters[state.name].shape]
     if divided:
-        group = next(find_group(n.attrs["group"]) for n in collectives(graph) if n.primitive.name == "reduce_shards")
+        group = world()
         prepare(group)
         for name in divided:
-            parameters[name].storage.division = Division(group, parameters[name].shape)
+            storage = parameters[name].storage
+            if storage.division is None:
+                storage.division = Division(group, parameters[name].shape, storage.own)

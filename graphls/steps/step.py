@@ -25,7 +25,7 @@ from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
-from graphls.trace.trace import Traced, fill_outputs
+from graphls.trace.trace import PLACE, Traced, fill_outputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -157,6 +157,35 @@ class Compiled:
 
         lowered = self._lowered(opset)
         checked(write_model, as_path(path), described(lowered, self._model_graph), lowered.outside)
+
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        opset: int | None = None,
+        loops: Sequence[str] = (),
+    ) -> Path:
+        """Write the step as a folder that any ONNX Runtime trains from, in any language, and return its path.
+
+        It has the model, `step.onnx`; its states as they are now, `state.safetensors`; the graph as text, `step.ir`;
+        and `step.json`, which says what they are made of. Inputs are called as the arguments that they are, outputs
+        `loss`, `overflow`, `scale` or by their keys and positions, unless `inputs` or `outputs` name them; what becomes
+        of a state `weight` is the output `weight:next`. `opset` is as in `save`. `loops` are the languages, "python"
+        and "javascript", of which the folder gets a program that trains it. See docs/everywhere.md, and `load_step`.
+
+        Raises GraphValueError for names that do not fit and for a step that calls Python or other ranks,
+        GraphFileError where a file cannot be written; `step.json` is written last, so that it never tells of others.
+        """
+        from graphls.bundles.write import Source, write_bundle
+
+        cell = next(iter(self._traced.cells), None)
+        lowered = self._lowered(opset)
+        source = Source(self._model_graph, lowered, cell, self._outputs, lambda leaf: leaf is PLACE, self.parameters)
+        folder = as_path(directory)
+        checked(write_bundle, source, folder, inputs, outputs, loops)
+        return folder
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.

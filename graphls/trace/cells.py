@@ -11,6 +11,7 @@ from graphls.tensors.tensor import Symbol
 from graphls.trace.branches import explore
 from graphls.trace.calls import CallRecord, CellCall
 from graphls.trace.casting import in_dtype
+from graphls.trace.cell_passes import run_passes
 from graphls.trace.frames import Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import StateSymbol, copies
@@ -35,6 +36,7 @@ def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: M
 
 def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
     here, first, name = tracer.here, len(tracer.here.builder.nodes), _name(tracer, cell)
+    start = len(tracer.writes)
     changes = {
         "cell": cell,
         "scope": f"{here.scope}.{name}".strip("."),
@@ -44,6 +46,8 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
     }
     with tracer.inside(**changes) as call:
         outputs = explore(tracer, lambda: _constructed(tracer, cell, args, options))
+        if cell._passes:
+            run_passes(tracer, cell, first, start, outputs)
         if cell._is_recomputed:
             made, nodes = outputs, here.builder.nodes[first:]
             outputs = explore(tracer, lambda: recomputed(tracer, nodes, made))

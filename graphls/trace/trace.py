@@ -124,7 +124,7 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Tra
     graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
     _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
-    tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
+    tree = map_leaves(lambda leaf: PLACE if is_tensor(leaf) else leaf, results)
     return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
 
 
@@ -177,21 +177,22 @@ class _Place:
     """Marks where a tensor stands in the outputs of a traced function, and stays itself when these are copied."""
 
     def __reduce__(self) -> str:
-        return "_PLACE"
+        return "PLACE"
 
     def __repr__(self) -> str:
         return "<tensor>"
 
 
-_PLACE = _Place()
+PLACE = _Place()
+"""What stands for a tensor in the structure of a result."""
 
 
 def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
     """The outputs in the structure that the function gave them, with tensors as leaves."""
-    if tree is _PLACE:
+    if tree is PLACE:
         return tensors[0]
-    if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is _PLACE for leaf in tree):
+    if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is PLACE for leaf in tree):
         return tuple(tensors)
     iterator = iter(tensors)
-    return map_leaves(lambda leaf: next(iterator) if leaf is _PLACE else leaf, tree)
+    return map_leaves(lambda leaf: next(iterator) if leaf is PLACE else leaf, tree)
 

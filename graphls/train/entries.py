@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.files.checkpoint_format import Entry
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.sharing.locks import holding_all
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike, array_of, is_tensor
-from graphls.train.checkpoint_format import Entry
 
 Named = Iterable[tuple[Any, Any]]
 
@@ -29,21 +29,6 @@ def entries_of(
     items = [*named(save_obj), *_checked_appendix(append_dict).items()]
     with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
         return _copied(save_obj, append_dict, choice_func)
-
-
-def join_divided(save_obj: object) -> None:
-    """Give other ranks, which save, the parts that this one has of what is divided among them."""
-    for parameter in _divided(save_obj):
-        parameter.asnumpy()
-
-
-def has_divided(save_obj: object) -> bool:
-    """Whether parts of what is to be saved are with other ranks."""
-    return bool(_divided(save_obj))
-
-
-def _divided(save_obj: object) -> list[Parameter]:
-    return [value for _, value in named(save_obj) if isinstance(value, Parameter) and value.storage.is_part]
 
 
 def _copied(

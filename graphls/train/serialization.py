@@ -8,13 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphls.files import checkpoint_format, safetensors_format
+from graphls.files.checkpoint_format import Entry
 from graphls.files.files import write_parts
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked, warn
 from graphls.tensors.parameter import Parameter
-from graphls.train import background, checkpoint_format, safetensors_format
-from graphls.train.checkpoint_format import Entry
+from graphls.train import background
 from graphls.train.entries import entries_of
 from graphls.train.export import export
 from graphls.train.loading import load_param_into_net

@@ -12,14 +12,17 @@ import numpy as np
 from graphls.nn.grad_reducer import is_data_parallel
 from graphls.ranks.collectives import all_objects, all_reduce
 from graphls.ranks.world import world
+from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 
 class Writer(Protocol):
-    """A callback that writes files: where, under which names, and whether this rank does."""
+    """A callback that writes files: where, under which names, whether this rank does, and whether all do together."""
 
+    _config: CheckpointConfig
     _directory: Any
     _prefix: Any
     _writes: bool
+    _is_joint: bool
 
 
 def mean_over_ranks(value: float | None) -> float | None:
@@ -32,7 +35,10 @@ def mean_over_ranks(value: float | None) -> float | None:
 
 
 def agree_on_writers(callbacks: Iterable[Any]) -> None:
-    """Let one rank alone write the checkpoints that several would write into one directory, under its names."""
+    """Let one rank alone write the checkpoints that several would write into one directory, under its names.
+
+    Where all ranks have a callback at one place, they write after the same steps, whatever their clocks say.
+    """
     if not is_data_parallel():
         return
     own: list[Writer] = [each for each in callbacks if hasattr(each, "_writes")]
@@ -45,12 +51,19 @@ def agree_on_writers(callbacks: Iterable[Any]) -> None:
         writer._writes = not earlier
         if earlier and isinstance(writer._prefix, str):
             writer._prefix = earlier[0][1]
+        writer._is_joint = all(len(found) > number and found[number][2] == place[2] for found in everyone)
 
 
-def _place(writer: Writer) -> tuple[str | None, str | None]:
-    """The directory and the prefix of a callback; None for those that it asks a function for."""
-    directory, prefix = writer._directory, writer._prefix
-    return (str(directory) if isinstance(directory, Path) else None), (prefix if isinstance(prefix, str) else None)
+def said_by_first(flag: bool) -> bool:
+    """The flag of the first rank, on all ranks."""
+    return bool(all_objects(world(), flag)[0])
+
+
+def _place(writer: Writer) -> tuple[str | None, str | None, int | None]:
+    """The directory, the prefix and the seconds of a callback; None for those that it asks a function for."""
+    directory = str(writer._directory) if isinstance(writer._directory, Path) else None
+    prefix = writer._prefix if isinstance(writer._prefix, str) else None
+    return directory, prefix, writer._config.save_checkpoint_seconds
 
 
 @contextmanager

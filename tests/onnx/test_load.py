@@ -63,6 +63,16 @@ def test_numbers_without_axes_are_trained_only_where_they_are_named() -> None:
     assert [p.name for p in graphls.onnx.load(proto, trainable="scale").trainable_params()] == ["scale"]
 
 
+def test_a_number_that_a_node_gives_is_trained_only_where_it_is_named() -> None:
+    """As PyTorch's older exporter writes the values of masks, infinities among them."""
+    held = numpy_helper.from_array(np.array([-np.inf], np.float32))
+    nodes = [node("Constant", "", "hidden", value=held), node("Where", "seen x hidden", "y")]
+    inputs = [tensor("seen", [2], onnx.TensorProto.BOOL), tensor("x", [2])]
+    assert not list(graphls.onnx.load(model(nodes, inputs, ["y"])).get_parameters())
+    slope = model([node("PRelu", "x slope", "y")], [tensor("x", [2])], ["y"], {"slope": np.ones(1, np.float32)})
+    assert [p.name for p in graphls.onnx.load(slope).trainable_params()] == ["slope"]
+
+
 def test_training_is_that_of_the_same_network_in_cells() -> None:
     class Net(nn.Cell):
         def __init__(self) -> None:

@@ -32,12 +32,20 @@ from graphls.context.parallel import set_auto_parallel_context
 
 init()
 RANK, SIZE = get_rank(), get_group_size()
+NOW = ""
 
 
 def print(*items):
     # In one piece, as ranks write at the same time.
-    os.write(1, (" ".join(map(str, items)) + chr(10)).encode())
+    os.write(1, (" ".join([*NOW.split(), *map(str, items)]) + chr(10)).encode())
 
+"""
+EACH = """
+from pathlib import Path
+
+for NOW, *sys.argv[1:] in {programs!r}:
+    gl.reset_auto_parallel_context()
+    exec(compile(Path(NOW + ".py").read_text(), NOW + ".py", "exec"), dict(globals()))
 """
 
 
@@ -65,14 +73,14 @@ class Ended:
         return sorted(self.out.splitlines())
 
 
-def run_ranks(count: int, program: str, folder: Path, timeout: float = 100, *arguments: str) -> Ended:
+def run_ranks(count: int, program: str, folder: Path, timeout: float = 600, *arguments: str) -> Ended:
     """Run a program, which begins with START, on so many ranks; what hangs is ended, and fails the test."""
     path = folder / "program.py"
     path.write_text(START + textwrap.dedent(program), encoding="utf-8")
     return run_file(count, path, *arguments, timeout=timeout)
 
 
-def run_file(count: int, path: Path, *arguments: str, timeout: float = 100, by: tuple[str, ...] = ()) -> Ended:
+def run_file(count: int, path: Path, *arguments: str, timeout: float = 600, by: tuple[str, ...] = ()) -> Ended:
     """Run a file on so many ranks, `by` other arguments of Python before it; what hangs fails the test."""
     process = launched(count, path, *arguments, by=by, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -96,8 +104,25 @@ def launched(
     return subprocess.Popen(command, cwd=path.parent, env=environment, start_new_session=True, **settings)
 
 
-def ended_well(count: int, program: str, folder: Path, *arguments: str, timeout: float = 100) -> list[str]:
+def ended_well(count: int, program: str, folder: Path, *arguments: str, timeout: float = 600) -> list[str]:
     """The sorted lines that the ranks of a program write that ends without an error."""
     ended = run_ranks(count, program, folder, timeout, *arguments)
     assert ended.code == 0, ended.err
     return ended.lines
+
+
+Program = str | tuple[str, ...]
+"""The text of a program, and its arguments."""
+
+
+def each_ended_well(count: int, folder: Path, **programs: Program) -> dict[str, list[str]]:
+    """The sorted lines of several programs by their names, which the same ranks run one after the other.
+
+    So the ranks start once; what a program sets in parallel training is forgotten before the next.
+    """
+    given = {name: (program,) if isinstance(program, str) else program for name, program in programs.items()}
+    for name, (text, *_) in given.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    calls = [(name, *arguments) for name, (_, *arguments) in given.items()]
+    lines = ended_well(count, EACH.format(programs=calls), folder)
+    return {name: [line.removeprefix(f"{name} ") for line in lines if line.split()[0] == name] for name in given}

@@ -104,7 +104,18 @@ def errors(ranks: int, folder: Path, *names: str, timeout: float = 1200) -> dict
     return {line.partition(" skipped")[0]: float(line.split()[-1]) for line in lines}
 
 
+def divided(folder: Path) -> list[str]:
+    """Every optimizer whose states are divided among two ranks, beside itself, and what ranks have parts of."""
+    from tests.ranks.test_shards import EVERY, HELD, held_by
+
+    lines = ended_well(2, EVERY, folder)
+    assert lines == held_by(HELD), lines
+    return lines[::2]
+
+
 if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        print("Divided:", *divided(Path(name)), sep="\n  ")
     for count in map(int, sys.argv[1:] or (1, 2, 4)):
         with tempfile.TemporaryDirectory() as name:
             found = errors(count, Path(name))

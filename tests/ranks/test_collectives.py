@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import bool_, float16, float32
 from graphls.ops.collectives import all_gathered, all_reduced, broadcasted, reduce_scattered
 from graphls.ranks.agreement import _difference
-from tests.ranks.running import ended_well, needs_ranks, run_ranks
+from tests.ranks.running import each_ended_well, needs_ranks, run_ranks
 
 AT_ONCE = """
     x = gl.Tensor(np.arange(4, dtype=np.float32).reshape(4, 1) + 10 * RANK)
@@ -41,12 +42,7 @@ AT_ONCE = """
     print(RANK, told[0])
 """
 BOTH = "[10,12,14,16] [10,11,12,13] [0,1,2,3] [0,11,24,39] [0,1,2,3,10,11,12,13]"
-
-
-@needs_ranks
-def test_two_ranks_at_once_in_a_step_and_in_numpy(tmp_path: Path) -> None:
-    rest = "[10,11,12,13] [10,12,14,16] [0,1,2,3] [10,12,14,16] [10,12,14,16] [10,12,14,16]"
-    assert ended_well(2, AT_ONCE, tmp_path) == [f"0 {BOTH} [10,12] {rest}", f"1 {BOTH} [14,16] {rest}"]
+REST = "[10,11,12,13] [10,12,14,16] [0,1,2,3] [10,12,14,16] [10,12,14,16] [10,12,14,16]"
 
 
 DIFFERENTIATED = """
@@ -78,12 +74,6 @@ DIFFERENTIATED = """
                 assert abs(quotient - gradient.asnumpy()[i, 0]) < 1e-2 * abs(quotient), (quotient, gradient)
     print("right")
 """
-
-
-@needs_ranks
-def test_collectives_are_differentiated_by_each_other(tmp_path: Path) -> None:
-    assert ended_well(2, DIFFERENTIATED, tmp_path) == ["right"] * 2
-
 
 POINTS = """
     x = np.array([[1.0, 2.0], [3.0, 5.0]], np.float32) + RANK
@@ -124,15 +114,27 @@ POINTS = """
     else:
         seen = collectives.recv(gl.Tensor([0.0, 0.0])).tolist()
         collectives.isend(gl.Tensor([7]), 0, tag=3).wait()
+    # Pieces of other sizes, also to nobody, in a step and back; and several at the same time.
+    pieces = gl.Tensor(np.arange(3, dtype=np.float32) + 3 * RANK)
+    counts = ([1, 2], [1, 0]) if RANK == 0 else ([0, 3], [2, 3])
+    turned = ops.AlltoAllV()(pieces, *counts)
+    assert turned.tolist() == ([0.0] if RANK == 0 else [1.0, 2.0, 3.0, 4.0, 5.0]), turned
+    matrix = gl.Tensor(np.array([[1, 2], [0, 3]]))
+    assert ops.AlltoAllVC()(pieces, matrix).tolist() == turned.tolist()
+    assert ops.AlltoAllVC(transpose=True)(turned, matrix).tolist() == pieces.tolist()
+    square = lambda x: (ops.AlltoAllV()(x, *counts) ** 2).sum()
+    assert gl.compile(ops.grad(square), pieces)(pieces).tolist() == (2 * pieces).tolist()
+    nothing = ops.AlltoAllV(block_size=2)(gl.Tensor([1.0, 2.0]) if RANK == 0 else gl.Tensor(np.zeros(0, np.float32)),
+                                          *(([0, 1], [0, 0]) if RANK == 0 else ([0, 0], [1, 0])))
+    assert nothing.tolist() == (0.0 if RANK == 0 else [1.0, 2.0])
+    rows, _ = collectives.all_to_all_single_with_output_shape((2, 1), gl.Tensor([[RANK], [2 + RANK]]))
+    assert rows.tolist() == [[2 * RANK], [2 * RANK + 1]], rows
+    P2POp = collectives.P2POp
+    both = [P2POp("isend", gl.Tensor(RANK + 1.0), other), P2POp(collectives.irecv, (), other, recv_dtype=gl.float32)]
+    assert [t.tolist() for t in collectives.batch_isend_irecv(both)] == [0.0, other + 1.0]
     most = ops.Reduce(0, "max")(gl.Tensor([1 + RANK])).tolist(), collectives.reduce(gl.Tensor([1 + RANK]), 0).tolist()
     print(RANK, seen, *most, collectives.gather_into_tensor(gl.Tensor([RANK])).tolist())
 """
-
-
-@needs_ranks
-def test_tensors_from_one_rank_to_another(tmp_path: Path) -> None:
-    assert ended_well(2, POINTS, tmp_path) == ["0 [7] [2] [3] [0, 1]", "1 [1.5, 2.5] [2] [0] [0, 1]"]
-
 
 GROUPS = """
     communication.create_group("first", [0])
@@ -154,16 +156,36 @@ GROUPS = """
         told += " " + str(error).partition(" (")[0]
     print(RANK, own, mine, sizes, world, told)
 """
+GONE = "There is no group 'both'; make it with create_group, on all ranks."
+NONE = "Rank 1 is none of the group 'first', which has"
+MEASURED = """
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    from graphls.command_line.main import main
+    from graphls.ranks import network
+
+    network.LARGE, network.LARGE_TIMES = 1 << 20, 2
+    with redirect_stdout(StringIO()) as told:
+        assert main(["simulate", "--measure"]) == 0
+    print(told.getvalue().strip())
+"""
 
 
 @needs_ranks
-def test_groups(tmp_path: Path) -> None:
-    gone = "There is no group 'both'; make it with create_group, on all ranks."
-    none = "Rank 1 is none of the group 'first', which has"
-    assert ended_well(2, GROUPS, tmp_path) == [
-        f"0 ([3.0], 1) [0] (2, 2) 1 none {gone}",
-        f"1 ([3.0], 0) 1 (2, 2) 1 {none} {gone}",
+def test_two_ranks(tmp_path: Path) -> None:
+    """At once, in a step and in NumPy, differentiated, from one to another, in groups; and the network measured."""
+    found = each_ended_well(
+        2, tmp_path, at_once=AT_ONCE, differentiated=DIFFERENTIATED, points=POINTS, groups=GROUPS, measured=MEASURED
+    )
+    assert found["at_once"] == [f"0 {BOTH} [10,12] {REST}", f"1 {BOTH} [14,16] {REST}"]
+    assert found["differentiated"] == ["right"] * 2
+    assert found["points"] == ["0 [7] [2] [3] [0, 1]", "1 [1.5, 2.5] [2] [0] [0, 1]"]
+    assert found["groups"] == [
+        f"0 ([3.0], 1) [0] (2, 2) 1 none {GONE}",
+        f"1 ([3.0], 0) 1 (2, 2) 1 {NONE} {GONE}",
     ]
+    assert re.fullmatch(r" ?--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s", "".join(found["measured"]))
 
 
 DIFFERENT = """
@@ -177,7 +199,7 @@ DIFFERENT = """
 
 @needs_ranks
 def test_ranks_that_compile_different_steps_fail_with_both(tmp_path: Path) -> None:
-    ended = run_ranks(2, DIFFERENT, tmp_path, 60)
+    ended = run_ranks(2, DIFFERENT, tmp_path)
     assert ended.code != 0 and "never" not in ended.out
     assert "as number 1 rank 0 has all_reduce(f32[3])" in ended.err and "rank 1 has all_reduce(f32[4])" in ended.err
 
@@ -204,6 +226,14 @@ def test_one_rank_has_what_it_gives() -> None:
         (lambda x: all_reduced([x > 0]), TypeError, r"all_reduce takes numbers, not bool\[2\]; cast it first"),
         (lambda x: all_gathered(x.sum()), TypeError, r"all_gather works along the first axis, and f32\[\] has none"),
         (lambda x: broadcasted([x], 1), ValueError, "The root of broadcast is one of 1 ranks, from 0, not 1"),
+        (lambda x: gl.ops.AlltoAllV()(x, [1], [1]), ValueError, r"AlltoAllV sends \[1\] elements of .* to 1 ranks"),
+        (lambda x: gl.ops.AlltoAllVC()(x, [1, 1]), ValueError, "has 1 numbers for each of 1 ranks, not 2 in all"),
+        (lambda x: collectives.P2POp("send", x, 0), ValueError, "The op of a P2POp is 'isend' or 'irecv', not 'send'"),
+        (lambda x: collectives.P2POp("isend", x, 0, tag=1), ValueError, "The tag of a P2POp is 0, not 1"),
+        (lambda x: collectives.P2POp("isend", x, "0"), TypeError, "The peer of a P2POp is the number of a rank"),
+        (lambda x: collectives.P2POp("irecv", (2,), 0), ValueError, "with a shape receives, and has a recv_dtype"),
+        (lambda x: collectives.P2POp("irecv", [2], 0), TypeError, "has a tensor or, to receive, a shape"),
+        (lambda x: collectives.batch_isend_irecv([x]), TypeError, "batch_isend_irecv takes a list of P2POp"),
         (lambda x: all_reduced([x], group="mine"), ValueError, "There is no group 'mine'; make it with create_group"),
     ],
 )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from graphls.ranks.cost import Network, fitted
-from tests.ranks.running import ended_well, needs_ranks
 
 
 @pytest.mark.parametrize(
@@ -41,17 +37,3 @@ def test_a_network_is_found_from_two_times(ranks: int) -> None:
     seconds = (network.all_reduce(ranks, 4), Network(2e-5, 3e9, "halving").all_reduce(ranks, 10**8))
     found = fitted(ranks, *seconds, 10**8)
     assert (found.latency, found.bandwidth) == pytest.approx((2e-5, 3e9), rel=1e-3)
-
-
-MEASURED = """
-    from graphls.command_line.main import main
-
-    sys.exit(main(["simulate", "--measure"]))
-"""
-
-
-@needs_ranks
-@pytest.mark.slow
-def test_the_network_of_two_ranks_is_measured(tmp_path: Path) -> None:
-    (line,) = ended_well(2, MEASURED, tmp_path)
-    assert re.fullmatch(r"--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s", line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,9 @@ communication.init()
 """
 
 ENDS = """
+    from graphls.ranks import watch
+
+    watch.PATIENCE = 0.3
     x = gl.Tensor([1.0])
     for i in range(5):
         if i == 2 and RANK == SIZE - 1:
@@ -41,18 +43,17 @@ CAUSES = {
 @needs_ranks
 @pytest.mark.parametrize("end", CAUSES)
 def test_a_rank_that_ends_ends_all(end: str, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    ended = run_ranks(2, ENDS.format(end=end), tmp_path, 60)
+    ended = run_ranks(2, ENDS.format(end=end), tmp_path)
     assert ended.code != 0 and "never" not in ended.out
     assert CAUSES[end] in ended.err
-    assert time.monotonic() - begin < 50  # it is some seconds, also where the machine has much to do
 
 
 @needs_ranks
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
 def test_trainings_that_are_ended_at_random_moments_lose_nothing() -> None:
-    assert "4 trainings ended" in campaign(("kill", "raise", "leave", "interrupt"), 4, (2,), 1)
+    """In two ways; `python -m tests.ranks.kills` tries all of them, and often."""
+    assert "2 trainings ended" in campaign(("kill", "interrupt"), 2, (2,), 1)
 
 
 @needs_ranks
@@ -60,7 +61,7 @@ def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
     path = tmp_path / "early.py"
     path.write_text(EARLY)
     with open(tmp_path / "err", "w") as err:
-        assert launched(2, path, stderr=err).wait(60) != 0
+        assert launched(2, path, stderr=err).wait(100) != 0
     assert "ZeroDivisionError" in (tmp_path / "err").read_text()
 
 
@@ -68,10 +69,13 @@ def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
     program = """
+        from graphls.ranks import watch
+
+        watch.PATIENCE = 0.2
         collectives.AllReduce()(gl.Tensor([1.0]))
         if RANK == 0:
-            time.sleep(2.5)
+            time.sleep(0.6)
         print(RANK)
     """
-    ended = run_ranks(2, program, tmp_path, 60)
+    ended = run_ranks(2, program, tmp_path)
     assert (ended.code, ended.lines) == (0, ["0", "1"]), ended.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphls import nn
-from tests.ranks.running import ended_well, needs_ranks
+from tests.ranks.running import each_ended_well, needs_ranks
 
 SAME = """
     random = np.random.default_rng(3)
@@ -73,13 +73,6 @@ SAME = """
 """
 
 
-@needs_ranks
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_ranks_normalise_as_one_process_on_the_joined_batch(ranks: int, tmp_path: Path) -> None:
-    cases = ["all", "unequal", "half"] if ranks == 2 else ["all", "pairs", "some", "unequal"]
-    assert ended_well(ranks, SAME.format(cases=cases), tmp_path) == ["same"] * ranks
-
-
 TRAINED = """
     def start(kind, mode):
         set_auto_parallel_context(parallel_mode=mode, gradients_mean=True)
@@ -98,7 +91,7 @@ TRAINED = """
 
     (own, ranks), (alone, one) = start(nn.SyncBatchNorm, "data_parallel"), start(nn.BatchNorm1d, "stand_alone")
     random = np.random.default_rng(1)
-    for i in range(12):
+    for i in range(9):
         x, y = random.normal(size=(8, 4)).astype(np.float32), random.normal(size=(8, 1)).astype(np.float32)
         if i % 5 == 3:
             x[i % 8] = np.inf
@@ -115,9 +108,11 @@ TRAINED = """
 
 
 @needs_ranks
-def test_a_step_in_float16_with_overflows_on_single_ranks(tmp_path: Path) -> None:
-    lines = ended_well(2, TRAINED, tmp_path)
-    assert len(lines) == 2 and len(set(lines)) == 1, "to the bit the same on all ranks"
+def test_ranks_normalise_as_one_process_on_the_joined_batch(tmp_path: Path) -> None:
+    """And train in float16, with overflows on single ranks; tests/ranks/test_four_ranks.py has groups of some."""
+    found = each_ended_well(2, tmp_path, same=SAME.format(cases=["all", "unequal", "half"]), trained=TRAINED)
+    assert found["same"] == ["same"] * 2
+    assert len(found["trained"]) == 2 and len(set(found["trained"])) == 1, "to the bit the same on all ranks"
 
 
 @pytest.mark.parametrize(

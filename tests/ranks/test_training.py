@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 from graphls import nn
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
-from tests.ranks.running import ended_well, needs_ranks
-from tests.ranks.sweep import errors
+from tests.ranks.running import each_ended_well, needs_ranks
+from tests.ranks.sweep import PROGRAM
 
 TRAINED = """
     import hashlib
 
-    set_auto_parallel_context(
-        parallel_mode="data_parallel", gradients_mean=True, comm_fusion={"allreduce": {"mode": "size", "config": 0}},
-    )
-    KIND, STEPS = sys.argv[1], 50
+    KIND, STEPS = sys.argv[1], int(sys.argv[2])
 
     class Net(nn.Cell):
         def __init__(self):
@@ -28,56 +22,64 @@ TRAINED = """
         def construct(self, x, y):
             return ((self.second(ops.tanh(self.first(x))) - y) ** 2).mean()
 
-    random = np.random.default_rng(0)
-    net = Net()
-    for parameter in net.get_parameters():  # other ranks begin elsewhere, and take those of rank 0
-        parameter.set_data(gl.Tensor(random.normal(size=parameter.shape).astype(np.float32) * 0.3 + RANK))
-    weights = net.trainable_params()
-    optimizer = nn.Adam(weights, 0.01) if KIND == "mf" else nn.Momentum(weights, 0.05, 0.9)
-    manager = nn.DynamicLossScaleUpdateCell(1024, 2, 5)
-    if KIND == "plain":
-        step = nn.TrainOneStepCell(net, optimizer)
-    elif KIND == "scaled":
-        step = nn.TrainOneStepWithLossScaleCell(net, optimizer, manager)
-    else:
-        step = nn.MFTrainOneStepCell(net, optimizer, True, 0.5, manager, gradient_accumulation_steps=2, ema_decay=0.9)
-    step.set_train()
-    rows, skipped, scales = 16 // SIZE, 0, []
+    def made(mode):
+        fusion = {"allreduce": {"mode": "size", "config": 0}}
+        set_auto_parallel_context(parallel_mode=mode, gradients_mean=True, comm_fusion=fusion)
+        random = np.random.default_rng(0)
+        net = Net()
+        for parameter in net.get_parameters():  # other ranks begin elsewhere, and take those of rank 0
+            spread = RANK if mode == "data_parallel" else 0
+            parameter.set_data(gl.Tensor(random.normal(size=parameter.shape).astype(np.float32) * 0.3 + spread))
+        weights = net.trainable_params()
+        optimizer = nn.Adam(weights, 0.01) if KIND == "mf" else nn.Momentum(weights, 0.05, 0.9)
+        manager = nn.DynamicLossScaleUpdateCell(1024, 2, 5)
+        if KIND == "plain":
+            step = nn.TrainOneStepCell(net, optimizer)
+        elif KIND == "scaled":
+            step = nn.TrainOneStepWithLossScaleCell(net, optimizer, manager)
+        else:
+            step = nn.MFTrainOneStepCell(
+                net, optimizer, True, 0.5, manager, gradient_accumulation_steps=2, ema_decay=0.9
+            )
+        return net, step.set_train()
+
+    def run(step, x, y):
+        found = step(gl.Tensor(x), gl.Tensor(y))
+        return (bool(found[1].asnumpy()), float(found[2].asnumpy())) if KIND != "plain" else (False, 0.0)
+
+    (net, step), (alone, whole) = made("data_parallel"), made("stand_alone")
+    random = np.random.default_rng(1)
+    rows, skipped = 16 // SIZE, 0
     for i in range(STEPS):
         x, y = (random.normal(size=(16, width)).astype(np.float32) for width in (8, 4))
         if KIND != "plain" and i % 7 == 3:
             x[rows * (i // 7 % SIZE), 0] = np.inf  # of one rank, another one each time
         own = slice(RANK * rows, (RANK + 1) * rows)
-        found = step(gl.Tensor(x[own]), gl.Tensor(y[own]))
-        if KIND != "plain":
-            skipped += bool(found[1].asnumpy())
-            scales.append(float(found[2].asnumpy()))
-    after = np.concatenate([p.asnumpy().ravel() for p in (*step.get_parameters(), *optimizer.get_parameters())])
-    print(hashlib.sha256(after.tobytes()).hexdigest()[:16], skipped, sum(scales), scales[-1:])
+        found = run(step, x[own], y[own])
+        if RANK == 0:
+            assert found == run(whole, x, y), (i, found)
+        skipped += found[0]
     if RANK == 0:
-        np.save(f"after{SIZE}.npy", np.concatenate([p.asnumpy().ravel() for p in net.get_parameters()]))
+        after, wanted = (np.concatenate([p.asnumpy().ravel() for p in n.get_parameters()]) for n in (net, alone))
+        assert np.abs(after - wanted).max() < 1e-6 * np.abs(wanted).max()
+    values = b"".join(p.asnumpy().tobytes() for p in (*step.get_parameters(), *step.optimizer.get_parameters()))
+    print(skipped, hashlib.sha256(values).hexdigest()[:16])
 """
-KINDS = {"plain": "0", "scaled": "7", "mf": "14"}
+SKIPPED = {"plain": "0", "scaled": "7", "mf": "10"}
 
 
 @needs_ranks
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(kind: str, tmp_path: Path) -> None:
-    alone = ended_well(1, TRAINED, tmp_path, kind)
-    expected = np.load(tmp_path / "after1.npy")
-    for ranks in (2, 4) if kind == "scaled" else (2,):
-        lines = ended_well(ranks, TRAINED, tmp_path, kind)
-        assert len(set(lines)) == 1, "to the bit the same on all ranks"
-        assert lines[0].split()[1:] == alone[0].split()[1:]
-        found = np.load(tmp_path / f"after{ranks}.npy")
-        assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-@needs_ranks
-def test_optimizers_on_ranks_with_overflows_on_any_of_them(tmp_path: Path) -> None:
-    """Here are few; `python -m tests.ranks.sweep` runs every optimizer, also on four ranks."""
-    assert len(errors(2, tmp_path, "Adam", "LARS", "bfloat16")) == 4
+def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(tmp_path: Path) -> None:
+    """Steps of each kind, a reducer at once, `Model`, and few optimizers, of which tests/ranks/sweep.py runs all."""
+    kinds = {kind: (TRAINED, kind, "50") for kind in SKIPPED}
+    sweep = (PROGRAM, "Adam", "LARS", "bfloat16")
+    found = each_ended_well(2, tmp_path, **kinds, reduced=REDUCED, model=MODEL.format(sink=True), sweep=sweep)
+    for kind, skipped in SKIPPED.items():
+        assert len(found[kind]) == 2 and len(set(found[kind])) == 1, "to the bit the same on all ranks"
+        assert found[kind][0].split()[0] == skipped
+    assert found["reduced"] == [f"{r} {[_reduced(5.0, 2.0 + r), _reduced(1.25, 2.0 + r)]}" for r in range(2)]
+    assert len(found["model"]) == 2 and len(set(found["model"])) == 1 and found["model"][0].endswith("data_parallel 2")
+    assert len(found["sweep"]) == 4
 
 
 REDUCED = """
@@ -95,12 +97,8 @@ REDUCED = """
 """
 
 
-@needs_ranks
-def test_a_reducer_at_once(tmp_path: Path) -> None:
-    def of(total: float, own: float) -> list[tuple[float, str]]:
-        return [(total, "Float16"), (own, "Float32"), (total, "Float32"), (total, "Float32")]
-
-    assert ended_well(2, REDUCED, tmp_path) == [f"{r} {[of(5.0, 2.0 + r), of(1.25, 2.0 + r)]}" for r in range(2)]
+def _reduced(total: float, own: float) -> list[tuple[float, str]]:
+    return [(total, "Float16"), (own, "Float32"), (total, "Float32"), (total, "Float32")]
 
 
 def test_in_a_process_alone_a_step_reduces_nothing() -> None:
@@ -133,9 +131,3 @@ MODEL = """
         model.train(1, data, callbacks=Told(), dataset_sink_mode={sink})
         print(net.weight.asnumpy().tolist(), told[0].parallel_mode, told[0].device_number)
 """
-
-
-@needs_ranks
-def test_a_model_and_what_ranks_do_not_do(tmp_path: Path) -> None:
-    lines = ended_well(2, MODEL.format(sink=True), tmp_path)
-    assert len(set(lines)) == 1 and len(lines) == 2 and lines[0].endswith("data_parallel 2")

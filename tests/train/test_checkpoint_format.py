@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphls
+from graphls.files import safetensors_format
+from graphls.files.checkpoint_format import NAMES, TYPES, decode, encode
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.train import safetensors_format
-from graphls.train.checkpoint_format import NAMES, TYPES, decode, encode
 from tests.train.checkpoint_proto import Checkpoint
 
 BY_HAND = b"".join([

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ class Lowered(Ports):
 
     model: ModelProto
     origins: dict[str, Node]
-    outside: dict[str, np.ndarray[Any, Any]]
+    outside: MutableMapping[str, np.ndarray[Any, Any]]
 
 
 def lower(
@@ -222,6 +222,15 @@ class Lowering(Rules):
                 yield
         finally:
             self.forms = self.forms.parents
+
+    def inlined(self) -> tuple[str, ...]:
+        """The results of the region of the current node, computed in its place."""
+        node = self.node
+        assert node is not None
+        (region,) = node.regions
+        self.nodes(region.nodes, region.outputs)
+        self.node, self.out_types = node, tuple(v.type for v in node.outputs)
+        return tuple(self.form(v, v.type.dtype) for v in region.outputs)
 
     def take_parameters(self, values: Iterable[Value]) -> set[str]:
         """Make values inputs of the body that is current; returns their names."""

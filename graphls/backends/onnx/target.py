@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graphls.backends.onnx.kernel_tables import KernelTable, signature, table
 from graphls.backends.onnx.roundings import CORRECT
@@ -48,6 +48,10 @@ class Target:
     runs_as_written: bool = False
     unrolls: bool = False
     copies_what_is_read: bool = False
+
+    def for_any_runtime(self, native_half: bool) -> Target:
+        """The same for models that other runtimes run, too, in forms that are not chosen for one of them."""
+        return replace(self, native_half=native_half, runs_as_written=False)
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""

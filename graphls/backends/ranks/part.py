@@ -16,7 +16,7 @@ from graphls.backends.onnxruntime.failures import Torn
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
-from graphls.ranks.shards import apart
+from graphls.ranks.division import apart
 from graphls.ranks.watch import WAITING
 from graphls.ranks.world import find_group
 

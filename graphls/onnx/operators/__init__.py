@@ -3,9 +3,12 @@
 from graphls.onnx.operators import (
     activations,
     arithmetic,
+    boxes,
+    classical,
     contrib,
     control,
     conversion,
+    data,
     indexing,
     normalization,
     pooling,
@@ -16,15 +19,20 @@ from graphls.onnx.operators import (
     reductions,
     resizing,
     sampling,
+    sequences,
     shapes,
+    spectra,
 )
 
 __all__ = [
     "activations",
     "arithmetic",
+    "boxes",
+    "classical",
     "contrib",
     "control",
     "conversion",
+    "data",
     "indexing",
     "normalization",
     "pooling",
@@ -35,5 +43,7 @@ __all__ = [
     "reductions",
     "resizing",
     "sampling",
+    "sequences",
     "shapes",
+    "spectra",
 ]

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator, unary
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 
@@ -77,14 +79,19 @@ def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, zero))
 
 
-def _declare(kind: str, function: Callable[[Any, int], Tensor]) -> None:
+def _declare(kind: str, function: Callable[[Any, int], Tensor], otherwise: Callable[[Any, int], Tensor]) -> None:
+    """Declare an operator on rows; `otherwise` is what it is where what it gives is looked through for nan."""
+
+    def chosen(node: Running) -> Callable[[Any, int], Tensor]:
+        return otherwise if node.is_read_by("IsNaN", "Where") else function
+
     @operator(kind)
-    def of_rows(x: Any, *, axis: int = 1) -> Any:
-        return _by_rows(x, axis, function)
+    def of_rows(node: Running, x: Any, *, axis: int = 1) -> Any:
+        return _by_rows(x, axis, chosen(node))
 
     @operator(kind, since=13)
-    def along(x: Any, *, axis: int = -1) -> Any:
-        return function(x, axis)
+    def along(node: Running, x: Any, *, axis: int = -1) -> Any:
+        return chosen(node)(x, axis)
 
 
 def _by_rows(x: Any, axis: int, function: Callable[[Any, int], Tensor]) -> Any:
@@ -99,6 +106,20 @@ def _hardmax(x: Any, axis: int) -> Tensor:
     return ops.cast(ops.one_hot(ops.argmax(x, axis), x.shape[axis], 1, 0, axis), x.dtype)
 
 
-_declare("Softmax", ops.softmax)
-_declare("LogSoftmax", ops.log_softmax)
-_declare("Hardmax", _hardmax)
+def softmax_of_hidden(x: Any, axis: int) -> Tensor:
+    """The softmax with no gradient by what is -inf, so also by rows that are nothing else, whose softmax is nan.
+
+    Exporters put something else in place of such rows behind it: attention to nothing.
+    """
+
+    def gradient(x: Any, y: Any, sensitivity: Any) -> Any:
+        slope = y * (sensitivity - ops.sum(sensitivity * y, axis, True))
+        return (ops.where(ops.equal(x, -np.inf), ops.zeros_like(slope), slope),)
+
+    found: Tensor = with_gradient(lambda x: ops.softmax(x, axis), gradient, tensor_of(x))
+    return found
+
+
+_declare("Softmax", ops.softmax, softmax_of_hidden)
+_declare("LogSoftmax", ops.log_softmax, ops.log_softmax)
+_declare("Hardmax", _hardmax, _hardmax)

@@ -11,12 +11,12 @@ import numpy as np
 from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.onnx.interpreter import Running
-from graphls.onnx.operators.activations import hard_sigmoid
+from graphls.onnx.operators.activations import hard_sigmoid, softmax_of_hidden
 from graphls.onnx.operators.normalization import layer_normalization, rms_normalization
 from graphls.onnx.operators.products import conv, gemm
 from graphls.onnx.operators.quantization import dequantize_linear, quantize_linear
 from graphls.onnx.table import MICROSOFT, operator, unary
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.tensor import Tensor
 
 unary({"Gelu": ops.gelu}, MICROSOFT)
@@ -153,7 +153,12 @@ def _attended(q: Any, k: Any, v: Any, scale: float | None, bias: Any, causal: bo
         length, total = scores.shape[-2:]
         seen = np.arange(total) <= np.arange(length)[:, None] + (total - length)
         scores = ops.where(Tensor(seen), scores, ops.cast(lowest, scores.dtype))
-    return ops.matmul(ops.softmax(scores, -1), v)
+    if bias is None and np.isfinite(lowest):
+        return ops.matmul(ops.softmax(scores, -1), v)
+    # As ONNX says of Attention: a row that may look at nothing gives 0.
+    is_blind = ops.equal(apply("max", scores, axis=(-1,), keepdims=True), -np.inf)
+    shares = ops.where(is_blind, ops.zeros_like(scores), softmax_of_hidden(scores, -1))
+    return ops.matmul(shares, v)
 
 
 def _mask(mask: Any, shape: tuple[int, ...], lowest: float, dtype: Any) -> Any:

@@ -13,7 +13,7 @@ from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.program import Block
 from graphls.onnx.table import operator
-from graphls.onnx.values import array_of, is_known
+from graphls.onnx.values import DependsOnData, array_of, is_known
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 
@@ -41,7 +41,7 @@ def loop(node: Running, most: Any = None, condition: Any = None, *carried: Any, 
         count = 0
     if starts is None or (count is None or count >= _ENDLESS) or _decides(node, body, carried):
         return _while(node, most, condition, carried, body)
-    if count > _FEW:
+    if count > _FEW and not any(isinstance(value, (list, type(None))) for value in carried):
         found = _scanned(node, count, carried, body)
         if found is not None:
             return found
@@ -113,8 +113,11 @@ def _types(values: Any) -> list[Type]:
 
 def _while(node: Running, most: Any, condition: Any, carried: Any, body: Block) -> Any:
     """The loop as one that ends by what it computes; it cannot collect results, of which nobody knows how many."""
+    if any(isinstance(value, (list, type(None))) for value in carried):
+        raise GraphValueError("it carries a sequence, for a number of rounds that is known only when it runs.")
     if len(body.outputs) > 1 + len(carried):
-        raise GraphValueError("it collects results for a number of rounds that is known only when it runs.")
+        text = "it collects results for a number of rounds that is known only when it runs"
+        raise DependsOnData(f"The operator {node.node}: {text}")
     carried = tuple(map(tensor_of, carried))
     first = Tensor(np.bool_(True)) if condition is None else ops.reshape(condition, ())
     limit = None if most is None else ops.cast(ops.reshape(most, ()), "int64")

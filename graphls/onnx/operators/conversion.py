@@ -9,9 +9,8 @@ from onnx import helper
 
 from graphls import ops
 from graphls.ir.errors import GraphMemoryError, GraphTypeError
-from graphls.onnx.interpreter import float_type
 from graphls.onnx.table import operator
-from graphls.onnx.values import array_of, integers, is_known, value_of
+from graphls.onnx.values import array_of, float_type, integers, is_known, value_of
 from graphls.ops.operands import in_graph, tensor_of
 from graphls.tensors.tensor import Tensor
 

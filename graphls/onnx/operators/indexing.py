@@ -90,17 +90,6 @@ def _coordinates(indices: Tensor, shape: tuple[int, ...]) -> Tensor:
     return ops.where(ops.less(indices, 0), indices + sizes, indices)
 
 
-@operator("Compress", known=(1,))
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
-    x = tensor_of(x) if axis is not None else ops.reshape(x, (-1,))
-    return ops.gather(x, Tensor(np.flatnonzero(condition).astype(np.int64)), axis or 0)
-
-
-@operator("NonZero", known=(0,))
-def nonzero(x: Any) -> Any:
-    return Tensor(np.array(np.nonzero(x), np.int64))
-
-
 @operator("MaxUnpool", known=(2,))
 def max_unpool(
     x: Any, indices: Any, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None
@@ -132,3 +121,18 @@ def _ravelled(coordinates: list[Tensor], shape: tuple[int, ...]) -> Tensor:
     for part, size in zip(coordinates[1:], shape[1:], strict=True):
         total = total * size + part
     return total
+
+
+@operator("TensorScatter")
+def tensor_scatter(past: Any, update: Any, starts: Any = None, *, mode: str = "linear", axis: int = -2) -> Any:
+    """A cache of keys or values with new rows from a position on that each sample of the batch has of its own."""
+    past, update = tensor_of(past), tensor_of(update)
+    cache, rows = ops.movedim(past, axis, 1), ops.movedim(update, axis, 1)
+    batch, count, size = *rows.shape[:2], cache.shape[1]
+    places = Tensor(np.broadcast_to(np.arange(count), (batch, count)))
+    if starts is not None:
+        places = ops.reshape(ops.cast(starts, "int64"), (-1, 1)) + places
+    places = ops.mod(places, size) if mode == "circular" else places
+    samples = Tensor(np.broadcast_to(np.arange(batch)[:, None], (batch, count)))
+    found = ops.tensor_scatter_update(cache, ops.stack((samples, places), -1), rows)
+    return ops.movedim(found, 1, axis)

@@ -49,3 +49,12 @@ def random_normal_like(
 def bernoulli(x: Any, *, dtype: int | None = None, seed: float | None = None) -> Any:
     x = tensor_of(x)
     return ops.cast(ops.less(ops.rand(*x.shape), x), _dtype(dtype, x))
+
+
+@operator("Multinomial")
+def multinomial(x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Any:
+    """Classes drawn by logarithms of their probabilities: the largest after adding noise of Gumbel's distribution."""
+    x = ops.expand_dims(ops.cast(x, "float32"), 1)
+    drawn = ops.rand(x.shape[0], sample_size, x.shape[2])
+    noise = ops.neg(ops.log(ops.neg(ops.log(ops.clip_by_value(drawn, 1e-30, 1 - 2**-24)))))
+    return ops.cast(ops.argmax(x + noise, -1), _dtype(dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
-from graphls.onnx.operators.products import padded
+from graphls.ir.types import DType
+from graphls.onnx.operators.products import Shape, geometry, padded, with_bias
 from graphls.onnx.table import operator
-from graphls.onnx.values import integers
+from graphls.onnx.values import Array, integers
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.tensor import Tensor
 
@@ -37,7 +39,7 @@ def grid_sample(
     total: Any = None
     for corner in product(*taps):
         places = [place for place, _ in corner]
-        term = _at(x, places, padding_mode, bool(align_corners))
+        term = elements(x, places, padding_mode, bool(align_corners))
         for _, share in corner:
             term = term if share is None else term * ops.expand_dims(share, 1)
         total = term if total is None else total + term
@@ -76,7 +78,7 @@ def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
     return taps
 
 
-def _at(x: Any, places: list[Any], padding: str, aligned: bool) -> Any:
+def elements(x: Any, places: list[Any], padding: str, aligned: bool) -> Any:
     """The elements (batch, channels, ...) at whole positions."""
     sizes, inside, number = x.shape[2:], None, None
     for place, size in zip(places, sizes, strict=True):
@@ -114,46 +116,32 @@ def col2im(x: Any, image: Any, block: Any, *, dilations: Any = None, pads: Any =
     return padded(total, [(-pads[i], -pads[axes + i]) for i in range(axes)])
 
 
-@operator("RoiAlign")
-def roi_align(
-    x: Any, boxes: Any, numbers: Any, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
-    output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+@operator("DeformConv")
+def deform_conv(
+    x: Any, w: Any, offset: Any, bias: Any = None, mask: Any = None, *, dilations: Any = None, group: int = 1,
+    kernel_shape: Any = None, offset_group: int = 1, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
-    if sampling_ratio < 1:
-        raise GraphValueError("how many points it takes of a box depends on the box; export it with a sampling_ratio.")
-    x, boxes = tensor_of(x), tensor_of(boxes)
-    shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
-    rows = _points(boxes, 1, output_height, sampling_ratio, spatial_scale, shift)
-    columns = _points(boxes, 0, output_width, sampling_ratio, spatial_scale, shift)
-    images = ops.gather(x, ops.cast(numbers, "int64"), 0)
-    grid = (images.shape[0], rows.shape[1], columns.shape[1])
-    places = [ops.broadcast_to(ops.expand_dims(rows, 2), grid), ops.broadcast_to(ops.expand_dims(columns, 1), grid)]
-    terms = []
-    pairs = [_clamped(place, size) for place, size in zip(places, x.shape[2:], strict=True)]
-    for corner in product(*(pair[0] for pair in pairs)):
-        share = ops.expand_dims(corner[0][1] * corner[1][1], 1)
-        terms.append(_at(images, [place for place, _ in corner], "border", True) * share)
-    known = ops.expand_dims(ops.logical_and(pairs[0][1], pairs[1][1]), 1)
-    shape = (*images.shape[:2], output_height, sampling_ratio, output_width, sampling_ratio)
-    if mode == "avg":
-        total = ops.where(known, terms[0] + terms[1] + terms[2] + terms[3], ops.zeros((), x.dtype))
-        return ops.mean(ops.reshape(total, shape), (3, 5))
-    largest = ops.maximum(ops.maximum(terms[0], terms[1]), ops.maximum(terms[2], terms[3]))
-    largest = ops.where(known, largest, ops.zeros((), x.dtype))
-    return apply("max", ops.reshape(largest, shape), axis=(3, 5))
+    """A convolution whose windows take elements at positions that are computed, and with weights that are."""
+    x, w, offset = tensor_of(x), tensor_of(w), tensor_of(offset)
+    kernel, shown, batch = w.shape[2:], offset.shape[2:], x.shape[0]
+    at, count = geometry(x.shape, kernel, "NOTSET", pads, strides, dilations), prod(kernel)
+    rows = (batch * offset_group, count, len(kernel), *shown)
+    moved = ops.reshape(offset, rows)
+    taps = [_taps(moved[:, :, i] + Tensor(_fixed(i, kernel, shown, at, x.dtype)), "linear") for i in range(len(kernel))]
+    images, total = ops.reshape(x, (batch * offset_group, -1, *x.shape[2:])), None
+    for corner in product(*taps):
+        share = reduce(ops.mul, [part for _, part in corner])
+        term = elements(images, [place for place, _ in corner], "zeros", True) * ops.expand_dims(share, 1)
+        total = term if total is None else total + term
+    if mask is not None:
+        total = total * ops.reshape(mask, (batch * offset_group, 1, count, *shown))
+    windows = ops.reshape(total, (batch, group, w.shape[1] * count, prod(shown)))
+    weights = ops.reshape(w, (group, w.shape[0] // group, w.shape[1] * count))
+    return with_bias(ops.reshape(ops.matmul(weights, windows), (batch, w.shape[0], *shown)), bias)
 
 
-def _points(boxes: Any, at: int, count: int, each: int, scale: float, shift: float) -> Any:
-    """Where the points of each box lie along an axis, (boxes, points)."""
-    low, high = boxes[:, at] * scale - shift, boxes[:, at + 2] * scale - shift
-    length = high - low if shift else ops.maximum(high - low, 1.0)
-    steps = Tensor(((np.arange(count * each) + 0.5) / (count * each)).astype(boxes.dtype.numpy))
-    return ops.expand_dims(low, 1) + ops.expand_dims(length, 1) * steps
-
-
-def _clamped(place: Any, size: int) -> Any:
-    """Both neighbours of a position with their shares, and whether it is not far outside of the image."""
-    known = ops.logical_and(ops.greater_equal(place, -1.0), ops.less_equal(place, float(size)))
-    place = ops.clip_by_value(place, 0.0, size - 1.0)
-    low = ops.floor(place)
-    return [(low, 1 - (place - low)), (ops.minimum(low + 1, size - 1.0), place - low)], known
+def _fixed(axis: int, kernel: Shape, shown: Shape, at: dict[str, Shape], dtype: DType) -> Array:
+    """Where the elements of windows lie along an axis of the image without offsets, (elements of the kernel, ...)."""
+    taps = np.indices(kernel)[axis].reshape(-1) * at["dilations"][axis]
+    starts = np.indices(shown)[axis] * at["strides"][axis] - at["pads"][axis]
+    return np.asarray(taps.reshape(-1, *[1] * len(shown)) + starts, dtype.numpy)

@@ -36,15 +36,16 @@ def flatten(x: Any, *, axis: int = 1) -> Any:
 
 @operator("Squeeze")
 def squeeze_axes(x: Any, *, axes: Any = None) -> Any:
-    return _squeezed(x, axes)
+    return without_axes(x, axes)
 
 
 @operator("Squeeze", since=13, known=(1,))
 def squeeze(x: Any, axes: Any = None) -> Any:
-    return _squeezed(x, None if axes is None else integers(axes))
+    return without_axes(x, None if axes is None else integers(axes))
 
 
-def _squeezed(x: Any, axes: Any) -> Any:
+def without_axes(x: Any, axes: Any) -> Any:
+    """x without axes of size 1: some, or all there are."""
     found = {i for i, n in enumerate(x.shape) if n == 1} if axes is None else {axis % x.ndim for axis in axes}
     wrong = [axis for axis in found if x.shape[axis] != 1]
     if wrong:
@@ -101,14 +102,14 @@ def concat(*xs: Any, axis: int) -> Any:
 
 @operator("Split")
 def split_by(node: Running, x: Any, *, axis: int = 0, split: Any = None) -> Any:
-    return _split(x, axis, list(split or _equal(x.shape[axis], node.outputs)))
+    return parts_of(x, axis, list(split or _equal(x.shape[axis], node.outputs)))
 
 
 @operator("Split", since=13, known=(1,))
 def split_of(node: Running, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     if split is not None:
-        return _split(x, axis, list(integers(split)))
-    return _split(x, axis, _equal(x.shape[axis], num_outputs or node.outputs))
+        return parts_of(x, axis, list(integers(split)))
+    return parts_of(x, axis, _equal(x.shape[axis], num_outputs or node.outputs))
 
 
 @operator("Slice")
@@ -145,7 +146,8 @@ def _stop(stop: int, step: int, size: int) -> int | None:
     return None if step < 0 and stop < -size else stop
 
 
-def _split(x: Any, axis: int, sizes: list[int]) -> Any:
+def parts_of(x: Any, axis: int, sizes: list[int]) -> Any:
+    """x cut along an axis into parts of these sizes."""
     x, parts, start = tensor_of(x), [], 0
     if sum(sizes) != x.shape[axis]:
         raise GraphValueError(f"the parts {sizes} do not make up the axis {axis} of the shape {x.shape}.")

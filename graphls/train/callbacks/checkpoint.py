@@ -18,8 +18,8 @@ from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
-from graphls.train.entries import has_divided, join_divided
 from graphls.train.serialization import save_checkpoint
+from graphls.train.together import said_by_first
 
 __all__ = ["CheckpointConfig", "ModelCheckpoint"]
 
@@ -31,9 +31,9 @@ class ModelCheckpoint(Callback):
     `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` give all of it to a training
     step that was made as the first one. The last step is saved in any case. A file is removed only after a newer one
     is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
-    `_1`, `_2` and so on. Of ranks that name one directory, the first writes, and the others take part where states are
-    divided among them. `<prefix>-graph.meta` is the IR of the compiled step as text. Either argument may be a
-    function of what callbacks are told; a `prefix` that is one gives the whole name.
+    `_1`, `_2` and so on. Of ranks that name one directory, the first writes. `<prefix>-graph.meta` is the IR of the
+    compiled step as text. Either argument may be a function of what callbacks are told; a `prefix` that is one gives
+    the whole name.
 
     Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
     GraphFileError where the directory cannot be made.
@@ -70,6 +70,7 @@ class ModelCheckpoint(Callback):
         self._outputs: Any = None
         self._has_graph = False
         self._writes = True  # unless another rank writes into this directory
+        self._is_joint = False  # unless all ranks have a callback like this one
 
     @property
     def latest_ckpt_file_name(self) -> str:
@@ -106,8 +107,6 @@ class ModelCheckpoint(Callback):
         if self._context is None or not self._config.exception_save or not error or error[0] is None:
             return
         parameters = self._context.original_args()
-        if has_divided(parameters.train_network):  # whose other parts are with ranks that may not come here
-            return
         place = self._place_of_state(parameters)
         if place is not None:
             self._save(parameters, place, "_breakpoint")
@@ -126,8 +125,10 @@ class ModelCheckpoint(Callback):
     def _is_time(self, step: int) -> bool:
         if self._config.save_checkpoint_steps:
             return bool(step >= self._last_saved_step + self._config.save_checkpoint_steps)
-        seconds = self._config.save_checkpoint_seconds
-        return seconds is not None and 0 < seconds < time.monotonic() - self._last_time
+        if not self._config.save_checkpoint_seconds:
+            return False
+        is_time = self._config.save_checkpoint_seconds < time.monotonic() - self._last_time
+        return said_by_first(is_time) if self._is_joint else is_time
 
     def _save(self, parameters: InternalCallbackParam, place: Place, ending: str = "") -> None:
         config = self._config
@@ -146,8 +147,6 @@ class ModelCheckpoint(Callback):
                 format=config.format,
             )
             self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
-        else:
-            join_divided(network)
         self._last_saved_step, self._last_time, self._latest = place.step_num, time.monotonic(), str(path)
         parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step_num, str(path)
         if not config.async_save:

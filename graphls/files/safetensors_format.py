@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.files.checkpoint_format import Entry, array_of_bytes
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -25,7 +26,6 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.train.checkpoint_format import Entry, array_of_bytes
 
 TYPES: dict[str, DType] = {
     "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,

@@ -1,0 +1,103 @@
+"""Numbers that follow the open sizes of a model: which formula gives them, found from some models of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
+
+CLOSE, DENOMINATOR = 2e-6, 4096
+"""How near a formula comes to a number of float32, and the largest denominator of its factors."""
+
+Sizes = Sequence[Mapping[str, int]]
+"""The open sizes by name, one mapping for each model."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A product of sums of open sizes: `((batch,), (length, more))` is batch * (length + more)."""
+
+    factors: tuple[tuple[str, ...], ...]
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """Its value."""
+        product = 1
+        for names in self.factors:
+            product *= sum(sizes[name] for name in names)
+        return product
+
+
+@dataclass(frozen=True)
+class Formula:
+    """(scale * term + shift) ** power; only with the power 1 it may be an integer."""
+
+    term: Term
+    scale: Fraction
+    shift: Fraction
+    power: Fraction = Fraction(1)
+
+    @property
+    def size(self) -> str | None:
+        """The open size that it is, if it is just one."""
+        is_plain = self.scale == self.power == 1 and self.shift == 0 and len(self.term.factors) == 1
+        return self.term.factors[0][0] if is_plain and len(self.term.factors[0]) == 1 else None
+
+    def at(self, sizes: Mapping[str, int]) -> float:
+        """Its value."""
+        value: float = float(self.scale * self.term.at(sizes) + self.shift) ** float(self.power)
+        return value
+
+
+def terms(names: Sequence[str]) -> Iterator[Term]:
+    """The terms that are looked for, simple ones first."""
+    sums = [(name,) for name in names] + list(combinations(names, 2))
+    for count in (1, 2, 3):
+        yield from map(Term, combinations_with_replacement(sums, count))
+
+
+def integer_formula(values: Sequence[int], sizes: Sizes) -> Formula | None:
+    """The formula that gives an integer at each of the sizes; None where there is none."""
+    found = (_line(term, values, sizes) for term in terms(list(sizes[0])))
+    lines = [line for line in found if line is not None and line.scale.denominator == line.shift.denominator == 1]
+    exact = [line for line in lines if all(line.at(of) == value for value, of in zip(values, sizes, strict=True))]
+    return min(exact, key=_complexity, default=None)
+
+
+def float_formula(values: Sequence[float], sizes: Sizes) -> Formula | None:
+    """The formula that comes near a float at each of the sizes; None where there is none."""
+    if not all(0 < abs(value) < float("inf") for value in values):
+        return None
+    for power in (Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2)):
+        if power.denominator == 2 and min(values) < 0:
+            continue
+        bases = [value ** float(1 / power) for value in values]
+        for term in terms(list(sizes[0])):
+            line = _line(term, bases, sizes)
+            if line is not None:
+                return Formula(term, line.scale, line.shift, power)
+    return None
+
+
+def _complexity(formula: Formula) -> tuple[bool, int, Fraction, Fraction]:
+    """Products without a shift are what shapes are made of."""
+    width = sum(map(len, formula.term.factors))
+    return formula.shift != 0, width, abs(formula.shift), abs(formula.scale)
+
+
+def _line(term: Term, values: Sequence[float], sizes: Sizes) -> Formula | None:
+    """The multiple of a term, with a shift if need be, that all values lie on."""
+    at = [term.at(of) for of in sizes]
+    if len(set(at)) < len(at):
+        return None
+    steep = (values[1] - values[0]) / (at[1] - at[0])
+    for scale, shift in ((values[0] / at[0], 0.0), (steep, values[0] - steep * at[0])):
+        exact = Formula(term, _rational(scale), _rational(shift))
+        pairs = zip(values, sizes, strict=True)
+        if exact.scale and all(abs(exact.at(of) - value) <= CLOSE * abs(value) for value, of in pairs):
+            return exact
+    return None
+
+
+def _rational(value: float) -> Fraction:
+    return Fraction(value).limit_denominator(DENOMINATOR)

@@ -1,0 +1,78 @@
+"""Train a bundle that graphls has exported, with NumPy and any ONNX Runtime.
+
+    step = Step("bundle")
+    results = step(images=images, labels=labels)     # {"loss": ..., "overflow": ..., "scale": ...}
+    step.save("trained.safetensors")                 # for this loop, graphls, and every reader of safetensors
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from safetensors.numpy import load_file, save_file
+
+
+class Step:
+    """A training step with its state; `states` holds the arrays by name and may be changed between steps."""
+
+    def __init__(self, folder: str | Path, states: str | Path | None = None, **options: Any) -> None:
+        folder = Path(folder)
+        self.manifest = json.loads((folder / "step.json").read_text(encoding="utf-8"))
+        if (self.manifest.get("format"), self.manifest.get("version")) != ("graphls bundle", 1):
+            raise ValueError(f"{folder} holds a bundle of version {self.manifest.get('version')}; this loop reads 1.")
+        self.states = load_file(states or folder / "state.safetensors")
+        for state in self.manifest["states"]:
+            found = self.states.get(state["name"])
+            if found is None or list(found.shape) != state["shape"] or found.dtype != state["dtype"]:
+                kind = "missing" if found is None else f"{found.dtype}{list(found.shape)}"
+                raise ValueError(f"The state {state['name']!r} is {kind}, not {state['dtype']}{state['shape']}.")
+        options.setdefault("providers", ["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(folder / self.manifest["model"]["name"], **options)
+        self.outputs = [output["name"] for output in self.manifest["outputs"]]
+        self.changing = {state["name"]: state["next"] for state in self.manifest["states"] if state["next"]}
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        feeds = dict(self.states)
+        for item in self.manifest["inputs"]:
+            array = np.ascontiguousarray(inputs.pop(item["name"]), item["dtype"])
+            if list(array.shape) != item["shape"]:
+                raise ValueError(f"The input {item['name']!r} has the shape {array.shape}, not {item['shape']}.")
+            feeds[item["name"]] = array
+        if inputs:
+            raise TypeError(f"The step has no input {next(iter(inputs))!r}.")
+        feeds.update((draw["name"], drawn(draw, self.states)) for draw in self.manifest["random"]["draws"])
+        found = self.session.run([*self.outputs, *self.changing.values()], feeds)
+        self.states.update(zip(self.changing, found[len(self.outputs) :], strict=True))
+        return dict(zip(self.outputs, found, strict=False))
+
+    def save(self, path: str | Path) -> None:
+        """Write the states at once or not at all."""
+        save_file(self.states, f"{path}.tmp")
+        os.replace(f"{path}.tmp", path)
+
+
+def drawn(draw: dict[str, Any], states: dict[str, Any]) -> Any:
+    """The random numbers of a step: words of Philox with the key (seed, site), counted from (0, 0, step, 0)."""
+    seed, step = (int(number) % 2**64 for number in states[draw["state"]])
+    counter, key = np.array([0, 0, step, 0], np.uint64), np.array([seed, draw["site"]], np.uint64)
+    kind, shape, options, size = draw["kind"], draw["shape"], draw["options"], int(np.prod(draw["shape"], dtype=int))
+    count = {"bernoulli": -(-size // 4), "uniform": -(-size // 2), "normal": size + size % 2}.get(kind, size)
+    words = np.random.Philox(key=key, counter=counter).random_raw(count)
+    if kind == "bernoulli":
+        return (words.view("<u2")[:size] < round(options["probability"] * 2**16)).reshape(shape)
+    if kind == "uniform":
+        return ((words.view("<u4")[:size] >> 8).astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+    if kind == "integers":
+        start, stop = int(options["start"]), int(options["stop"])
+        return (words % np.uint64(stop - start) + np.uint64(start % 2**64)).view("<i8").reshape(shape)
+    if kind == "permutation":
+        return np.argsort(words, kind="stable")
+    bits = words >> np.uint64(11)
+    radius, angle = np.sqrt(-2 * np.log((bits[0::2] + 1) * 2.0**-53)), bits[1::2] * (2 * np.pi * 2.0**-53)
+    normal = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
+    return normal.reshape(-1)[:size].astype(np.float32).reshape(shape)

@@ -1,0 +1,142 @@
+"""Writing a step as a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from graphls.backends.onnx import Lowered
+from graphls.backends.onnx.renaming import renamed
+from graphls.backends.onnx.types import exchanged
+from graphls.backends.onnx.weights import write_model
+from graphls.bundles.hashes import file_of
+from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
+from graphls.bundles.names import NEXT, chosen, input_names, output_names
+from graphls.bundles.results import structure_of
+from graphls.files.files import write_bytes, write_text
+from graphls.files.safetensors_format import encode
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.text import dump as dump_graph
+from graphls.ir.types import Type
+from graphls.passes.collectives import collectives
+from graphls.version import __version__
+
+LOOPS = {"python": "step.py", "javascript": "step.mjs"}
+"""The loops that a bundle can carry along, by language."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A step that is written: its graph and model, the cell it is of, what it returns, and its parameters by state."""
+
+    graph: Graph
+    lowered: Lowered
+    cell: object
+    results: object
+    is_tensor: Callable[[object], bool]
+    parameters: Mapping[str, Any]
+
+
+def write_bundle(
+    source: Source, folder: Path, inputs: Sequence[str] | None, outputs: Sequence[str] | None, loops: Sequence[str]
+) -> None:
+    """Write all files of a bundle, each at once, and `step.json`, which knows the content of the others, last.
+
+    Raises GraphValueError for a step that needs Python or other ranks and for names that do not fit, GraphFileError
+    where a file cannot be written.
+    """
+    _require_alone(source.graph)
+    _check_loops(loops)
+    names = _Names(source, inputs, outputs)
+    model = renamed(source.lowered.model, names.tensors)
+    text = dump_graph(source.graph)
+    states = {name: source.parameters[name].asnumpy() for name in source.lowered.states}
+    write_model(folder / MODEL, model, source.lowered.outside)
+    write_text(folder / IR, text)
+    write_bytes(folder / STATES, encode({n: _exchanged(a, names.types[n]) for n, a in states.items()}))
+    for language in loops:
+        write_bytes(folder / LOOPS[language], loop_source(language))
+    write_text(folder / MANIFEST, dump(_manifest(source, names, model, folder)))
+
+
+def loop_source(language: str) -> bytes:
+    """The program that trains a bundle in that language."""
+    return (resources.files("graphls.bundles") / "loops" / LOOPS[language]).read_bytes()
+
+
+def _require_alone(graph: Graph) -> None:
+    for node in collectives(graph):
+        message = "A bundle runs on one machine, and this step exchanges values with other ranks"
+        raise GraphValueError(f"{message} ({node.primitive.name}); compile it in one process.").at(node.loc)
+
+
+def _check_loops(loops: Sequence[str]) -> None:
+    for language in loops:
+        if language not in LOOPS:
+            raise GraphValueError(f"There is no loop in {language!r}; there are {', '.join(LOOPS)}.")
+
+
+class _Names:
+    """What the ports of the model are called outside: `tensors` renames them, `types` are those of the states."""
+
+    def __init__(self, source: Source, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
+        graph, lowered = source.graph, source.lowered
+        self.types: dict[str, Type] = {state.name: exchanged(state.type) for state in graph.states}
+        self.next = {state: f"{state}{NEXT}" for state in lowered.writes}
+        taken = {*self.types, *self.next.values()}
+        self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, taken)
+        own = output_names(source.cell, source.is_tensor, source.results)
+        self.outputs = chosen("output", own, outputs, {*taken, *self.inputs})
+        self.tensors = dict(zip(lowered.inputs, self.inputs, strict=True))
+        self.tensors |= {tensor: state for state, tensor in lowered.states.items()}
+        self.tensors |= dict(zip(lowered.outputs, self.outputs, strict=True))
+        self.tensors |= {tensor: self.next[state] for state, tensor in lowered.writes.items()}
+
+
+def _manifest(source: Source, names: _Names, model: ModelProto, folder: Path) -> Manifest:
+    graph, lowered = source.graph, source.lowered
+    return Manifest(
+        step=graph.name,
+        graphls=__version__,
+        opset=next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
+        model=file_of(folder / MODEL),
+        ir=file_of(folder / IR),
+        inputs=_ports(names.inputs, graph.inputs),
+        outputs=_ports(names.outputs, graph.outputs),
+        results=structure_of(source.results, source.is_tensor),
+        states=tuple(State(**_port(n, kind), next=names.next.get(n)) for n, kind in names.types.items()),
+        random=tuple(_draw(node, name) for node, name in lowered.host),
+        schedules=_schedules(names.types),
+    )
+
+
+def _ports(names: Sequence[str], values: Sequence[Value]) -> tuple[Port, ...]:
+    return tuple(Port(**_port(name, exchanged(v.type))) for name, v in zip(names, values, strict=True))
+
+
+def _port(name: str, kind: Type) -> dict[str, Any]:
+    return {"name": name, "dtype": kind.dtype.long_name, "shape": kind.shape}
+
+
+def _draw(node: Node, name: str) -> Draw:
+    state, attrs = node.inputs[0].name, dict(node.attrs)
+    site = attrs.pop("site") % 2**64
+    options = {key: value for key, value in attrs.items() if isinstance(value, (int, float)) and key != "size"}
+    kind = node.primitive.name.removeprefix("random_")
+    return Draw(**_port(name, exchanged(node.output.type)), kind=kind, state=state, site=site, options=options)
+
+
+def _schedules(types: Mapping[str, Type]) -> dict[str, str | None]:
+    """What the host may set between steps, or what the model reads by itself: "set", or the state with the step."""
+    rates = {name: kind for name, kind in types.items() if name.startswith("learning_rate")}
+    return {name: None if not kind.shape else "global_step" for name, kind in rates.items()}
+
+
+def _exchanged(array: Any, kind: Type) -> Any:
+    return array.astype(kind.dtype.numpy, copy=False)

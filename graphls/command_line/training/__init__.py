@@ -1,0 +1,1 @@
+"""What `python -m graphls train` does; nothing of it is loaded for another command."""

@@ -1,0 +1,165 @@
+"""The model that is trained: its inputs, the output that the loss is of, and what of it is trained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto
+
+import graphls.onnx
+from graphls.adapters import lora
+from graphls.adapters.lora import adapters_of
+from graphls.importing.types import element_type, text_of
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.ir.types import DTYPES, DType, float16
+from graphls.onnx.files import read
+
+Shape = tuple["int | None", ...]
+"""Sizes of axes as a model declares them, None for those that it leaves open."""
+_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+_PASSING = ("Identity", "Cast")
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model as it is declared; `shape` is None where the model says nothing of its axes."""
+
+    name: str
+    dtype: DType
+    shape: Shape | None
+
+    @property
+    def row(self) -> Shape | None:
+        """The shape of one row of a batch."""
+        return None if self.shape is None else self.shape[1:]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A cell of a model with what training has to know of it.
+
+    `prediction` is the shape that the model declares for the output that the loss is of, `activation` the node at its
+    end that the loss computes itself and that was therefore left out.
+    """
+
+    cell: graphls.onnx.OnnxCell
+    inputs: tuple[Input, ...]
+    prediction: Shape | None
+    activation: str = ""
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of rows that the model takes at once, where it does not leave that open."""
+        sizes = {i.shape[0] for i in self.inputs if i.shape}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    @property
+    def has_half(self) -> bool:
+        """Whether a float16 tensor of the model is trained, or has an adapter."""
+        trained = self.cell.get_parameters() if adapters_of(self.cell) else self.cell.trainable_params()
+        return any(p.dtype is float16 for p in trained)
+
+    def sizes(self) -> str:
+        """What is trained, in words."""
+        trained = self.cell.trainable_params()
+        rest = len(list(self.cell.get_parameters())) - len(trained)
+        count = sum(p.size for p in trained)
+        frozen = f"; {rest} stay as they are" if rest else ""
+        return f"{len(trained)} tensors with {count:,} elements are trained{frozen}"
+
+
+def network_of(options: argparse.Namespace, activation: str) -> Network:
+    """The network that the options name; an `activation` at its end, such as Softmax, is left out of training.
+
+    Raises as `graphls.onnx.load` does, and GraphValueError where it is not clear which output the loss is of, and
+    where nothing is trained.
+    """
+    original = read(options.model)
+    proto = original.model()
+    output = _prediction(proto.graph, options.prediction)
+    node, tensor = _before(proto.graph, output, activation) if activation else (None, output)
+    fixed = _fixed(options.fixed, {text_of(info.name): info.type for info in proto.graph.input})
+    trainable = None if options.lora else options.trainable
+    cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
+    if options.lora:
+        match, others = options.lora_match or "*", options.trainable or ()
+        lora(cell, rank=options.lora, match=match, alpha=options.lora_alpha, trainable=others)
+    if not cell.trainable_params():
+        text = f"{original.name} has no tensor of floats that is trained"
+        raise GraphValueError(f"{text}; name some with --trainable, or fewer with --frozen.")
+    types = cell.program.types
+    inputs = tuple(_input(name, types[name]) for name in cell.open_inputs)
+    declared = {text_of(info.name): info.type for info in proto.graph.output}
+    shape = _shape(declared[output]) if output in declared else None
+    return Network(cell, inputs, shape, "" if node is None else text_of(node.name) or text_of(node.output[0]))
+
+
+def _prediction(graph: GraphProto, name: str | None) -> str:
+    """The output that the loss is of: that of a name, or the only one of floats."""
+    outputs = {text_of(info.name): info.type for info in graph.output}
+    if name is not None:
+        tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
+        if name not in tensors:
+            near = nearest(name, tensors)
+            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction asks for{near}.")
+        return name
+    floats = [name for name, kind in outputs.items() if kind.tensor_type.elem_type in _FLOATS]
+    if len(floats) != 1:
+        listed = ", ".join(map(repr, floats or outputs))
+        text = f"The model has {len(floats)} outputs of floats, and a loss is of one"
+        raise GraphValueError(f"{text}; name it with --prediction, one of {listed}.")
+    return floats[0]
+
+
+def _before(graph: GraphProto, output: str, activation: str) -> tuple[NodeProto | None, str]:
+    """The activation that makes an output, and what it takes; no node and the output itself where there is none."""
+    makers = {text_of(o): node for node in graph.node for o in node.output}
+    tensor = output
+    while (node := makers.get(tensor)) is not None and not text_of(node.domain):
+        if node.op_type == activation:
+            return node, text_of(node.input[0])
+        if node.op_type not in _PASSING:
+            break
+        tensor = text_of(node.input[0])
+    return None, output
+
+
+def _input(name: str, kind: TypeProto) -> Input:
+    if kind.WhichOneof("value") != "tensor_type":
+        raise GraphTypeError(f"The input {name!r} of the model is no tensor; give the outputs that do not need it.")
+    dtype = element_type(kind.tensor_type.elem_type)
+    if dtype not in DTYPES:
+        text = f"The input {name!r} of the model takes {dtype.long_name}"
+        raise GraphTypeError(f"{text}, which graphls does not compute; train what does not need it.")
+    shape = _shape(kind)
+    if shape == ():
+        text = f"The input {name!r} of the model is one number, and has no rows of data"
+        raise GraphValueError(f"{text}; give it one for all steps with --fixed {name}=1.")
+    return Input(name, dtype, shape)
+
+
+def _shape(kind: TypeProto) -> Shape | None:
+    if not kind.tensor_type.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.dim_value > 0 else None for d in kind.tensor_type.shape.dim)
+
+
+def _fixed(settings: Sequence[str], types: Mapping[str, TypeProto]) -> dict[str, Any]:
+    """The values of inputs that are the same in all steps: `name=value`, a number or lists as JSON writes them."""
+    found = {}
+    for text in settings:
+        name, _, value = text.partition("=")
+        try:
+            array = np.asarray(json.loads(value))
+            kind = element_type(types[name].tensor_type.elem_type).numpy if name in types else array.dtype
+            found[name] = array.astype(kind)
+        except (ValueError, TypeError):
+            example = "a number or a list, such as size=[2,2]"
+            raise GraphValueError(f"--fixed takes name=value with {example}, not {text!r}.") from None
+    return found

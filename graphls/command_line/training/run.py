@@ -1,0 +1,213 @@
+"""One run of `python -m graphls train`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphls.onnx
+from graphls import nn
+from graphls.adapters import merge, save_adapters
+from graphls.calling.cache import cache_of
+from graphls.command_line.training.checkpoints import Checkpoints, folder_of, resume, settings_of
+from graphls.command_line.training.columns import join_of
+from graphls.command_line.training.data import Binding, dataset_of
+from graphls.command_line.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
+from graphls.command_line.training.model import Network, network_of
+from graphls.command_line.training.optimizers import Clip, optimizer_of
+from graphls.command_line.training.verdict import ADVICE, NotFinite, Verdict
+from graphls.context import kept_context, set_context
+from graphls.dataset import Dataset
+from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
+from graphls.ir.reporting import checked
+from graphls.ir.types import as_dtype
+from graphls.tensors.random import set_seed
+from graphls.train import Model
+from graphls.train.callbacks import Callback, Progress
+
+BATCH_SIZE = 32
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as of other programs."""
+
+
+@dataclass
+class Run:
+    """Everything that a run is made of."""
+
+    options: argparse.Namespace
+    network: Network
+    loss: Loss
+    data: Dataset
+    validation: Dataset | None
+    step: nn.TrainOneStepCell
+    scale: float | None
+
+    def model(self) -> Model:
+        """What trains the step and judges the network."""
+        judged = Judged(self.network.cell, self.loss)
+        metrics = {"validation loss": Mean(0)} | ({"accuracy": Mean(1)} if self.loss.right else {})
+        return Model(self.step, eval_network=judged, metrics=metrics, engine=self.options.engine)
+
+    def explain(self, row: Sequence[object]) -> Any:
+        """Why the step that has just run with a row overflowed."""
+        return cache_of(self.step, self.options.engine).find(*row).explain_overflow(*row)
+
+
+def train(options: argparse.Namespace) -> int:
+    """Train, and write the model; returns the exit status."""
+    for path in filter(None, (options.output, options.adapters and Path(options.adapters) / "adapter_config.json")):
+        _check_output(Path(path))
+    with kept_context():
+        if options.device:
+            set_context(device_target={"cpu": "CPU", "cuda": "GPU"}[options.device])
+        set_seed(options.seed)
+        return _train(checked(_prepared, options))
+
+
+def _check_output(path: Path) -> None:
+    """Raise GraphFileError, before anything is trained, for an output that could not be written."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir():
+        what = path if path.is_dir() else folder
+        raise GraphFileError(f"{path} cannot be written: {what} is {'a' if path.is_dir() else 'no'} directory.")
+
+
+def _prepared(options: argparse.Namespace) -> Run:
+    _check_numbers(options)
+    loss = loss_of(options.loss)
+    network = network_of(options, loss.activation)
+    print(f"{options.model}: {network.sizes()}.")
+    if network.activation:
+        text = f"The model ends in {loss.activation} ({network.activation}), which {options.loss} computes itself"
+        print(f"{text}: the loss is of what goes into it, and the model keeps it.")
+    check = label_check(options.loss, network.prediction)
+    joins = dict(map(join_of, options.bind))
+    binding = Binding(network.inputs, loss.takes_label, options.label, check, joins)
+    size = options.batch_size or network.batch_size or BATCH_SIZE
+    is_any = network.batch_size is None
+    data = dataset_of(options.data, binding, size, options.shuffle, is_any)
+    validation = None if options.validate is None else dataset_of(options.validate, binding, size, False, is_any)
+    return Run(options, network, loss, data, validation, *_step(options, network, loss, data))
+
+
+def _check_numbers(options: argparse.Namespace) -> None:
+    """Raise GraphValueError for numbers that are none of an option."""
+    least = {"lora": 1, "epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1}
+    for name, bound in least.items():
+        value = getattr(options, name)
+        if value is not None and not value >= bound:
+            raise GraphValueError(f"--{name.replace('_', '-')} is a number of {bound} or more, not {value}.")
+    if not options.lora and (options.lora_match or options.lora_alpha or options.adapters):
+        raise GraphValueError("--lora-match, --lora-alpha and --adapters are of adapters; give their rank with --lora.")
+    if options.clip is not None and not options.clip > 0:
+        raise GraphValueError(f"--clip is a norm above 0, not {options.clip}.")
+
+
+def _step(
+    options: argparse.Namespace, network: Network, loss: Loss, data: Dataset
+) -> tuple[nn.TrainOneStepCell, float | None]:
+    """The training step, and the loss scale that it starts with, where it has one."""
+    cell = network.cell
+    is_scaled = options.precision == "float16" or (options.precision is None and network.has_half)
+    if options.precision is not None:
+        cell.to_float(as_dtype(options.precision))
+    total = options.epochs * data.get_dataset_size()
+    optimizer = optimizer_of(options, cell.trainable_params(), total)
+    with_loss = WithLoss(cell, loss)
+    if is_scaled:
+        update = nn.DynamicLossScaleUpdateCell(options.loss_scale, 2, 2000)
+        step: nn.TrainOneStepCell = nn.TrainOneStepWithLossScaleCell(with_loss, optimizer, update)
+    else:
+        step = nn.TrainOneStepCell(with_loss, optimizer)
+    if options.clip is not None:
+        step.grad_reducer = Clip(options.clip)
+    step.set_train()
+    return step, options.loss_scale if is_scaled else None
+
+
+def _train(run: Run) -> int:
+    options, steps = run.options, run.data.get_dataset_size()
+    settings = settings_of(options, run.network, steps)
+    folder = folder_of(options)
+    done = resume(run.step, folder, settings) if options.resume else 0
+    verdict = Verdict(_scale_now(run), run.explain)
+    callbacks: list[Callback] = [verdict, Progress(None if find_spec("rich") else _Lines())]
+    if options.has_checkpoints:
+        callbacks.append(Checkpoints(folder, options.checkpoint_steps or steps, settings))
+    if done < options.epochs * steps:
+        try:
+            _fit(run, done, callbacks)
+        except KeyboardInterrupt:
+            return _interrupted(options, folder)
+    else:
+        print(f"{done} steps are done, which are {done // steps} epochs; --epochs {done // steps + 1} would go on.")
+    for line in verdict.lines():
+        print(line)
+    if verdict.trained_nothing:
+        raise GraphRuntimeError(f"Every step was skipped, so {options.output} is not written.")
+    _check_finite(run.network)
+    if options.lora:
+        _merge(run.network, options.adapters)
+    graphls.onnx.save(run.network.cell, options.output)
+    print(options.output)
+    return 0
+
+
+def _merge(network: Network, folder: str | None) -> None:
+    """Add the adapters to the weights, and save them apart first where a folder is given."""
+    if folder:
+        save_adapters(network.cell, folder)
+        print(folder)
+    merge(network.cell)
+
+
+def _check_finite(network: Network) -> None:
+    """Raise NotFinite where the last step has left a parameter that is no number."""
+    for parameter in network.cell.trainable_params():
+        if not np.isfinite(parameter.asnumpy()).all():
+            text = f"The last step has made {parameter.name!r} infinite or nan, so nothing is written"
+            raise NotFinite(f"{text}; {ADVICE}.")
+
+
+def _scale_now(run: Run) -> float | None:
+    """The loss scale that the next step has."""
+    if run.scale is None:
+        return None
+    return float(run.step.scale_sense.asnumpy().reshape(()))
+
+
+def _fit(run: Run, done: int, callbacks: Sequence[Callback]) -> None:
+    model = run.model()
+    if done:
+        run.data.set_init_step(done)
+        print(f"Going on after step {done}.")
+    if run.validation is None:
+        model.train(run.options.epochs, run.data, callbacks)
+    else:
+        model.fit(run.options.epochs, run.data, run.validation, callbacks=callbacks)
+
+
+def _interrupted(options: argparse.Namespace, folder: Path) -> int:
+    kept = f"; --resume goes on from {folder}" if options.has_checkpoints and any(folder.glob("*.ckpt")) else ""
+    print(f"graphls: interrupted, {options.output} is as it was{kept}.", file=sys.stderr)
+    return INTERRUPTED
+
+
+class _Lines:
+    """The standard output as no terminal, for a progress without bars."""
+
+    write: Callable[[str], int]
+
+    def __init__(self) -> None:
+        self.write, self.flush = sys.stdout.write, sys.stdout.flush
+
+    def isatty(self) -> bool:
+        """Whether a bar can be drawn."""
+        return False

@@ -1,0 +1,113 @@
+"""Sequences of tensors, which are lists while the graph is traced, and optional values, of which none is None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.onnx.operators.shapes import parts_of, without_axes
+from graphls.onnx.table import operator
+from graphls.onnx.values import array_of, integers, is_known
+from graphls.ops.operands import tensor_of
+from graphls.tensors.tensor import Tensor
+
+
+def _items(sequence: Any) -> list[Any]:
+    if isinstance(sequence, (list, tuple)):
+        return list(sequence)
+    raise GraphTypeError(f"a sequence is needed here, not {type(sequence).__name__}.")
+
+
+def _place(position: Any, count: int) -> int:
+    """A position from the front; raises GraphValueError for one that is not there."""
+    at = integers(position)[0]
+    if not -count <= at < count:
+        raise GraphValueError(f"the position {at} is none in a sequence of {count}.")
+    return at % count
+
+
+@operator("SequenceConstruct")
+def sequence_construct(*items: Any) -> Any:
+    return (list(items),)
+
+
+@operator("SequenceEmpty")
+def sequence_empty(*, dtype: int = 1) -> Any:
+    return ([],)
+
+
+@operator("SequenceLength")
+def sequence_length(sequence: Any) -> Any:
+    return Tensor(np.int64(len(_items(sequence))))
+
+
+@operator("SequenceAt", hoped=(1,))
+def sequence_at(sequence: Any, position: Any) -> Any:
+    """A tensor of a sequence; where the position is computed, all of them must have one type."""
+    items = _items(sequence)
+    if is_known(position):
+        return items[_place(position, len(items))]
+    tensors = list(map(tensor_of, items))
+    if len({x.type for x in tensors}) != 1:
+        raise GraphValueError("its position is computed, and the tensors of the sequence are of different types.")
+    at = ops.reshape(position, ())
+    return ops.gather(ops.stack(tensors), ops.where(ops.less(at, 0), at + len(tensors), at), 0)
+
+
+@operator("SequenceInsert", known=(2,))
+def sequence_insert(sequence: Any, item: Any, position: Any = None) -> Any:
+    items = _items(sequence)
+    at = len(items) if position is None else integers(position)[0]
+    if not -len(items) <= at <= len(items):
+        raise GraphValueError(f"the position {at} is none in a sequence of {len(items)}.")
+    return ([*items[:at], item, *items[at:]],)
+
+
+@operator("SequenceErase", known=(1,))
+def sequence_erase(sequence: Any, position: Any = None) -> Any:
+    items = _items(sequence)
+    at = _place(np.array(-1) if position is None else position, len(items))
+    return ([*items[:at], *items[at + 1 :]],)
+
+
+@operator("ConcatFromSequence")
+def concat_from_sequence(sequence: Any, *, axis: int, new_axis: int = 0) -> Any:
+    tensors = tuple(map(tensor_of, _items(sequence)))
+    if not tensors:
+        raise GraphValueError("the sequence has no tensors.")
+    return ops.stack(tensors, axis) if new_axis else ops.concat(tensors, axis)
+
+
+@operator("SplitToSequence", known=(1,))
+def split_to_sequence(x: Any, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
+    x = tensor_of(x)
+    count = x.shape[axis]
+    if split is None:
+        parts = parts_of(x, axis, [1] * count)
+        return ([part if keepdims else without_axes(part, (axis,)) for part in parts],)
+    sizes = list(integers(split))
+    if not np.ndim(array_of(split)):
+        if sizes[0] < 1:
+            raise GraphValueError(f"its parts have {sizes[0]} elements.")
+        sizes = [min(sizes[0], count - start) for start in range(0, count, sizes[0])]
+    return (list(parts_of(x, axis, sizes)),)
+
+
+@operator("Optional")
+def optional(x: Any = None, *, type: Any = None) -> Any:
+    return (x,)
+
+
+@operator("OptionalHasElement")
+def optional_has_element(x: Any = None) -> Any:
+    return Tensor(np.bool_(x is not None))
+
+
+@operator("OptionalGetElement")
+def optional_get_element(x: Any) -> Any:
+    if x is None:
+        raise GraphValueError("the optional value that it takes is none.")
+    return (x,)

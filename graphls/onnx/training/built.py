@@ -1,0 +1,111 @@
+"""The models of a training: the training model, and the evaluation model with the same parameters as inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from graphls.importing.types import text_of
+from graphls.ir.errors import GraphValueError
+from graphls.onnx.files import Original
+from graphls.onnx.tensors import Stored
+from graphls.onnx.training.gradient_model import training_model
+from graphls.onnx.training.sizes import set_sizes
+
+
+@dataclass(frozen=True)
+class Built:
+    """The two models, and the parameters that are trained and those that are not, with their values."""
+
+    training: ModelProto
+    evaluation: ModelProto
+    trained: list[TensorProto]
+    frozen: list[TensorProto]
+
+
+def built(
+    model: ModelProto,
+    path: str | PathLike[str] | None,
+    trained: Sequence[str],
+    frozen: Sequence[str],
+    sizes: Mapping[str, int] | None = None,
+) -> Built:
+    """The models to train a model whose first output is the loss; see `generate_artifacts`."""
+    model, folder = _copy(model), None if path is None else Path(path).parent
+    set_sizes(model, sizes or {})
+    _constants_as_initializers(model.graph, {*trained, *frozen})
+    _check_names(model.graph, trained, frozen)
+    original = Original(model.SerializeToString(), None if folder is None else folder / "model.onnx")
+    training = training_model(original, list(trained) or None, frozen)
+    kept = dict.fromkeys((*frozen, *training.written))
+    _load(model.graph, folder)
+    held = {tensor.name: tensor for tensor in model.graph.initializer}
+    parameters = [[held[name] for name in names] for names in (training.trained, kept)]
+    for tensor in parameters[0]:
+        if tensor.data_type != TensorProto.FLOAT:
+            raise GraphValueError(f"Parameters that are trained are of float32, which {tensor.name!r} is not.")
+    return Built(training.model, _evaluation(model, [*training.trained, *kept]), *parameters)
+
+
+def _copy(model: ModelProto) -> ModelProto:
+    copied = ModelProto()
+    copied.CopyFrom(model)
+    return copied
+
+
+def _check_names(graph: GraphProto, trained: Sequence[str], frozen: Sequence[str]) -> None:
+    both, held = set(trained) & set(frozen), {tensor.name for tensor in graph.initializer}
+    if both:
+        raise GraphValueError(f"{', '.join(sorted(both))} cannot be trained and frozen at the same time.")
+    for name in (*trained, *frozen):
+        if name not in held:
+            raise GraphValueError(f"The model has no parameter {name!r} that could be trained or frozen.")
+
+
+def _constants_as_initializers(graph: GraphProto, names: set[str]) -> None:
+    """Make initializers of the Constant nodes that are parameters."""
+    for node in list(graph.node):
+        attribute = node.attribute[0] if node.op_type == "Constant" and node.attribute else None
+        if attribute is not None and attribute.HasField("t") and node.output[0] in names:
+            tensor = graph.initializer.add()
+            tensor.CopyFrom(attribute.t)
+            tensor.name = node.output[0]
+            graph.node.remove(node)
+
+
+def _load(graph: GraphProto, folder: Path | None) -> None:
+    """Take in what lies in files beside the model."""
+    for tensor in graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            array = Stored(text_of(tensor.name), tensor, folder).read()
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def _evaluation(model: ModelProto, parameters: Sequence[str]) -> ModelProto:
+    """The model with its parameters as inputs, and without what only happens in training."""
+    graph, names = model.graph, set(parameters)
+    declared = {info.name for info in graph.input}
+    held = {tensor.name: tensor for tensor in graph.initializer}
+    for name in parameters:
+        if name not in declared:
+            graph.input.append(helper.make_tensor_value_info(name, held[name].data_type, held[name].dims))
+    kept = [tensor for tensor in graph.initializer if tensor.name not in names]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    for node in graph.node:
+        if node.op_type == "Dropout" and len(node.input) > 2:
+            node.input[2] = ""
+        if node.op_type == "BatchNormalization":
+            _use_running_statistics(node)
+    return model
+
+
+def _use_running_statistics(node: NodeProto) -> None:
+    for attribute in node.attribute:
+        if attribute.name == "training_mode" and attribute.i:
+            attribute.i = 0
+            del node.output[1:]

@@ -1,0 +1,81 @@
+"""The model that blocks add to while one is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from os import PathLike
+
+import onnx
+from onnx import ModelProto, helper
+
+from graphls.backends.onnx.kernel_tables import ir_version
+from graphls.ir.errors import GraphRuntimeError
+
+OPSET = 17
+_open: ContextVar[ModelAccessor | None] = ContextVar("graphls_onnxblock_model", default=None)
+_numbers = count(1)
+
+
+class ModelAccessor:
+    """A model that blocks change, and the path that it is from, if any."""
+
+    def __init__(self, model: ModelProto, path: str | PathLike[str] | None = None) -> None:
+        self.model = model
+        self.path = path
+
+    @property
+    def has_path(self) -> bool:
+        """Whether the model is from a file."""
+        return self.path is not None
+
+
+def current() -> ModelAccessor:
+    """The model that is open, with its path; raises GraphRuntimeError where none is."""
+    accessor = _open.get()
+    if accessor is None:
+        raise GraphRuntimeError("A block needs a model; call it in `with onnxblock.base(model):`.")
+    return accessor
+
+
+@contextmanager
+def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> Iterator[ModelAccessor]:
+    """A copy of a model that blocks add to in this block of Python; it is `.model` of what this gives."""
+    copied = ModelProto()
+    copied.CopyFrom(model)
+    with _opened(ModelAccessor(copied, model_path)) as accessor:
+        yield accessor
+
+
+@contextmanager
+def empty_base(opset_version: int | None = None) -> Iterator[ModelAccessor]:
+    """An empty model that blocks add to in this block of Python."""
+    opset = opset_version or OPSET
+    graph = helper.make_graph([], "graph", [], [])
+    version = ir_version(opset)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=version)
+    with _opened(ModelAccessor(model)) as accessor:
+        yield accessor
+
+
+@contextmanager
+def _opened(accessor: ModelAccessor) -> Iterator[ModelAccessor]:
+    if _open.get() is not None:
+        raise GraphRuntimeError("A model for blocks is open already; close it before another is opened.")
+    token = _open.set(accessor)
+    try:
+        yield accessor
+    finally:
+        _open.reset(token)
+
+
+def fresh_name(token: str) -> str:
+    """A name that no other tensor or operator of a block has."""
+    return f"onnx::{token}::{next(_numbers)}"
+
+
+def inferred(model: ModelProto) -> ModelProto:
+    """A copy of a model with the types and shapes of its tensors."""
+    return onnx.shape_inference.infer_shapes(model)

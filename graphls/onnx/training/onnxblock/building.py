@@ -1,0 +1,81 @@
+"""Blocks that make whole models: of a forward pass, and of the training of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import ModelProto, TensorProto
+
+from graphls.ir.errors import GraphRuntimeError
+from graphls.onnx.training.built import Built, built
+from graphls.onnx.training.onnxblock.accessor import current
+from graphls.onnx.training.onnxblock.blocks import Block
+
+
+class ForwardBlock(Block):
+    """A block whose results are the outputs of the model; a subclass has `build`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model: ModelProto | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Build the model; gives the names of its outputs."""
+        results = self.build(*args, **kwargs)
+        set_outputs(self, results)
+        self._model = ModelProto()
+        self._model.CopyFrom(self.base)
+        return results
+
+    def to_model_proto(self) -> ModelProto:
+        """The model; raises GraphRuntimeError before it was built."""
+        if self._model is None:
+            raise GraphRuntimeError("The model of a block is there after the block was called.")
+        return self._model
+
+
+class TrainingBlock(Block):
+    """A block whose first result is the loss of a training model; a subclass has `build`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._trained: dict[str, None] = {}
+        self._frozen: dict[str, None] = {}
+        self._built: Built | None = None
+
+    def requires_grad(self, argument_name: str, value: bool = True) -> None:
+        """Say whether a parameter is trained or frozen; one that is not named is a constant."""
+        wanted, other = (self._trained, self._frozen) if value else (self._frozen, self._trained)
+        other.pop(argument_name, None)
+        wanted[argument_name] = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Build the training and the evaluation model; gives the names of the outputs."""
+        results = self.build(*args, **kwargs)
+        set_outputs(self, results)
+        self._built = built(self.base, current().path, list(self._trained), list(self._frozen))
+        return results
+
+    def parameters(self) -> tuple[list[TensorProto], list[TensorProto]]:
+        """The parameters that are trained and those that are frozen."""
+        return self.built.trained, self.built.frozen
+
+    def to_model_proto(self) -> tuple[ModelProto, ModelProto]:
+        """The training and the evaluation model."""
+        return self.built.training, self.built.evaluation
+
+    @property
+    def built(self) -> Built:
+        """What was built; raises GraphRuntimeError before that."""
+        if self._built is None:
+            raise GraphRuntimeError("The models of a training block are there after the block was called.")
+        return self._built
+
+
+def set_outputs(block: Block, names: str | Sequence[str]) -> None:
+    """Make tensors the outputs of the model of a block."""
+    infos = [block.info(name) for name in ([names] if isinstance(names, str) else names)]
+    graph = block.base.graph
+    del graph.output[:]
+    graph.output.extend(infos)

@@ -1,0 +1,116 @@
+"""Steps of the optimizer model that `artifacts` wrote, and a schedule of its learning rate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError
+from graphls.onnx.training.memory import HostMemory, Row
+from graphls.onnx.training.module import Module
+from graphls.onnx.training.onnxblock.optim import GRADIENTS, MOMENTS, NORM, PARAMETERS, RATE, STEP
+from graphls.onnx.training.sessions import Bound, open_session
+
+FIRST_RATE = 0.001
+PART = 1 << 15
+"""Elements that are updated at once on a CPU, so that what is between the operators stays in its cache."""
+
+
+class Optimizer:
+    """Updates the parameters of a module by their gradients."""
+
+    def __init__(self, optimizer_uri: object, module: Module) -> None:
+        if not isinstance(module, Module):
+            raise GraphTypeError("An Optimizer takes a Module of graphls.onnx.training.")
+        self._module = module
+        self._state = module._state
+        self._session = open_session(optimizer_uri, module._device, module._options)
+        names = {info.name for info in self._session.get_inputs()}
+        self._numbers = {name: HostMemory(1, np.dtype(np.float32)) for name in (RATE, NORM) if name in names}
+        self._step = HostMemory(1, np.dtype(np.int64))
+        held = self._state._content.optimizer
+        self._step.array[0] = int(held.get(STEP, 0))
+        self.set_learning_rate(held.get(RATE, FIRST_RATE))
+        self._state._moments = {name: self._moment(name) for name in MOMENTS if name in names}
+        self._parts = self._bound(names)
+
+    def _moment(self, name: str) -> Row:
+        """A moment of each parameter: zeros, or what the checkpoint had."""
+        row, joined, place = self._module._row(), self._state._content.moments.get(name), 0
+        if joined is None:
+            return row
+        values = {}
+        for parameter, shape in row.shapes.items():
+            count = self._state._kinds[parameter].size
+            values[parameter] = joined[place : place + count].reshape(shape)
+            place += count
+        row.set(values)
+        return row
+
+    def _bound(self, names: set[str]) -> list[Bound]:
+        """A binding for each part of the parameters, in place."""
+        gradients = self._state._gradients
+        assert gradients is not None
+        if not self._module._names:
+            return []
+        rows = {PARAMETERS: self._state._row(self._module._names[0]), GRADIENTS: gradients, **self._state._moments}
+        size = PART if self._module._device.kind == "cpu" else gradients.count
+        return [
+            self._part(rows, place, min(size, gradients.count - place), names)
+            for place in range(0, gradients.count, size)
+        ]
+
+    def _part(self, rows: dict[str, Row], place: int, count: int, names: set[str]) -> Bound:
+        bound = Bound(self._session, self._module._device)
+        for name, row in rows.items():
+            address = row.memory.address + place * row.dtype.itemsize
+            bound.take_at(name, address, row.dtype, (count,))
+            if name != GRADIENTS:
+                bound.give_at(f"{name}.updated", address, row.dtype, (count,))
+        for name, memory in self._numbers.items():
+            bound.take_at(name, memory.address, np.float32, (1,), on_host=True)
+        if STEP in names:
+            bound.take_at(STEP, self._step.address, np.int64, (1,), on_host=True)
+        return bound
+
+    def step(self) -> None:
+        """Update the parameters by the gradients that they have."""
+        self._state._require_values()
+        self._step.array[0] += 1
+        if NORM in self._numbers:
+            assert self._state._gradients is not None
+            self._numbers[NORM].array[0] = np.linalg.norm(self._state._gradients.memory.get())
+        for part in self._parts:
+            part.run()
+        self._note()
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the next steps."""
+        self._numbers[RATE].array[0] = learning_rate
+        self._note()
+
+    def get_learning_rate(self) -> float:
+        """The learning rate."""
+        return float(self._numbers[RATE].array[0])
+
+    def _note(self) -> None:
+        self._state._content.optimizer = {STEP: int(self._step.array[0]), RATE: self.get_learning_rate()}
+
+
+class LinearLRScheduler:
+    """A learning rate that rises from 0 in `warmup_step_count` steps and falls to 0 at `total_step_count`."""
+
+    def __init__(self, optimizer: Optimizer, warmup_step_count: int, total_step_count: int, initial_lr: float) -> None:
+        self._optimizer = optimizer
+        self._warmup = warmup_step_count
+        self._total = total_step_count
+        self._first = initial_lr
+        self.step()
+
+    def step(self) -> None:
+        """Set the learning rate for the number of steps that the optimizer has done."""
+        done = int(self._optimizer._step.array[0])
+        if done < self._warmup:
+            factor = done / max(1, self._warmup)
+        else:
+            factor = max(0.0, (self._total - done) / max(1, self._total - self._warmup))
+        self._optimizer.set_learning_rate(self._first * factor)

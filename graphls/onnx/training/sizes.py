@@ -1,0 +1,82 @@
+"""The sizes that a model leaves open, and examples of inputs in which they have values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, ValueInfoProto
+
+from graphls.backends.onnx.types import ELEMENT_TYPES
+from graphls.importing.types import element_type
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import bfloat16
+
+SAMPLES = 3
+"""How many sizes tell a formula from a coincidence."""
+
+
+def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
+    """Name the open sizes of the inputs of a model by their axes where they have no name, and give some a value.
+
+    The first axis of all inputs counts as the same size, `batch`, and so on. Raises GraphValueError for a size that
+    the model does not have, and for an input whose rank it does not tell.
+    """
+    known = set()
+    for info in given_inputs(model.graph):
+        if not info.type.tensor_type.HasField("shape"):
+            raise GraphValueError(f"The model does not say how many axes its input {info.name!r} has; export it so.")
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value"):
+                dim.dim_param = dim.dim_param or ("batch" if axis == 0 else f"axis_{axis}")
+                known.add(dim.dim_param)
+    for name in set(sizes) - known:
+        listed = ", ".join(map(repr, sorted(known))) or "none"
+        raise GraphValueError(f"The model leaves no size {name!r} open that `sizes` could give, but {listed}.")
+    for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+
+
+def open_sizes(model: ModelProto) -> list[str]:
+    """The names of the sizes that are open, in the order of the inputs."""
+    dims = (dim for info in given_inputs(model.graph) for dim in info.type.tensor_type.shape.dim)
+    return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
+
+
+def samples(model: ModelProto, least: int) -> Iterator[dict[str, int]]:
+    """Values for the open sizes: prime numbers that stand nowhere in the shapes of the model."""
+    taken = {dim.dim_value for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
+    taken |= {size for tensor in model.graph.initializer for size in tensor.dims}
+    names = open_sizes(model)
+    found = iter(prime for prime in _primes(least) if prime not in taken)
+    for _ in range(SAMPLES if names else 1):
+        yield {name: next(found) for name in names}
+
+
+def _primes(least: int) -> Iterator[int]:
+    number = least
+    while True:
+        if all(number % divisor for divisor in range(2, int(number**0.5) + 1)):
+            yield number
+        number += 1
+
+
+def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
+    """Arrays of zeros as inputs declare them."""
+    made = []
+    for info in inputs:
+        dtype = element_type(info.type.tensor_type.elem_type)
+        if dtype not in ELEMENT_TYPES or dtype is bfloat16:
+            raise GraphValueError(f"The input {info.name!r} of the model has a type that no array of NumPy has.")
+        shape = [dim.dim_value or sizes[dim.dim_param] for dim in info.type.tensor_type.shape.dim]
+        made.append(np.zeros(shape, dtype.numpy))
+    return made
+
+
+def given_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that are no constants, which early versions list as inputs, too."""
+    held = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in held]

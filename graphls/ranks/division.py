@@ -1,0 +1,85 @@
+"""States that are divided among the ranks of a group, which give each other their parts where one is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from graphls.ir.errors import GraphRuntimeError
+from graphls.ranks.collectives import Array
+from graphls.ranks.reading import Parts, ask, keep, serve
+from graphls.ranks.shards import gather_shards, shard_of, shard_size, whole_of
+from graphls.ranks.talk import talk
+from graphls.ranks.world import Group
+
+PATIENCE = 60.0
+"""How many seconds a rank that takes a divided state whole waits for the others to do the same."""
+
+
+class Division:
+    """How a state is divided among the ranks of a group.
+
+    `whole` is its shape, `part` that of a shard. `current` gives what this rank has of it now, for ranks that ask.
+    """
+
+    def __init__(self, group: Group, whole: tuple[int, ...], current: Callable[[], Array]) -> None:
+        self.group, self.whole = group, whole
+        self.part: tuple[int, ...] = (shard_size(prod(whole), group.size),)
+        self.parts = Parts(lambda: self.shard(current()))
+        self.number = keep(self.parts)
+
+    def shard(self, array: Array) -> Array:
+        """This rank's part of the value, whichever of both is given."""
+        return array if array.shape == self.part else self.of(array)
+
+    def of(self, whole: Array) -> Array:
+        """This rank's shard."""
+        return shard_of(whole, self.group.rank, self.group.size)
+
+    def joined(self, part: Array) -> Array:
+        """The whole array, whatever the other ranks do meanwhile.
+
+        Raises GraphRuntimeError where one does not answer, or is in the middle of a step that this one has left.
+        """
+        if self.group.comm is None:
+            return whole_of([part], self.whole)
+        return whole_of(ask(apart(self.group, "read"), self.number, part), self.whole)
+
+    def joined_by_all(self, part: Array) -> Array:
+        """The whole array, on all ranks, which go on with it; raises GraphRuntimeError where others do not ask."""
+        group = apart(self.group, "gather")
+        _meet(group)
+        return gather_shards(group, [part], [self.whole])[0]
+
+
+_communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
+"""Communicators for one purpose each, so that nothing that a step communicates is taken for it."""
+
+
+def prepare(group: Group) -> None:
+    """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
+    if group.comm is None or ("gather", group.members) in _communicators:
+        return
+    for purpose in ("gather", "read"):
+        talk(group, "Dup", lambda key=(purpose, group.members): _communicators.update({key: group.comm.Dup()}))  # type: ignore[misc]
+    serve(apart(group, "read"))
+
+
+def apart(group: Group, purpose: str) -> Group:
+    """The group, talking on a communicator of its own for a purpose: "gather" or "read"."""
+    comm = _communicators.get((purpose, group.members))
+    return Group(group.name, group.members, group.rank, group.hosts, comm)
+
+
+def _meet(group: Group) -> None:
+    """Wait until all ranks are here, for some time."""
+    if group.comm is None:
+        return
+    request, begin = group.comm.Ibarrier(), time.monotonic()
+    while not request.Test():
+        time.sleep(0.0005)
+        if time.monotonic() - begin > PATIENCE:
+            text = "This rank alone runs a step that takes whole what is divided among the ranks"
+            raise GraphRuntimeError(f"{text}; let all ranks run it.")
