@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
-from graphls.api import DEFAULT_PASSES, trace_graph
+from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.drawn import draws_itself
 from graphls.backends.onnx.open_sizes import with_open_sizes
@@ -18,7 +18,7 @@ from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.files import Original
 from graphls.onnx.program import program_of
 from graphls.onnx.training.renaming import rename
-from graphls.onnx.training.sizes import describe, examples, given_inputs, open_sizes, samples
+from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, describe, examples, given_inputs, open_sizes, samples
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
@@ -27,13 +27,6 @@ from graphls.tensors.parameter import Parameter
 Made = TypeVar("Made")
 GRADIENT, UPDATED = "_grad", ".updated"
 """What is put behind the name of a parameter to name its gradient, and the new value of one that the step writes."""
-
-LEAST_SIZES = (67, 5)
-"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
-for models that bound them, as by a table of positions."""
-
-PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
-"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from graphls.api import DEFAULT_PASSES
 from graphls.backends.onnx.size_terms import integer_formula
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.importing.types import element_type
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bfloat16
+
+LEAST_SIZES = (67, 5)
+"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
+for models that bound them, as by a table of positions."""
+
+PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
+"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
 
 SAMPLES = 3
 """How many sizes tell a formula from a coincidence."""
