@@ -49,18 +49,19 @@ ALLOWED: dict[str, str] = {
     "nn": "context initializer ir names ops ranks tensors text trace",
     "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
     "adapters": "files initializer ir nn passes tensors trace",
+    "quantization": "ir nn passes tensors trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends bundles diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
     "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
-    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors",
-    "onnx": "adapters api backends files importing ir nn ops passes primitives sharing tensors trace",
+    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors trace",
+    "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "backends calling communication compat context dataset diagnosis files importing ir nn onnx ops "
-    "passes primitives profile ranks sharing tensors text train viz",
+    "command_line": "adapters backends calling communication compat context dataset diagnosis files importing ir nn "
+    "onnx ops passes primitives profile ranks sharing tensors text train viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
@@ -85,7 +86,8 @@ PUBLIC = (
     "graphls.adapters", "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat",
     "graphls.compat.pytest", "graphls.context", "graphls.dataset", "graphls.diagnosis", "graphls.initializer",
     "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
-    "graphls.passes.windows", "graphls.profile", "graphls.testing", "graphls.train", "graphls.viz",
+    "graphls.passes.windows", "graphls.profile", "graphls.quantization", "graphls.testing", "graphls.train",
+    "graphls.viz",
 )  # fmt: skip
 """Modules that users import by these names."""
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -40,7 +40,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "a thread that does one task after the other": ("backends.draws.AHEAD", "ranks.talk._QUEUE"),
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",
-        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes",
+        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.compositions.RULES",
+        "passes.compositions.SUMS", "passes.manager._passes",
         "tensors.methods.METHODS", "tensors.vocabulary._functions", "trace.compiler._compilers",
         "trace.rewriting.forms._makers",
     ),

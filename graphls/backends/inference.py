@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from graphls.backends.onnx.lowering import lower
+from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
+from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
-from graphls.backends.onnx.shapes import subgraphs
+from graphls.backends.onnx.shapes import graphs, subgraphs
+from graphls.backends.onnx.symbolic import Axes, Sizes, with_symbols
+from graphls.backends.onnx.target import target_of
 from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
 from graphls.backends.onnx.weights import Weights
 from graphls.ir.build import Names
@@ -19,41 +22,92 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import Type
 
+Array = np.ndarray[Any, Any]
+OPSET = 20
+"""The opset of a model for inference where nobody asks for one: the first that has Gelu."""
+
 
 def inference_model(
-    graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[ModelProto, dict[str, np.ndarray[Any, Any]]]:
-    """A graph as an ONNX model whose only inputs are those of the graph; `states` are the values of its states.
+    variants: Sequence[Graph],
+    weights: Mapping[str, Callable[[], Array]],
+    *,
+    at: Sequence[Sizes] = (),
+    axes: Axes | None = None,
+    opset: int | None = None,
+    native_half: bool = False,
+    threshold: int | None = None,
+) -> tuple[ModelProto, Mapping[str, Array]]:
+    """A graph as an ONNX model whose only inputs are those of the graph; `weights` give the values of its states.
 
-    The outputs are called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights tell
-    where they come from, as those of a saved step do. Beside the model come the arrays that it does not hold, by the
-    names of their tensors. Raises GraphValueError for a graph that writes states or draws random numbers.
+    `variants` are the same graph for the sizes `at`, which the symbols of `axes` stand for; one graph where there are
+    none. The outputs are called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights
+    tell where they come from, as those of a saved step do. With `native_half`, float16 is computed as such. Beside the
+    model come the arrays that it does not hold, by the names of their tensors: weights from `threshold` bytes on, or
+    what is too much for a file. Raises GraphValueError for a graph that writes states or draws random numbers, or that
+    is not the same for all sizes.
     """
-    _check(graph)
-    lowered = lower(graph)
-    model = described(lowered, graph)
+    for graph in variants:
+        _check(graph)
+    target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
+    target = target.for_any_runtime(native_half)
+    models = [_without_dead(lower(graph, target=target)) for graph in variants]
+    lowered = _without_dead(with_symbols(models, at, axes or {})) if len(models) > 1 else models[0]
+    model = described(lowered, variants[0])
+    outside = _with_weights(model, lowered, variants[0], weights, threshold)
+    _rename(model.graph, _output_names(model.graph))
+    if not outside:  # the checker reads what lies outside
+        onnx.checker.check_model(model)
+    return model, outside
+
+
+def _without_dead(lowered: Lowered) -> Lowered:
+    """The same model, in place, without operators and constants that nothing reads, as operands of compositions."""
+    main = lowered.model.graph
+    read, kept = {info.name for info in main.output}, list[NodeProto]()
+    for node in reversed(list(main.node)):
+        if not read.isdisjoint(node.output):
+            kept.append(node)
+            read.update(node.input, *(set(_read(body)) for _, body in subgraphs(node)))
+    del main.node[:]
+    main.node.extend(reversed(kept))
+    constants = [tensor for tensor in main.initializer if tensor.name in read]
+    for name in lowered.outside.keys() - read:
+        del lowered.outside[name]
+    del main.initializer[:]
+    main.initializer.extend(constants)
+    return lowered
+
+
+def _with_weights(
+    model: ModelProto,
+    lowered: Lowered,
+    graph: Graph,
+    values: Mapping[str, Callable[[], Array]],
+    threshold: int | None,
+) -> Mapping[str, Array]:
+    """Make constants of the inputs that are states; those that lie outside of the model."""
     main = model.graph
     declared = {info.name: info for info in main.input}
-    weights = Weights(lowered.outside, sum(len(tensor.raw_data) for tensor in main.initializer))
+    read = set(_read(main))
+    inside = sum(len(tensor.raw_data) for tensor in main.initializer)
+    weights = Weights(lowered.outside, inside, threshold)
     for state in graph.states:
         info = declared[lowered.states[state.name]]
-        _add_weight(main, info, exchanged(state.type), states[state.name], weights)
+        if info.name in read:
+            _add_weight(main, info, exchanged(state.type), values[state.name], weights)
     del main.input[:]
     main.input.extend(declared[name] for name in lowered.inputs)
-    _rename(main, _output_names(main))
-    if not weights.outside:  # the checker reads what lies outside
-        onnx.checker.check_model(model)
-    return model, weights.outside
+    return weights.outside
 
 
 def _add_weight(
-    main: GraphProto, info: ValueInfoProto, kind: Type, value: np.ndarray[Any, Any], weights: Weights
+    main: GraphProto, info: ValueInfoProto, kind: Type, value: Callable[[], Array], weights: Weights
 ) -> None:
     """Make what was an input a constant of this value."""
     tensor = main.initializer.add(
         name=info.name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, doc_string=info.doc_string
     )
-    weights.fill(tensor, np.asarray(value, kind.dtype.numpy))
+    weights.fill_later(tensor, kind.size * kind.dtype.itemsize, lambda: np.asarray(value(), kind.dtype.numpy))
     tensor.metadata_props.extend(info.metadata_props)
 
 
@@ -74,6 +128,14 @@ def _output_names(main: GraphProto) -> dict[str, str]:
     wishes = ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
     pairs = zip(main.output, wishes, strict=True)
     return {info.name: names.fresh(wish) for info, wish in pairs if info.name != wish}
+
+
+def _read(main: GraphProto) -> Iterator[str]:
+    """The names of the tensors that a graph reads, those of its branches and loops included."""
+    for graph in graphs(main):
+        yield from (info.name for info in graph.output)
+        for node in graph.node:
+            yield from node.input
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:

@@ -81,6 +81,9 @@ class Operation:
     is_segment: bool = False
     """Whether an engine runs the region as one piece of a plan; the attribute `engine` names it."""
 
+    is_inlined: bool = False
+    """Whether a model has what the region says, or one operator for it, in place of the node."""
+
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""
 

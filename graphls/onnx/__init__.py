@@ -10,10 +10,11 @@ from graphls.onnx import artifacts, training
 from graphls.onnx.cell import Choice, OnnxCell, cell_of
 from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
+from graphls.onnx.quantized_saving import save_quantized
 from graphls.onnx.saving import save
 from graphls.tensors.tensor import TensorLike
 
-__all__ = ["OnnxCell", "artifacts", "load", "save", "training"]
+__all__ = ["OnnxCell", "artifacts", "load", "save", "save_quantized", "training"]
 
 MOST_LISTED = 30
 

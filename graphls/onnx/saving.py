@@ -35,7 +35,18 @@ def save(net: Cell, path: object) -> None:
     network, or several, GraphValueError for adapters that are not merged, GraphFileError where a file cannot be
     written.
     """
-    cell, target = _network(net), as_path(path)
+    cell, target = network(net), as_path(path)
+    write_parts(target, [memoryview(_saved_bytes(cell, target.parent))])
+
+
+def saved_model(cell: OnnxCell, target: Path) -> ModelProto:
+    """The model that `save` would write to a file, whose data in files of its own is written."""
+    model: ModelProto = ModelProto.FromString(bytes(_saved_bytes(cell, target.parent)))
+    return model
+
+
+def _saved_bytes(cell: OnnxCell, folder: Path) -> bytes | bytearray:
+    """The bytes of the model with the parameters that it has now; what lies in other files is written to a folder."""
     changed = list(_changed(cell))
     apart = [(stored, array) for stored, array in changed if stored.apart]
     inside = [(stored, array) for stored, array in changed if not stored.is_external and not stored.apart]
@@ -43,11 +54,12 @@ def save(net: Cell, path: object) -> None:
     data = _patched(cell.original, inside)
     data = _with_constants(bytes(data), apart) if apart else data
     for location, patches in _external(cell.original, outside).items():
-        _write_external(cell.original, location, patches, target.parent)
-    write_parts(target, [memoryview(data)])
+        _write_external(cell.original, location, patches, folder)
+    return data
 
 
-def _network(net: object) -> OnnxCell:
+def network(net: object) -> OnnxCell:
+    """The one network of `load` that a cell is or holds; raises as `save` does."""
     cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
     if any(map(adapters_of, cells)):
         text = "The file has no place for adapters; merge them into the weights, by graphls.adapters.merge(net)"

@@ -8,9 +8,9 @@ from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value, blocks, uses
 from graphls.ir.reach import reached
-from graphls.passes.lora import matches
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
+from graphls.passes.weights import matches
 
 
 @register_pass

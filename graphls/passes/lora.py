@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
@@ -12,7 +11,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.weights import Weight, WeightFinder, matches
 
 
 def adapter_names(weight: str) -> tuple[str, str]:
@@ -60,38 +59,10 @@ class Lora:
         made = rewriting.run()
         return made.replace(states=(*graph.states, *rewriting.added)) if rewriting.added else made
 
-    def matches(self, *names: str) -> bool:
-        """Whether one of the patterns fits one of the names."""
-        return matches(self.match, *names)
-
     @property
     def scale(self) -> float:
         """What the product of low rank is multiplied by."""
         return 1.0 if self.alpha is None else self.alpha / self.rank
-
-
-def matches(patterns: str | Sequence[str] | None, *names: str) -> bool:
-    """Whether a pattern as of files, or one of several, fits one of the names; None fits all."""
-    if patterns is None:
-        return True
-    patterns = (patterns,) if isinstance(patterns, str) else patterns
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns for name in names if name)
-
-
-@dataclass(frozen=True)
-class Weight:
-    """A weight as a product uses it: the axis of the state that is summed over, and whether the state is cast first.
-
-    Kernels of a convolution have no such axis.
-    """
-
-    state: Value
-    axis: int | None
-    is_cast: bool
-
-    def shapes(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The shapes of A and B."""
-        return adapter_shapes(self.state.type.shape, self.axis, rank)
 
 
 def adapter_shapes(weight: tuple[int, ...], axis: int | None, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -99,36 +70,6 @@ def adapter_shapes(weight: tuple[int, ...], axis: int | None, rank: int) -> tupl
     if axis is None:
         return (rank, *weight[1:]), (weight[0], rank, *(1 for _ in weight[2:]))
     return (rank, weight[axis]), (weight[1 - axis], rank)
-
-
-class WeightFinder(Rewriter):
-    """A sweep that knows of which weight a node is the product."""
-
-    def product(self, node: Node) -> Weight | None:
-        """The weight that a product of the forward has as its second operand, if an adapter can stand beside it."""
-        if node.phase != "forward" or node.primitive.name not in ("matmul", "convolution"):
-            return None
-        if node.attrs.get("groups", 1) != 1:
-            return None
-        state, is_swapped, is_cast = self.origin(node.inputs[1])
-        if not state.is_state:
-            return None
-        if node.primitive.is_convolution:
-            return None if is_swapped else Weight(state, None, is_cast)
-        axis = int(node.attrs.get("transpose_b", False) != is_swapped)
-        return Weight(state, axis, is_cast) if state.type.rank == 2 else None
-
-    def origin(self, value: Value) -> tuple[Value, bool, bool]:
-        """What a value is in another dtype or with its two axes exchanged, and whether it is either of that."""
-        is_swapped = is_cast = False
-        while (node := self.definer.get(value)) is not None:
-            kind = node.primitive.name
-            if kind not in ("cast", "depend") and (kind, node.attrs.get("permutation")) != ("transpose", (1, 0)):
-                break
-            is_swapped ^= kind == "transpose"
-            is_cast |= kind == "cast"
-            (value,) = node.inputs
-        return value, is_swapped, is_cast
 
 
 class _Lora(WeightFinder):
@@ -140,20 +81,20 @@ class _Lora(WeightFinder):
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         weight = self.product(node)
-        pair = None if weight is None else self.pair(node, weight)
+        pair = None if weight is None or weight.groups != 1 else self.pair(node, weight)
         return node if weight is None or pair is None else self.adapted(node, weight, *pair)
 
     def pair(self, node: Node, weight: Weight) -> tuple[Value, Value] | None:
         """The states of the adapter of a weight: those that the graph has, or new ones where the weight matches."""
-        state, shapes = weight.state, weight.shapes(self.options.rank)
-        names = adapter_names(state.name)
+        state = weight.state
+        names, shapes = adapter_names(state.name), adapter_shapes(state.type.shape, weight.axis, self.options.rank)
         if names[0] in self.states and names[1] in self.states:
             first, second = (self.states[name] for name in names)
             if (first.type.shape, second.type.shape) != shapes:
                 text = f"{first!r} and {second!r} are no adapter of rank {self.options.rank} of {state!r}"
                 raise GraphValueError(f"{text}, which takes the shapes {shapes[0]} and {shapes[1]}.")
             return first, second
-        if not self.options.matches(state.name, node.scope):
+        if not matches(self.options.match, state.name, node.scope):
             return None
         dtype = float32 if state.type.dtype.is_half else state.type.dtype
         made = [Value(self.names.fresh(name), Type(dtype, s), True) for name, s in zip(names, shapes, strict=True)]

@@ -43,10 +43,10 @@ class Shard:
         @v <- %v_1
         @w <- %w
 
-    What is made of gradients element by element is made of shards. Sums of all their elements are put together with
-    those of the other ranks, as overflow flags are. A gradient of fewer than `least` bytes, and one of which anything
-    else is made, such as means along an axis, stays whole on each rank, with the states that belong to it. So do states
-    whose names are in `whole`. The graph is that of the rank with the number `rank`.
+    What is made of gradients and states element by element is made of shards. Sums of all their elements are put
+    together with those of the other ranks, as overflow flags are. What has fewer than `least` bytes, and of which
+    anything else is made, such as means along an axis, stays whole on each rank: a state of shards takes its part of
+    such a gradient. So do states whose names are in `whole`. The graph is that of the rank with the number `rank`.
     """
 
     rank: int = 0
@@ -61,17 +61,18 @@ class Shard:
             return graph
         outside = sums_outside(graph, self.ranks, self.least)
         choice = chosen(outside, self.ranks, self.least, self.whole)
-        _warn_of_whole(outside, choice)
-        if not choice.gradients:
+        _warn_of_whole(choice)
+        if not choice.states:
             return graph
         return _Divided(outside, choice, self.rank, self.ranks).run()
 
 
-def _warn_of_whole(graph: Graph, choice: Choice) -> None:
+def _warn_of_whole(choice: Choice) -> None:
     """Say once why states stay whole on each rank."""
-    if choice.whole:
-        node = next(iter(choice.whole.values()))
-        text = f"{len(choice.whole)} gradients are not divided among the ranks, and their moments stay whole on each"
+    states = [(state, node) for state, node in choice.whole.items() if state.is_state]
+    if states:
+        node = states[0][1]
+        text = f"{len(states)} states of the optimizer are not divided among the ranks and stay whole on each"
         warn(f"{text}, as {node.primitive.name} needs all elements of one at once.", node.loc)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value, inside, uses
 from graphls.ir.reach import before
 from graphls.primitives.cast import Cast
 from graphls.primitives.control import Depend, StopGradient
@@ -21,9 +21,9 @@ Roots = frozenset[Value]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is divided: `gradients`, which are reduced to shards, all `values` made of them, and `states`.
+    """What is divided: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
 
-    `whole` are the gradients that stay whole, with the node that needs all elements at once.
+    `whole` are those that stay whole, with the node that needs all elements at once.
     """
 
     gradients: Roots
@@ -50,12 +50,13 @@ def is_pointwise(node: Node) -> bool:
 def chosen(graph: Graph, ranks: int, least: int, kept: Sequence[str]) -> Choice:
     """The largest choice in which no node needs all elements at once of what is divided, and a state is divided.
 
-    Gradients are the sums over all ranks that take `least` bytes or more. States whose names are `kept` stay whole.
+    Gradients are the sums over all ranks that take `least` bytes or more. States, of as many, are those that are equal
+    on all ranks; those whose names are `kept` stay whole.
     """
-    gradients = frozenset(_gradients(graph, ranks, least))
+    roots = frozenset((*_gradients(graph, ranks, least), *_equal_states(graph, ranks, least, set(kept))))
     whole: dict[Value, Node] = {}
     while True:
-        values = _values(graph.nodes, gradients, {})
+        values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state})
         _Operands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
         wrong: dict[Value, Node] = {}
         for value, node in _needed_whole(graph.nodes, values, True):
@@ -63,10 +64,37 @@ def chosen(graph: Graph, ranks: int, least: int, kept: Sequence[str]) -> Choice:
         whole |= wrong
         states = _states(graph, values, set(kept))
         useful = {root for w in graph.writes if w.state in states for root in values[w.value]}
-        left = (gradients - wrong.keys()) & useful if not wrong else gradients - wrong.keys()
-        if left == gradients:
+        left = (roots - wrong.keys()) & useful if not wrong else roots - wrong.keys()
+        if left == roots:
+            gradients = frozenset(root for root in roots if not root.is_state)
             return Choice(gradients, frozenset(values), states, whole)
-        gradients = left
+        roots = left
+
+
+def _equal_states(graph: Graph, ranks: int, least: int, kept: set[str]) -> Iterator[Value]:
+    """The states that are written, and are equal on all ranks whose inputs differ."""
+    own: set[Value] = set(graph.inputs)
+    while True:
+        for node in graph.nodes:
+            if _is_of_rank(node) or (not _is_common(node) and not own.isdisjoint(uses(node))):
+                own.update(node.outputs)
+        differing = {w.state for w in graph.writes if w.value in own}
+        if differing <= own:
+            break
+        own |= differing
+    equal = (w.state for w in graph.writes if w.state not in own and w.state.name not in kept)
+    yield from (s for s in equal if s.type.dtype.is_float and s.type.nbytes >= least and s.type.size >= ranks)
+
+
+def _is_common(node: Node) -> bool:
+    """Whether a node gives all ranks the same, whatever they give it."""
+    return node.primitive.name in ("all_reduce", "all_gather", "broadcast") and node.attrs["group"] == WORLD
+
+
+def _is_of_rank(node: Node) -> bool:
+    """Whether a node may give each rank something else, whatever they give it."""
+    primitives = (n.primitive for n in (node, *inside(node)) if not _is_common(n))
+    return any(p.on_host or p.calls_python or p.is_collective for p in primitives)
 
 
 def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
@@ -76,21 +104,21 @@ def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
             yield from (v for v, t in kinds if t.dtype.is_float and t.nbytes >= least and t.size >= ranks)
 
 
-def _values(nodes: Sequence[Node], gradients: Roots, found: dict[Value, Roots]) -> dict[Value, Roots]:
-    """What is made element by element of gradients, with these; `found` gets it."""
-    found.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in gradients)
+def _values(nodes: Sequence[Node], roots: Roots, found: dict[Value, Roots]) -> dict[Value, Roots]:
+    """What is made element by element of roots, with these; `found`, which has the states among them, gets it."""
+    found.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
     for node in nodes:
         if node.primitive.is_branch:
             for region in node.regions:
-                _values(region.nodes, gradients, found)
+                _values(region.nodes, roots, found)
             yields = zip(*(region.outputs for region in node.regions), strict=True)
             made = zip(node.outputs, yields, strict=True)
         else:
             made = zip(node.outputs, [node.inputs] if is_pointwise(node) else [], strict=False)
         for value, sources in made:
-            roots = [found[v] for v in sources if v in found and v.type.shape == value.type.shape]
-            if roots:
-                found[value] = frozenset().union(*roots)
+            of = [found[v] for v in sources if v in found and v.type.shape == value.type.shape]
+            if of:
+                found[value] = frozenset().union(*of)
     return found
 
 

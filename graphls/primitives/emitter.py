@@ -159,6 +159,9 @@ class Emitter(Protocol):
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""
 
+    def inlined(self) -> tuple[str, ...]:
+        """The results of the region of the current node, computed in its place."""
+
     def scan(self, names: Sequence[str]) -> tuple[str, ...]:
         """The region of the current node along arrays."""
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from graphls.ir.graph import Graph
 from graphls.passes import Pipeline
 from graphls.passes.buckets import Buckets
-from graphls.passes.collectives import collectives
 from graphls.passes.shard import Shard
 from graphls.ranks.division import Division, prepare
-from graphls.ranks.world import find_group, world
+from graphls.ranks.world import world
 from graphls.tensors.parameter import Parameter
 
 
@@ -33,7 +32,7 @@ def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
     """Let parameters of which a step has a shard alone be divided among the ranks."""
     divided = [state.name for state in graph.states if state.type.shape != parameters[state.name].shape]
     if divided:
-        group = next(find_group(n.attrs["group"]) for n in collectives(graph) if n.primitive.name == "reduce_shards")
+        group = world()
         prepare(group)
         for name in divided:
             storage = parameters[name].storage

@@ -19,7 +19,7 @@ class CellPass(Protocol):
     The states are the parameters of the cell by their paths of attributes, those included that nothing has read.
     """
 
-    def run(self, graph: Graph) -> Graph:
+    def rewrite(self, graph: Graph, training: bool) -> Graph:
         """The graph after the pass, with the same states; what it writes, the cell writes."""
 
 
@@ -27,6 +27,7 @@ class HasPasses(Protocol):
     """What is known here of a cell."""
 
     _passes: tuple[CellPass, ...]
+    training: bool
 
     def parameters_and_names(self) -> Any:
         """Its parameters with their paths of attributes."""
@@ -44,7 +45,7 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
     graph = _graph(nodes[first:], parameters, seen, outputs)
     old = {value for node in walk(graph) for value in node.outputs}
     for each in cell._passes:
-        graph = each.run(graph)
+        graph = each.rewrite(graph, cell.training)
     back = {state: seen[state.name] for state in graph.states if state.name in seen}
     used = {value for node in graph.nodes for value in uses(node)}
     for state in graph.states:

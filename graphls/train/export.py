@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from graphls.api import DEFAULT_PASSES, trace_graph
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import checked
-from graphls.nn.cell import Cell
-from graphls.passes import as_pipeline
-from graphls.passes.host_calls import without_effects
-from graphls.sharing.locks import COMPILING
-from graphls.tensors.configuration import Configuration
+from graphls.train.dynamic_axes import DynamicAxes
+from graphls.train.inference import inference_model
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
 
@@ -24,32 +18,49 @@ def export(
     *inputs: object,
     file_name: str | os.PathLike[str],
     file_format: str = "MINDIR",
+    dynamic_axes: DynamicAxes | None = None,
+    opset: int | None = None,
+    precision: str = "float32",
+    external_data: int | None = None,
+    metadata: Mapping[str, str] | None = None,
     **kwargs: object,
 ) -> None:
     """Write a network in evaluation mode to an ONNX file, with its weights; whole or not at all.
 
-    `inputs` are tensors of the shapes and dtypes that the model will take; numbers among them become constants. The
-    model's inputs are called as the parameters of `construct`, its outputs `output`, or `output_0`, `output_1` and so
-    on. The name gets the ending `.onnx` unless it has it. Dropout is off, batch normalisation uses its moving averages;
-    the network is in the same mode after as before. 16-bit floats are computed in float32 and rounded, which gives the
-    numbers of graphls on every runtime; bfloat16 inputs and outputs are float32. Viewers such as Netron show the cell
-    and the user's line of each operator. Weights that a file of 2 GiB does not hold lie beside it, in one with `.data`
-    behind the name. What `ops` draws in evaluation, and parameters that are written then, cannot be exported.
+    `inputs` are tensors of the shapes and dtypes that the model will take; numbers among them become constants. A size
+    of None, as in `Tensor(shape=[None, 3, 32, 32])`, is any size; without inputs, those of `net.set_inputs` count. So
+    does `dynamic_axes={"x": {0: "batch"}}`, which names sizes by the inputs and axes that have them. The model's inputs
+    are called as the parameters of `construct`, its outputs `output`, or `output_0`, `output_1` and so on.
+
+    Dropout is off, batch normalisation uses its moving averages and becomes part of the weights before it; what ONNX
+    has one operator for is one. The network is in the same mode after as before. `opset` is the version of operators,
+    17 to 25, by default 20. With `precision="float16"` the model computes in 16 bits, but for what needs more, and
+    takes and gives float32 as before; else 16-bit floats of the network are computed in float32 and rounded, which
+    gives the numbers of graphls on every runtime. bfloat16 inputs and outputs are float32. Viewers such as Netron show
+    the cell and the user's line of each operator; `metadata` are texts that the model keeps.
+
+    Weights of `external_data` bytes and more lie beside the file, in one with `.data` behind the name, and so does what
+    a file of 2 GiB does not hold. What `ops` draws in evaluation, and parameters that are written then, cannot be
+    exported.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError for the formats "MINDIR"
-    and "AIR", which are not offered, GraphFileError where the file cannot be written.
+    and "AIR", which are not offered, and, with the user's line, for a network that is another one for other sizes,
+    GraphFileError where the file cannot be written.
     """
     _check(net, file_name, file_format, kwargs)
-    from graphls.backends.inference import inference_model
     from graphls.backends.onnx.weights import write_model
 
-    with COMPILING.lock, _evaluating(net):
-        traced = trace_graph(net, *inputs)
-    graph = as_pipeline(DEFAULT_PASSES).run(without_effects(traced.graph), source="trace").graph
-    states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
-    model, outside = checked(inference_model, graph, states)
+    made = inference_model(
+        net,
+        *inputs,
+        dynamic_axes=dynamic_axes,
+        opset=opset,
+        precision=precision,
+        external_data=external_data,
+        metadata=metadata,
+    )
     text = os.fsdecode(file_name)
-    write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), model, outside)
+    write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), made.model, made.outside)
 
 
 def _check(net: object, file_name: object, file_format: object, options: Mapping[str, object]) -> None:
@@ -68,20 +79,3 @@ def _check(net: object, file_name: object, file_format: object, options: Mapping
             "Lite converts, or save_checkpoint for the weights alone.",
         )
 
-
-@contextmanager
-def _evaluating(net: object) -> Iterator[None]:
-    """Every cell of a network in evaluation mode, and afterwards each as it was."""
-    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
-    flags = [cell.training for cell in cells]
-    _set_training(cells, [False] * len(cells))
-    try:
-        yield
-    finally:
-        _set_training(cells, flags)
-
-
-def _set_training(cells: list[Cell], flags: list[bool]) -> None:
-    for cell, flag in zip(cells, flags, strict=True):
-        cell.__dict__["training"] = flag
-    Configuration.note_change()

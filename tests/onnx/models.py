@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper, parser
 
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
 
@@ -37,6 +37,16 @@ def node(kind: str, inputs: str, outputs: str, **attributes: Any) -> NodeProto:
     """A node, whose inputs and outputs are names with spaces between, "_" for one that is left out."""
     names = [["" if n == "_" else n for n in text.split()] for text in (inputs, outputs)]
     return helper.make_node(kind, *names, **attributes)
+
+
+def filled(text: str, dtype: Any = np.float32, **shapes: tuple[int, ...]) -> ModelProto:
+    """A model in ONNX's own text, whose tensors of these names are random."""
+    made, draw = parser.parse_model(text), np.random.default_rng(3)
+    kept = [tensor for tensor in made.graph.initializer if tensor.name not in shapes]
+    arrays = {name: 0.5 * draw.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+    del made.graph.initializer[:]
+    made.graph.initializer.extend([*kept, *(numpy_helper.from_array(a, name) for name, a in arrays.items())])
+    return made
 
 
 def perceptron(seed: int = 0) -> ModelProto:

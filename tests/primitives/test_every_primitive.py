@@ -25,7 +25,8 @@ COLLECTIVES = {
     "reduce_scatter", "reduce_shards", "reduce_to",
 }  # fmt: skip
 WITHOUT_SAMPLES = {
-    "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS, *COLLECTIVES,
+    "composition", "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS,
+    *COLLECTIVES,
 }  # fmt: skip
 PRIMITIVES: list[Any] = [p for p in operations() if type(p).__module__.startswith("graphls.primitives")]
 CASES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]

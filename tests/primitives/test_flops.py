@@ -13,8 +13,8 @@ from graphls.primitives.primitive import Elementwise, FloatElementwise, Primitiv
 from tests.primitives.test_every_primitive import CASES, PRIMITIVES, single
 
 MOVES = {
-    "broadcast_to", "cast", "check_labels", "concat", "cond", "constant", "custom_gradient", "depend", "gather",
-    "gather_elements", "gradient", "one_hot", "overflow_start", "random_bernoulli", "random_integers",
+    "broadcast_to", "cast", "check_labels", "composition", "concat", "cond", "constant", "custom_gradient", "depend",
+    "gather", "gather_elements", "gradient", "one_hot", "overflow_start", "random_bernoulli", "random_integers",
     "random_normal", "random_permutation", "random_uniform", "reshape", "reverse", "scan", "segment", "slice",
     "slice_gradient", "stop_gradient", "transpose", "where", "while_loop",
 }  # fmt: skip

@@ -60,7 +60,8 @@ COMMON = """
 EVERY = COMMON + """
     warnings.simplefilter("ignore", UserWarning)
     KINDS = {
-        "SGD": dict(learning_rate=0.1, momentum=0.9), "Momentum": dict(learning_rate=0.1, momentum=0.9),
+        "SGD": dict(learning_rate=0.1, momentum=0.9, dampening=0.1),
+        "Momentum": dict(learning_rate=0.1, momentum=0.9),
         "Adam": dict(use_amsgrad=True), "AdamWeightDecay": dict(weight_decay=0.1), "AdamW": {}, "AdaMax": {},
         "RMSProp": dict(centered=True), "Adagrad": {}, "Adadelta": {}, "FTRL": {}, "ProximalAdagrad": {}, "Rprop": {},
         "ASGD": {}, "LazyAdam": {}, "Lamb": dict(learning_rate=0.1), "AdaFactor": {},
@@ -74,10 +75,11 @@ EVERY = COMMON + """
         print(name, same or worst(one, other) < 1e-6 and "near", *held)
 """
 HELD = {
-    "SGD": "accum", "Momentum": "moments", "Adam": "moment1 moment2 vhat", "AdamWeightDecay": "adam_m adam_v",
+    "SGD": "accum stat", "Momentum": "moments", "Adam": "moment1 moment2 vhat", "AdamWeightDecay": "adam_m adam_v",
     "AdamW": "adam_m adam_v", "AdaMax": "moment1 moment2", "RMSProp": "mean_grad mean_square moment",
     "Adagrad": "accum", "Adadelta": "accum accum_update", "FTRL": "linear moments", "ProximalAdagrad": "accum",
-    "Rprop": "prev step_size", "ASGD": "ax_", "LazyAdam": "moment1 moment2", "Lamb": "lamb_m lamb_v", "AdaFactor": "",
+    "Rprop": "prev step_size", "ASGD": "ax_", "LazyAdam": "moment1 moment2", "Lamb": "lamb_m lamb_v",
+    "AdaFactor": "exp_avg",
 }  # fmt: skip
 
 
@@ -198,20 +200,43 @@ def test_a_rank_that_fails_saves_what_is_divided_whole(tmp_path: Path) -> None:
     assert all(one[name].asnumpy().tobytes() == other[name].asnumpy().tobytes() for name in {**one, **other})
 
 
-def test_a_gradient_of_which_all_elements_are_needed_at_once_stays_whole() -> None:
+def test_what_is_needed_whole_stays_whole() -> None:
     graph = parse("""
     graph @step(%x: f32[4,2]) {
       state @v: f32[4,2]
+      state @mean_of_rank: f32[4,2]
       %t, %g = all_reduce(%x) {group="world", op="sum", ranks=2} : token, f32[4,2]
-      %mean = mean(%g) {axis=[0], keepdims=true} : f32[1,2]
+      %mean = mean(@v) {axis=[0], keepdims=true} : f32[1,2]
       %centred = sub(%g, %mean) : f32[4,2]
       %new = add(@v, %centred) : f32[4,2]
+      %own = add(@mean_of_rank, %x) : f32[4,2]
       @v <- %new
+      @mean_of_rank <- %own
       return
     }
     """)
-    told = "1 gradients are not divided among the ranks, and their moments stay whole on each, as mean needs"
+    told = "1 states of the optimizer are not divided among the ranks and stay whole on each, as mean needs all"
     with pytest.warns(UserWarning, match=told):
         assert Shard(0, 2, 0).run(graph) is graph
     assert Shard(0, 1, 0).run(graph) is graph
     assert Shard(0, 2, 1000).run(graph) is graph
+
+
+def test_a_state_of_shards_takes_its_part_of_a_gradient_that_is_needed_whole() -> None:
+    graph = parse("""
+    graph @step(%x: f32[4,2]) {
+      state @v: f32[4,2]
+      state @w: f32[4,2]
+      %t, %g = all_reduce(%x) {group="world", op="sum", ranks=2} : token, f32[4,2]
+      %mean = mean(%g) {axis=[0], keepdims=true} : f32[1,2]
+      %centred = sub(%g, %mean) : f32[4,2]
+      %new = add(@v, %centred) : f32[4,2]
+      %down = sub(@w, %new) : f32[4,2]
+      @v <- %new
+      @w <- %down
+      return
+    }
+    """)
+    divided = Shard(0, 2, 0, ("w",)).run(graph)
+    assert {state.name: state.type.shape for state in divided.states} == {"v": (4,), "w": (4, 2)}
+    assert [n.primitive.name for n in divided.nodes if n.primitive.is_collective] == ["all_reduce", "gather_shards"]

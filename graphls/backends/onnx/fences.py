@@ -28,7 +28,7 @@ def captured(nodes: Sequence[Node], waiting: Collection[Value]) -> set[Value]:
 
 def _read_in_bodies(node: Node, waiting: Collection[Value]) -> Iterator[Value]:
     """Those that its regions capture; all operands where the node is lowered as an If or waits for one."""
-    for region in node.regions:
+    for region in () if node.primitive.is_inlined else node.regions:
         yield from captures(region)
     is_around = node.primitive.takes_values or any(v.type.stacked for v in node.inputs)
     if is_around or any(v in waiting for v in node.outputs):

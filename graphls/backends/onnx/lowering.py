@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
-from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.finite import any_not_finite, checked_and_given, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
@@ -36,7 +36,7 @@ class Lowered(Ports):
 
     model: ModelProto
     origins: dict[str, Node]
-    outside: dict[str, np.ndarray[Any, Any]]
+    outside: MutableMapping[str, np.ndarray[Any, Any]]
 
 
 def lower(
@@ -75,6 +75,7 @@ class Lowering(Rules):
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.again: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.indices = Indices(self)
@@ -111,9 +112,12 @@ class Lowering(Rules):
 
     def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
         """Lower a block that yields `kept`, but for what only its overflow checks may need."""
+        kept = set(kept)
         waiting = {} if self.is_gpu else only_checked(nodes, kept)
+        again = checked_and_given(nodes, kept) if self.target.copies_what_is_read else {}
         self.delayed.update(waiting)
-        read = captured(nodes, waiting)
+        self.again.update(again)
+        read = captured(nodes, {**waiting, **again})
         self.captured |= read
         self.fenced |= fenced(nodes, read)
         for node in nodes:
@@ -218,6 +222,15 @@ class Lowering(Rules):
                 yield
         finally:
             self.forms = self.forms.parents
+
+    def inlined(self) -> tuple[str, ...]:
+        """The results of the region of the current node, computed in its place."""
+        node = self.node
+        assert node is not None
+        (region,) = node.regions
+        self.nodes(region.nodes, region.outputs)
+        self.node, self.out_types = node, tuple(v.type for v in node.outputs)
+        return tuple(self.form(v, v.type.dtype) for v in region.outputs)
 
     def take_parameters(self, values: Iterable[Value]) -> set[str]:
         """Make values inputs of the body that is current; returns their names."""

@@ -6,7 +6,8 @@ What does not fit is a tensor whose data lies elsewhere: a session is given the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,44 @@ PAGE = 4096
 Array = np.ndarray[Any, Any]
 
 
-class Weights:
-    """The arrays of a model: how many bytes are inside of it, and the others by the names of their tensors."""
+class Arrays(MutableMapping[str, Array]):
+    """Arrays by names, each made when it is read, and not kept, so that they are never all in memory."""
 
-    def __init__(self, outside: Mapping[str, Array] | None = None, inside: int = 0) -> None:
-        self.outside = dict(outside or {})
+    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
+        self.makers = dict(makers)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.makers[name]()
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        self.makers[name] = partial(_itself, array)
+
+    def __delitem__(self, name: str) -> None:
+        del self.makers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+def _itself(array: Array) -> Array:
+    return array
+
+
+class Weights:
+    """The arrays of a model: how many bytes are inside of it, and the others by the names of their tensors.
+
+    With a `threshold`, arrays of so many bytes and more that are made later lie outside, whatever the model holds.
+    """
+
+    def __init__(
+        self, outside: Mapping[str, Array] | None = None, inside: int = 0, threshold: int | None = None
+    ) -> None:
+        self.outside = Arrays({name: partial(_itself, array) for name, array in (outside or {}).items()})
         self.inside = inside
+        self.threshold = threshold
 
     def fill(self, tensor: TensorProto, array: Array) -> None:
         """Give a tensor its data, or say that it lies elsewhere; no session takes an array of bfloat16."""
@@ -41,8 +74,23 @@ class Weights:
             self.inside += array.nbytes
             tensor.raw_data = array.tobytes()
         else:
-            self.outside[tensor.name] = array
-            _lie_in(tensor, "elsewhere", 0, array.nbytes)
+            self._put_outside(tensor, array.nbytes, partial(_itself, array))
+
+    def fill_later(self, tensor: TensorProto, size: int, array: Callable[[], Array]) -> None:
+        """Give a tensor its data, of `size` bytes, or say that it lies elsewhere, where it is made when it is read."""
+        if self.threshold is None:
+            lies_inside = size < SMALLEST or self.inside + size <= INSIDE
+        else:
+            lies_inside = size < self.threshold
+        if lies_inside:
+            self.inside += size
+            tensor.raw_data = array().tobytes()
+        else:
+            self._put_outside(tensor, size, array)
+
+    def _put_outside(self, tensor: TensorProto, size: int, array: Callable[[], Array]) -> None:
+        self.outside.makers[tensor.name] = array
+        _lie_in(tensor, "elsewhere", 0, size)
 
 
 def complete(model: ModelProto, outside: Mapping[str, Array]) -> ModelProto:

@@ -1,0 +1,187 @@
+"""The model that gives the outputs of another one, and products of vectors with its Jacobian."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from graphls.api import trace_graph
+from graphls.backends.onnx import Lowered, lower
+from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.types import ELEMENT_TYPES
+from graphls.backends.onnx.weights import Weights, write_model
+from graphls.files.files import as_path
+from graphls.importing.types import element_type
+from graphls.ir.build import Names
+from graphls.ir.errors import GraphValueError
+from graphls.ir.registry import nearest
+from graphls.onnx.cell import OnnxCell, cell_of
+from graphls.onnx.files import Source, read
+from graphls.onnx.program import program_of
+from graphls.onnx.training.renaming import rename
+from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inputs, open_sizes, samples, set_sizes
+from graphls.passes import as_pipeline
+from graphls.sharing.locks import COMPILING
+from graphls.tensors.parameter import Parameter
+from graphls.trace.current import current_tracer
+from graphls.trace.gradients import gradient
+
+GRADIENT = "_grad"
+"""What is put behind the name of a tensor to name its gradient."""
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What was written: the cotangents that the model takes, the gradients that it gives, and the sizes left open."""
+
+    cotangents: tuple[str, ...]
+    gradients: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+
+def write_gradient(
+    source: Source, path: object, wrt: Iterable[str] | None = None, sizes: Mapping[str, int] | None = None
+) -> Gradients:
+    """Write the model that gives the outputs of a model and then its gradients.
+
+    Its inputs are those of the model, in evaluation mode, and a cotangent for each output of floats, called as that
+    with `_grad` behind it, in the shape of the output. Its outputs are those of the model, and a gradient for each
+    input and parameter that `wrt` names by patterns, called likewise: the product of the cotangents with the Jacobian.
+    Without `wrt`, these are all inputs of floats, or all parameters where there is no such input. Parameters are
+    initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives.
+
+    Raises GraphlsError as `graphls.onnx.load` does, GraphValueError for names that nothing has, and where a size cannot
+    stay open, GraphFileError where the file cannot be written.
+    """
+    original = read(source)
+    proto = original.model()
+    set_sizes(proto, sizes or {})
+    program = program_of(proto, original.folder)
+    if program.faults:
+        raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
+    cell = cell_of(original, program, None, None, None)
+    cell.set_train(False)
+    made = _Model(proto, cell, *_chosen(proto, cell, wrt))
+    write_model(as_path(path), made.opened(), made.weights.outside)
+    return Gradients(tuple(made.cotangents), tuple(made.gradients), tuple(open_sizes(proto)))
+
+
+def _chosen(
+    model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None
+) -> tuple[list[int], list[Parameter]]:
+    """The positions of inputs and the parameters that gradients are by."""
+    inputs = given_inputs(model.graph)
+    floats = {i.name: n for n, i in enumerate(inputs) if element_type(i.type.tensor_type.elem_type).is_float}
+    parameters = {p.name: p for p in cell.get_parameters()}
+    if wrt is None:
+        return list(floats.values()), [] if floats else [p for p in parameters.values() if p.requires_grad]
+    found: set[str] = set()
+    for pattern in wrt:
+        meant = {name for name in (*floats, *parameters) if name == pattern or fnmatchcase(name, pattern)}
+        if not meant:
+            near = nearest(pattern, [*floats, *parameters])
+            raise GraphValueError(f"No input or tensor of floats of the model is called {pattern!r}{near}.")
+        found |= meant
+    return [n for name, n in floats.items() if name in found], [p for n, p in parameters.items() if n in found]
+
+
+@dataclass
+class _Model:
+    """The model that is made: what it is of, and the names of what it takes and gives beside that."""
+
+    proto: ModelProto
+    cell: OnnxCell
+    positions: Sequence[int]
+    parameters: Sequence[Parameter]
+    cotangents: list[str] = field(default_factory=list)
+    gradients: list[str] = field(default_factory=list)
+    weights: Weights = field(default_factory=Weights)
+
+    def opened(self) -> ModelProto:
+        """The model for all sizes; raises GraphValueError where there is none."""
+        names = open_sizes(self.proto)
+        if not names:
+            return self.model([{}])
+        faults = []
+        for least in LEAST_SIZES:
+            try:
+                return self.model(list(samples(self.proto, least)))
+            except GraphValueError as error:
+                faults.append(error.message.rstrip("."))
+        text = f"The model cannot be made with any {' and '.join(names)}: {faults[0]}"
+        raise GraphValueError(f"{text}; give sizes, with --size on the command line.")
+
+    def model(self, sizes: Sequence[Mapping[str, int]]) -> ModelProto:
+        """The model that is that of each of some sizes."""
+        with COMPILING.lock:
+            made = [self.lowered(of) for of in sizes]
+        lowered, states = made[0]
+        if any(each.host for each, _ in made):
+            raise GraphValueError("A model with gradients draws no random numbers, as this does in evaluation.")
+        model = lowered.model
+        if len(made) > 1:
+            model = with_open_sizes([each.model for each, _ in made], sizes)
+        self.hold(model, lowered, states)
+        rename(model.graph, self.names(lowered, states))
+        return model
+
+    def lowered(self, sizes: Mapping[str, int]) -> tuple[Lowered, dict[str, Parameter]]:
+        """The lowered graph of outputs and gradients for some sizes."""
+        inputs = examples(given_inputs(self.proto.graph), sizes)
+        types = [value.type for value in trace_graph(self.outputs, *inputs).graph.outputs]
+        vectors = [np.zeros(kind.shape, kind.dtype.numpy) for kind in types if kind.dtype.is_float]
+        self.cotangents = [
+            info.name for info, kind in zip(self.proto.graph.output, types, strict=True) if kind.dtype.is_float
+        ]
+        if not vectors:
+            raise GraphValueError("The model gives no floats, so it has no gradient.")
+        traced = trace_graph(self.with_gradients, *inputs, *vectors)
+        graph = as_pipeline(PASSES).run(traced.graph, source="trace").graph
+        if graph.writes:
+            text = f"The model writes {graph.writes[0].state.name!r} in evaluation, too"
+            raise GraphValueError(f"{text}; a model with gradients keeps no state.")
+        return lower(graph), traced.parameters
+
+    def outputs(self, *inputs: Any) -> tuple[Any, ...]:
+        """What the model gives."""
+        found = self.cell(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
+    def with_gradients(self, *arguments: Any) -> tuple[Any, ...]:
+        """What the model gives for its inputs, and the gradients for the cotangents that come behind them."""
+        tracer = current_tracer()
+        assert tracer is not None
+        count = len(given_inputs(self.proto.graph))
+        found = gradient(tracer, self.outputs, arguments[:count], self.positions, self.parameters, arguments[count:])
+        value, by_input, by_weight = found
+        return *value, *by_input, *by_weight
+
+    def hold(self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter]) -> None:
+        """Make the inputs that are parameters constants."""
+        held = {tensor: states[name] for name, tensor in lowered.states.items()}
+        self.weights = Weights(lowered.outside, sum(len(tensor.raw_data) for tensor in model.graph.initializer))
+        for name, parameter in held.items():
+            kind = ELEMENT_TYPES[parameter.dtype]
+            tensor: TensorProto = model.graph.initializer.add(name=name, data_type=kind, dims=parameter.shape)
+            self.weights.fill(tensor, np.ascontiguousarray(parameter.asnumpy()))
+        infos = [info for info in model.graph.input if info.name not in held]
+        del model.graph.input[:]
+        model.graph.input.extend(infos)
+
+    def names(self, lowered: Lowered, states: Mapping[str, Parameter]) -> dict[str, str]:
+        """What tensors are to be called, by what they are called."""
+        inputs = [info.name for info in given_inputs(self.proto.graph)]
+        outputs = [info.name for info in self.proto.graph.output]
+        stored = {id(parameter): stored.name for stored, parameter in self.cell.stored.items()}
+        constants = {tensor: stored.get(id(states[name]), name) for name, tensor in lowered.states.items()}
+        fresh = Names([*inputs, *outputs, *constants.values()])
+        moved = [*(inputs[i] for i in self.positions), *(p.name for p in self.parameters)]
+        self.cotangents = [fresh.fresh(name.removesuffix(GRADIENT) + GRADIENT) for name in self.cotangents]
+        self.gradients = [fresh.fresh(name + GRADIENT) for name in moved]
+        given = dict(zip(lowered.inputs, (*inputs, *self.cotangents), strict=True))
+        return given | dict(zip(lowered.outputs, (*outputs, *self.gradients), strict=True)) | constants

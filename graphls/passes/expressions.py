@@ -1,0 +1,127 @@
+"""Patterns of primitives as expressions of Python, such as `mul(x, sigmoid(x))`, and what they match."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Node, Value
+
+COMMUTATIVE = {"add", "mul", "minimum", "maximum"}
+CLOSE = 1e-5
+"""How near a constant must be, relatively, to the number in a pattern, which is rounded to the dtype of the graph."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the names of a pattern stand for: values, and in capitals the numbers of constants and attributes.
+
+    `nodes` are those that the pattern matches, the constants among them left out.
+    """
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.numbers[name] if name.isupper() else self.values[name]
+
+    def with_value(self, name: str, value: Value) -> Found | None:
+        """With a value of that name; None where the name stands for another one."""
+        known = self.values.get(name, value)
+        return Found({**self.values, name: value}, self.numbers, self.nodes) if known is value else None
+
+    def with_number(self, name: str, number: Any) -> Found | None:
+        """With a number of that name; None where the name stands for another one."""
+        known = self.numbers.get(name, number)
+        return Found(self.values, {**self.numbers, name: number}, self.nodes) if known == number else None
+
+    def with_node(self, node: Node) -> Found:
+        """With one more node that is matched."""
+        return self if node in self.nodes else Found(self.values, self.numbers, (*self.nodes, node))
+
+
+def matches(text: str, node: Node, definer: Mapping[Value, Node]) -> Found | None:
+    """What an expression matches whose last operation is a node; None where it does not.
+
+    Lower-case names are values, and names in capitals constants or attributes, each the same everywhere. Operands of
+    `add`, `mul`, `minimum` and `maximum` may stand in either order.
+    """
+    pattern = _parsed(text)
+    assert isinstance(pattern, ast.Call)
+    return next(_call(pattern, node, definer, Found()), None)
+
+
+@cache
+def root(text: str) -> str:
+    """The primitive of the last operation of an expression."""
+    pattern = _parsed(text)
+    assert isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name)
+    return pattern.func.id
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _call(pattern: ast.Call, node: Node, definer: Mapping[Value, Node], found: Found) -> Iterator[Found]:
+    assert isinstance(pattern.func, ast.Name)
+    name = node.primitive.name
+    if name != pattern.func.id or node.after or len(pattern.args) != len(node.inputs):
+        return
+    for word in pattern.keywords:
+        step = _attribute(word, node, found)
+        if step is None:
+            return
+        found = step
+    found = found.with_node(node)
+    yield from _operands(pattern.args, node.inputs, definer, found)
+    if name in COMMUTATIVE:
+        yield from _operands(pattern.args, node.inputs[::-1], definer, found)
+
+
+def _attribute(word: ast.keyword, node: Node, found: Found) -> Found | None:
+    given = node.attrs.get(word.arg or "")
+    if isinstance(word.value, ast.Name):
+        return found.with_number(word.value.id, given)
+    return found if given == ast.literal_eval(word.value) else None
+
+
+def _operands(
+    patterns: list[ast.expr], values: tuple[Value, ...], definer: Mapping[Value, Node], found: Found
+) -> Iterator[Found]:
+    if not patterns:
+        yield found
+        return
+    for step in _operand(patterns[0], values[0], definer, found):
+        yield from _operands(patterns[1:], values[1:], definer, step)
+
+
+def _operand(pattern: ast.expr, value: Value, definer: Mapping[Value, Node], found: Found) -> Iterator[Found]:
+    made = definer.get(value)
+    step: Found | None = None
+    if isinstance(pattern, ast.Call):
+        if made is not None and made.outputs[0] is value:
+            yield from _call(pattern, made, definer, found)
+    elif isinstance(pattern, ast.Name) and not pattern.id.isupper():
+        step = found.with_value(pattern.id, value)
+    elif made is not None and made.primitive.is_constant:
+        number = number_of(made)
+        if isinstance(pattern, ast.Name):
+            step = None if number is None else found.with_number(pattern.id, number)
+        elif number is not None and np.isclose(number, ast.literal_eval(pattern), rtol=CLOSE, atol=0):
+            step = found
+    if step is not None:
+        yield step
+
+
+def number_of(constant: Node) -> float | None:
+    """The number that every element of a constant is."""
+    array = constant.attrs["value"]
+    return float(array.flat[0]) if array.size and (array == array.flat[0]).all() else None

@@ -1,0 +1,61 @@
+"""Which products of a graph are those with a weight, and names that patterns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from graphls.ir.graph import Node, Value
+from graphls.passes.rewrite import Rewriter
+
+
+def matches(patterns: str | Sequence[str] | None, *names: str) -> bool:
+    """Whether a pattern as of files, or one of several, fits one of the names; None fits all."""
+    if patterns is None:
+        return True
+    patterns = (patterns,) if isinstance(patterns, str) else patterns
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns for name in names if name)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight as a product uses it: the axis of the state that is summed over, and whether the state is cast first.
+
+    Kernels of a convolution have no such axis, and may be in groups.
+    """
+
+    state: Value
+    axis: int | None
+    is_cast: bool
+    groups: int = 1
+
+
+class WeightFinder(Rewriter):
+    """A sweep that knows of which weight a node is the product."""
+
+    def product(self, node: Node) -> Weight | None:
+        """The weight that a product of the forward has as its second operand: a matrix, or kernels."""
+        if node.phase != "forward" or not node.primitive.is_product or "shape" in node.attrs:
+            return None  # an adjoint of a convolution names the shape of its result
+        state, is_swapped, is_cast = self.origin(node.inputs[1])
+        if not state.is_state:
+            return None
+        if node.primitive.is_convolution:
+            return None if is_swapped else Weight(state, None, is_cast, node.attrs.get("groups", 1))
+        axis = int(node.attrs.get("transpose_b", False) != is_swapped)
+        return Weight(state, axis, is_cast) if state.type.rank == 2 else None
+
+    def origin(self, value: Value) -> tuple[Value, bool, bool]:
+        """What a value is in another dtype or with its two axes exchanged, and whether it is either of that."""
+        is_swapped = is_cast = False
+        while (node := self.definer.get(value)) is not None and self.passes_on(node):
+            is_swapped ^= node.primitive.name == "transpose"
+            is_cast |= node.primitive.name == "cast"
+            (value,) = node.inputs
+        return value, is_swapped, is_cast
+
+    def passes_on(self, node: Node) -> bool:
+        """Whether a node gives its operand in another dtype or with its two axes exchanged, or only later."""
+        kind = node.primitive.name
+        return kind in ("cast", "depend") or (kind, node.attrs.get("permutation")) == ("transpose", (1, 0))

@@ -1,0 +1,123 @@
+"""Which axes of the inputs of a network that is exported have any size, and the sizes that it is traced with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Names
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.nn.cell import Cell, input_names
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor
+from graphls.trace.inputs import is_input, static_inputs
+
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+"""The names of the sizes by input and axis, as `torch.onnx.export` takes them, or axes only."""
+
+BATCHES = (17, 19, 23)
+"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance.
+
+Small ones would not do: constants that are repeated a few times only are computed before.
+"""
+
+LENGTH = 32
+"""A size that nothing is known of."""
+
+MOST = 3
+"""Symbols that a model may have; the network is traced for all combinations of two sizes of each."""
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """Inputs with symbols for some sizes: their names by place, and for each three sizes to try."""
+
+    inputs: tuple[Any, ...]
+    axes: dict[tuple[str, int], str]
+    sizes: dict[str, tuple[int, int, int]]
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
+        """Inputs of these sizes."""
+        names = Names()
+        return tuple(
+            map_leaves(partial(self._leaf, wish, names, sizes), arg)
+            for wish, arg in zip(self.wishes, self.inputs, strict=True)
+        )
+
+    wishes: tuple[str, ...] = ()
+
+    def _leaf(self, wish: str, names: Names, sizes: Mapping[str, int], leaf: Any) -> Any:
+        if not is_input(leaf):
+            return leaf
+        name = names.fresh(wish)
+        given = {axis: sizes[symbol] for (its, axis), symbol in self.axes.items() if its == name}
+        shape = tuple(given.get(axis, size) for axis, size in enumerate(leaf.type.shape))
+        return Tensor(np.broadcast_to(np.zeros((), leaf.type.dtype.numpy), shape)) if given else leaf
+
+
+def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes: DynamicAxes | None) -> Symbolic:
+    """What the arguments of `export` say of sizes.
+
+    Raises GraphTypeError and GraphValueError for names of no input, axes that it does not have, and too many symbols.
+    """
+    wrapped = tuple(map(static_inputs, inputs))
+    names = input_names(net, len(wrapped)) if isinstance(net, Cell) else []
+    wishes = (*names, *(f"x{i}" for i in range(len(names), len(wrapped))))
+    fresh, shapes = Names(), dict[str, tuple[int, ...]]()
+    for wish, arg in zip(wishes, wrapped, strict=True):
+        shapes.update((fresh.fresh(wish), leaf.type.shape) for leaf in leaves(arg) if is_input(leaf))
+    axes = {(name, axis): _plain(axis) for name, shape in shapes.items() for axis, n in enumerate(shape) if n < 0}
+    axes |= _named(dynamic_axes or {}, shapes)
+    symbols = dict.fromkeys(axes.values())
+    if len(symbols) > MOST:
+        raise GraphValueError(f"export takes up to {MOST} sizes that vary, not {', '.join(symbols)}; fix some of them.")
+    sizes = {symbol: _sizes([(shapes[n], a) for (n, a), its in axes.items() if its == symbol]) for symbol in symbols}
+    return Symbolic(wrapped, axes, sizes, wishes)
+
+
+def _plain(axis: int) -> str:
+    return "batch" if axis == 0 else f"axis_{axis}"
+
+
+def _named(dynamic_axes: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[tuple[str, int], str]:
+    """The symbols of `dynamic_axes`; names of outputs, whose sizes follow, are passed over."""
+    if not isinstance(dynamic_axes, Mapping):
+        text = "dynamic_axes maps names of inputs to axes, as {'x': {0: 'batch'}}"
+        raise GraphTypeError(f"{text}, and is not {dynamic_axes!r}.")
+    found: dict[tuple[str, int], str] = {}
+    for name, axes in dynamic_axes.items():
+        if name not in shapes:
+            if name == "output" or str(name).startswith("output_"):
+                continue
+            near = nearest(str(name), shapes)
+            raise GraphValueError(f"dynamic_axes names {name!r}, and the inputs are {', '.join(shapes)}{near}.")
+        named = axes if isinstance(axes, Mapping) else {axis: _plain(axis) for axis in _axes(name, axes)}
+        rank = len(shapes[name])
+        for axis, symbol in named.items():
+            if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
+                raise GraphValueError(f"dynamic_axes names the axis {axis!r} of {name!r}, which has {rank} axes.")
+            if not (isinstance(symbol, str) and symbol.isidentifier()):
+                raise GraphTypeError(f"A size in dynamic_axes has a name such as 'batch', not {symbol!r}.")
+            found[name, axis % rank] = symbol
+    return found
+
+
+def _axes(name: object, axes: object) -> list[Any]:
+    if isinstance(axes, (list, tuple)):
+        return list(axes)
+    raise GraphTypeError(f"dynamic_axes has {axes!r} for {name!r}; give a list of axes, or names of sizes by axis.")
+
+
+def _sizes(places: Sequence[tuple[tuple[int, ...], int]]) -> tuple[int, int, int]:
+    """Sizes to trace with: primes for the first axis, else multiples of the one that is given."""
+    if any(axis == 0 for _, axis in places):
+        return BATCHES
+    given = max(shape[axis] for shape, axis in places)
+    step = given if given > 1 else LENGTH
+    least = step * -(-BATCHES[0] // step)  # multiples, for a network that divides it
+    return least, least + step, least + 2 * step

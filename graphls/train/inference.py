@@ -1,0 +1,130 @@
+"""From a network to an ONNX model for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.api import DEFAULT_PASSES, trace_graph
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph
+from graphls.ir.reporting import checked
+from graphls.nn.cell import Cell
+from graphls.passes import as_pipeline
+from graphls.passes.fold_weights import Weight
+from graphls.passes.host_calls import without_effects
+from graphls.passes.inference import for_inference
+from graphls.sharing.locks import COMPILING
+from graphls.tensors.configuration import Configuration
+from graphls.tensors.parameter import Parameter
+from graphls.train.dynamic_axes import DynamicAxes, Symbolic, symbolic
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+PRECISIONS = ("float32", "float16")
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class InferenceModel:
+    """A model for inference, and the arrays that it does not hold by the names of their tensors, made when read."""
+
+    model: ModelProto
+    outside: Arrays
+
+
+def inference_model(
+    net: Callable[..., object],
+    *inputs: object,
+    dynamic_axes: DynamicAxes | None = None,
+    opset: int | None = None,
+    precision: str = "float32",
+    external_data: int | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> InferenceModel:
+    """What `graphls.train.export` writes, without a file; the arguments are its own."""
+    _check(net, precision, external_data, metadata)
+    from graphls.backends import inference
+    from graphls.backends.onnx.symbolic import points
+
+    given = symbolic(net, inputs or _declared(net), dynamic_axes)
+    at = points(given.sizes) if given.sizes else []
+    with COMPILING.lock, _evaluating(net):
+        graphs, weights = _variants(net, given, at, precision == "float16")
+    make = partial(
+        inference.inference_model,
+        at=at,
+        axes=given.axes,
+        opset=opset,
+        native_half=precision == "float16",
+        threshold=external_data,
+    )
+    model, outside = checked(make, graphs, weights)
+    for key, value in (metadata or {}).items():
+        model.metadata_props.add(key=key, value=value)
+    return InferenceModel(model, outside)
+
+
+def _variants(
+    net: Callable[..., object], given: Symbolic, at: list[dict[str, int]], narrow: bool
+) -> tuple[list[Graph], Mapping[str, Weight]]:
+    """The graphs of a network for some sizes, ready for inference, and the values of their states."""
+    graphs: list[Graph] = []
+    weights: Mapping[str, Weight] = {}
+    for sizes in at or [{}]:
+        traced = trace_graph(net, *given.at(sizes))
+        graph = as_pipeline(DEFAULT_PASSES).run(without_effects(traced.graph), source="trace").graph
+        values = {state.name: _value(traced.parameters[state.name]) for state in graph.states}
+        made = (graph, values) if graph.writes else for_inference(graph, values, narrow)
+        graphs.append(made[0])
+        weights = weights or made[1]
+    return graphs, weights
+
+
+def _value(parameter: Parameter) -> Weight:
+    return parameter.asnumpy
+
+
+def _declared(net: object) -> tuple[object, ...]:
+    """The inputs that `set_inputs` has told of."""
+    told = net.get_inputs() if isinstance(net, Cell) else None
+    if told is None:
+        return ()
+    return tuple(told.values()) if isinstance(told, Mapping) else tuple(told)
+
+
+def _check(net: object, precision: object, external_data: object, metadata: object) -> None:
+    if not callable(net):
+        raise GraphTypeError(f"For 'export', 'net' must be a Cell or a function, but got {net!r}.")
+    if precision not in PRECISIONS:
+        raise GraphValueError(f"For 'export', 'precision' must be one of {list(PRECISIONS)}, but got {precision!r}.")
+    is_size = isinstance(external_data, int) and not isinstance(external_data, bool) and external_data >= 0
+    if external_data is not None and not is_size:
+        raise GraphTypeError(f"For 'export', 'external_data' must be a number of bytes, but got {external_data!r}.")
+    is_text = isinstance(metadata, Mapping) and all(isinstance(t, str) for pair in metadata.items() for t in pair)
+    if metadata is not None and not is_text:
+        raise GraphTypeError(f"For 'export', 'metadata' must be texts by texts, but got {metadata!r}.")
+
+
+@contextmanager
+def _evaluating(net: object) -> Iterator[None]:
+    """Every cell of a network in evaluation mode, and afterwards each as it was."""
+    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
+    flags = [cell.training for cell in cells]
+    _set_training(cells, [False] * len(cells))
+    try:
+        yield
+    finally:
+        _set_training(cells, flags)
+
+
+def _set_training(cells: list[Cell], flags: list[bool]) -> None:
+    for cell, flag in zip(cells, flags, strict=True):
+        cell.__dict__["training"] = flag
+    Configuration.note_change()
