@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import file_of
 from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.names import NEXT, chosen, input_names, output_names
+from graphls.bundles.predict import Prediction, write_prediction
 from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
 from graphls.files.safetensors_format import encode
@@ -41,6 +42,7 @@ class Source:
     results: object
     is_tensor: Callable[[object], bool]
     parameters: Mapping[str, Any]
+    prediction: Prediction | None
 
 
 def write_bundle(
@@ -62,7 +64,9 @@ def write_bundle(
     write_bytes(folder / STATES, encode({n: _exchanged(a, names.types[n]) for n, a in states.items()}))
     for language in loops:
         write_bytes(folder / LOOPS[language], loop_source(language))
-    write_text(folder / MANIFEST, dump(_manifest(source, names, model, folder)))
+    of = source.prediction
+    predict = None if of is None else write_prediction(of, folder, names.inputs)
+    write_text(folder / MANIFEST, dump(replace(_manifest(source, names, model, folder), predict=predict)))
 
 
 def loop_source(language: str) -> bytes:
