@@ -26,7 +26,8 @@ from tests.onnx.exports.agreement import FILES, Export
 
 def main(names: list[str]) -> None:
     """Print a row of a table for each file."""
-    print("| file | sizes that stay open | outputs | gradients | twice the rows | written in |\n|---|---|---|---|---|---|")
+    print("| file | sizes that stay open | outputs | gradients | twice the rows | written in |")
+    print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name in names or sorted(path.stem for path in FILES.glob("*.onnx")):
             try:
