@@ -33,6 +33,10 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
     patterns = "tensors by name or pattern, such as 'head.*'; can be given several times"
     group.add_argument("--trainable", action="append", metavar="PATTERN", help=f"train these {patterns}")
     group.add_argument("--frozen", action="append", metavar="PATTERN", help=f"do not train these {patterns}")
+    group.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank, and --trainable")
+    group.add_argument("--lora-match", action="append", metavar="PATTERN", help="weights that have one, by default all")
+    group.add_argument("--lora-alpha", type=float, metavar="NUMBER", help="alpha / RANK scales them; else 1 does")
+    group.add_argument("--adapters", metavar="FOLDER", help="where they are saved apart, as PEFT reads them")
     group.add_argument("--prediction", metavar="NAME", help="the output that the loss is of, where there are several")
     group.add_argument("--fixed", action="append", default=[], metavar="NAME=VALUE", help="what an input always is")
     losses = "cross_entropy, binary_cross_entropy (of logits), mse, l1, huber, none (the output is the loss)"

@@ -14,6 +14,9 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+import graphls
+import graphls.onnx
+from graphls import adapters
 from graphls.command_line.main import main
 from graphls.files.safetensors_format import encode
 from graphls.train.callbacks import Progress
@@ -323,3 +326,27 @@ def test_options_that_do_not_fit(options: list[str], told: str, capsys: pytest.C
     error = capsys.readouterr().err
     assert told in error and error.startswith("graphls: ") and error.count("\n") == 1
     assert not Path("out.onnx").exists()
+
+
+def test_adapters_are_trained_saved_apart_and_merged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--lora", "2", "--lora-match", "w?", "--lora-alpha", "4", "--trainable", "b2")
+    assert train(*options, "--adapters", "apart", "--epochs", "6") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 stay as they are."
+    assert out[-2:] == ["apart", "out.onnx"] and accuracy("out.onnx") > 0.9
+    first, last = tensors("m.onnx"), tensors("out.onnx")
+    assert [name for name in first if not np.array_equal(first[name], last[name])] == ["w1", "w2", "b2"]
+    net = graphls.onnx.load("m.onnx")
+    assert adapters.load_adapters(net, "apart") == ["w1", "w2"]
+    x = np.load("data.npz")["x"]
+    (expected,) = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_allclose(net(graphls.Tensor(x)).asnumpy(), expected, atol=1e-5)
+
+
+def test_adapters_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--lora", "2", "--lora-match", "q_proj*") == 1
+    assert "No weight of a product matches ['q_proj*']; there are 'w1', 'w2'." in capsys.readouterr().err
+    assert train("--lora-match", "w1") == 1
+    assert "give their rank with --lora." in capsys.readouterr().err
+    assert train("--lora", "0") == 1
+    assert "--lora is a number of 1 or more, not 0." in capsys.readouterr().err

@@ -114,16 +114,18 @@ class SizeArrays:
         return None if shape is None else self.node("Expand", [self.constant(cores[0]), shape])
 
     def _counted(self, arrays: Sequence[Array]) -> str | None:
-        """Numbers that count along the axes, such as positions."""
+        """Numbers that count along the axes, such as positions and places in a flat array."""
         if arrays[0].dtype.kind not in "iuf":
             return None
-        slopes, start = _slopes(arrays[0]), arrays[0].reshape(-1)[0].item()
-        if not all(np.array_equal(array, _line(array.shape, slopes, start).astype(array.dtype)) for array in arrays):
+        slopes, starts = [_slopes(array) for array in arrays], [array.reshape(-1)[0].item() for array in arrays]
+        lines = (_line(array.shape, *line) for array, *line in zip(arrays, slopes, starts, strict=True))
+        if not all(np.array_equal(array, line) for array, line in zip(arrays, lines, strict=True)):
             return None
-        shape = self._shape(arrays)
-        if shape is None or any(not float(n).is_integer() for n in (*slopes, start)):
+        if any(not float(number).is_integer() for numbers in (*slopes, starts) for number in numbers):
             return None
-        counted = self._positions(arrays, slopes, int(start))
+        shape, counted = self._shape(arrays), self._positions(arrays, list(zip(*slopes, strict=True)), starts)
+        if shape is None or counted is None:
+            return None
         return self.node("Expand", [self.cast(counted, arrays[0].dtype), shape])
 
     def _mask(self, arrays: Sequence[Array]) -> str | None:
@@ -135,16 +137,16 @@ class SizeArrays:
             return None
         first = arrays[0]
         below, above = first[..., -1, 0].flat[0], first[..., 0, -1].flat[0]
-        slopes = [0] * (first.ndim - 2) + [1, -1]
+        slopes = [0.0] * (first.ndim - 2) + [1.0, -1.0]
         matrix = first.reshape(-1, *first.shape[-2:])[0]
         start = int(np.argmax(matrix[0] != below)) or 1 - int(np.argmax(matrix[:, 0] == below))
         for array in arrays:
             if not np.array_equal(array, np.where(_line(array.shape, slopes, start) > 0, below, above)):
                 return None
-        shape = self._shape(arrays)
-        if shape is None:
+        count = len(arrays)
+        shape, positions = self._shape(arrays), self._positions(arrays, [[n] * count for n in slopes], [start] * count)
+        if shape is None or positions is None:
             return None
-        positions = self._positions(arrays, slopes, start)
         is_below = self.node("Greater", [positions, self.constant(np.zeros((), np.int64))])
         values = [self.constant(np.array(value, first.dtype)) for value in (below, above)]
         if first.dtype == bool:
@@ -153,22 +155,25 @@ class SizeArrays:
             chosen = self.node("Where", [is_below, *values])
         return self.node("Expand", [chosen, shape])
 
-    def _positions(self, arrays: Sequence[Array], slopes: Sequence[float], start: int) -> str:
-        """The sum of indices times their slopes, and a start; with all axes."""
-        result = self.constant(np.full((1,) * len(slopes), start, np.int64))
+    def _positions(
+        self, arrays: Sequence[Array], slopes: Sequence[Sequence[float]], starts: Sequence[float]
+    ) -> str | None:
+        """The sum of indices times slopes, and a start, with all axes; of each of these as many as there are arrays."""
+        result = self._integer(starts)
         for axis, slope in enumerate(slopes):
-            if not slope:
+            if not any(slope):
                 continue
-            size = self._numbers([np.array([array.shape[axis]], np.int64) for array in arrays])
-            assert size is not None
+            size, factor = self._integer([array.shape[axis] for array in arrays]), self._integer(slope)
+            if size is None or factor is None or result is None:
+                return None
             limits = [self.constant(np.array(0, np.int64)), self.node("Reshape", [size, self.integers([])])]
             index = self.node("Range", [*limits, self.constant(np.array(1, np.int64))])
-            shape = [1] * len(slopes)
-            shape[axis] = -1
-            index = self.node("Reshape", [index, self.integers(shape)])
-            index = index if slope == 1 else self.node("Mul", [index, self.integers([int(slope)])])
-            result = self.node("Add", [result, index])
+            index = self.node("Reshape", [index, self.integers([-1 if i == axis else 1 for i in range(len(slopes))])])
+            result = self.node("Add", [result, self.node("Mul", [index, factor])])
         return result
+
+    def _integer(self, values: Sequence[float]) -> str | None:
+        return self._number([int(value) for value in values], np.dtype(np.int64))
 
     # Writing.
 

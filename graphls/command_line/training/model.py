@@ -12,6 +12,8 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto
 
 import graphls.onnx
+from graphls.adapters import lora
+from graphls.adapters.lora import adapters_of
 from graphls.importing.types import element_type, text_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
@@ -59,8 +61,9 @@ class Network:
 
     @property
     def has_half(self) -> bool:
-        """Whether a float16 tensor of the model is trained."""
-        return any(p.dtype is float16 for p in self.cell.trainable_params())
+        """Whether a float16 tensor of the model is trained, or has an adapter."""
+        trained = self.cell.get_parameters() if adapters_of(self.cell) else self.cell.trainable_params()
+        return any(p.dtype is float16 for p in trained)
 
     def sizes(self) -> str:
         """What is trained, in words."""
@@ -82,7 +85,11 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
     output = _prediction(proto.graph, options.prediction)
     node, tensor = _before(proto.graph, output, activation) if activation else (None, output)
     fixed = _fixed(options.fixed, {text_of(info.name): info.type for info in proto.graph.input})
-    cell = graphls.onnx.load(options.model, options.trainable, options.frozen, [tensor], fixed)
+    trainable = None if options.lora else options.trainable
+    cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
+    if options.lora:
+        match, others = options.lora_match or "*", options.trainable or ()
+        lora(cell, rank=options.lora, match=match, alpha=options.lora_alpha, trainable=others)
     if not cell.trainable_params():
         text = f"{original.name} has no tensor of floats that is trained"
         raise GraphValueError(f"{text}; name some with --trainable, or fewer with --frozen.")
