@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from graphls.api import DEFAULT_PASSES, trace_graph
+from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.open_sizes import with_open_sizes
 from graphls.backends.onnx.types import ELEMENT_TYPES
@@ -24,7 +24,7 @@ from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
 from graphls.onnx.training.renaming import rename
-from graphls.onnx.training.sizes import examples, given_inputs, open_sizes, samples, set_sizes
+from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inputs, open_sizes, samples, set_sizes
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
@@ -34,8 +34,6 @@ from graphls.trace.gradients import gradient
 
 GRADIENT = "_grad"
 """What is put behind the name of a tensor to name its gradient."""
-LEAST_SIZES = (67, 17, 2)
-"""From where on sizes are tried: large ones, at which nothing is done otherwise as for tiny tensors, then others."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class _Model:
         if not vectors:
             raise GraphValueError("The model gives no floats, so it has no gradient.")
         traced = trace_graph(self.with_gradients, *inputs, *vectors)
-        graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
+        graph = as_pipeline(PASSES).run(traced.graph, source="trace").graph
         if graph.writes:
             text = f"The model writes {graph.writes[0].state.name!r} in evaluation, too"
             raise GraphValueError(f"{text}; a model with gradients keeps no state.")

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from graphls.api import DEFAULT_PASSES
+from graphls.backends.onnx.size_terms import integer_formula
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.importing.types import element_type
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bfloat16
+
+LEAST_SIZES = (67, 5)
+"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
+for models that bound them, as by a table of positions."""
+
+PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
+"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
 
 SAMPLES = 3
 """How many sizes tell a formula from a coincidence."""
@@ -82,6 +91,21 @@ def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list
         shape = [dim.dim_value or sizes[dim.dim_param] for dim in info.type.tensor_type.shape.dim]
         made.append(np.zeros(shape, dtype.numpy))
     return made
+
+
+def describe(info: ValueInfoProto, shapes: Sequence[Sequence[int]], sizes: Sequence[Mapping[str, int]]) -> None:
+    """Give a tensor the shape that it has at some sizes, with the names of the sizes that stand in it."""
+    shape = info.type.tensor_type.shape
+    shape.SetInParent()
+    del shape.dim[:]
+    for values in zip(*shapes, strict=True):
+        dim, formula = shape.dim.add(), None
+        if len(set(values)) == 1:
+            dim.dim_value = values[0]
+        else:
+            formula = integer_formula(values, sizes)
+        if formula is not None and formula.size is not None:
+            dim.dim_param = formula.size
 
 
 def given_inputs(graph: GraphProto) -> list[ValueInfoProto]:
