@@ -333,7 +333,7 @@ def test_a_size_on_which_operators_depend_is_given(tmp_path: Path) -> None:
                   [tensor("x", ["even", 3])], [tensor("out", ["half", 3])], {"w": np.ones(3, np.float32)})  # fmt: skip
     with pytest.raises(ValueError, match="leaves sizes open, which were tried as even = 67"):
         opened(tmp_path, proto, ["w"])
-    _, module, _ = opened(tmp_path, proto, ["w"], sizes={"even": 4, "half": 2})
+    _, module, _ = opened(tmp_path, proto, ["w"], sizes={"even": 4})
     assert module(X[:4], X[:2]).shape == ()
     with pytest.raises(ValueError, match="no size 'odd' open that `sizes` could give, but 'even'"):
         opened(tmp_path, proto, ["w"], sizes={"odd": 4})
@@ -436,3 +436,12 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
         CheckpointState.load_checkpoint(tmp_path / "damaged")
     with pytest.raises(OSError, match="cannot be read"):
         CheckpointState.load_checkpoint(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("declared", [["rows", "columns"], [None, None], None])
+def test_outputs_whose_sizes_have_other_names(declared: Any, tmp_path: Path) -> None:
+    proto = network()
+    proto.graph.output[0].CopyFrom(tensor("out", declared))
+    opened(tmp_path, proto)
+    target = onnx.load(tmp_path / "eval_model.onnx").graph.input[1]
+    assert [(dim.dim_param, dim.dim_value) for dim in target.type.tensor_type.shape.dim] == [("batch", 0), ("", 2)]
