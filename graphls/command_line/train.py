@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from graphls.command_line.fixed import add_fixed
+
 
 def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
@@ -22,6 +24,8 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     kinds = "a file (.npz, .safetensors, .csv), or module:function, which gives arrays, batches or samples"
     group.add_argument("--data", required=True, metavar="SOURCE", help=kinds)
     group.add_argument("--validate", metavar="SOURCE", help="data to judge the model by after every epoch")
+    columns = "what the data calls it, or columns that are it together, such as 'x=pixel_*'"
+    group.add_argument("--bind", action="append", default=[], metavar="NAME=COLUMN,...", help=columns)
     group.add_argument("--label", metavar="NAME", help="the label in the data; else what is no input of the model")
     group.add_argument("--batch-size", type=int, metavar="ROWS", help="32, unless the model says how many")
     group.add_argument("--no-shuffle", dest="shuffle", action="store_false", help="take rows in their order")
@@ -31,8 +35,12 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
     patterns = "tensors by name or pattern, such as 'head.*'; can be given several times"
     group.add_argument("--trainable", action="append", metavar="PATTERN", help=f"train these {patterns}")
     group.add_argument("--frozen", action="append", metavar="PATTERN", help=f"do not train these {patterns}")
+    group.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank, and --trainable")
+    group.add_argument("--lora-match", action="append", metavar="PATTERN", help="weights that have one, by default all")
+    group.add_argument("--lora-alpha", type=float, metavar="NUMBER", help="alpha / RANK scales them; else 1 does")
+    group.add_argument("--adapters", metavar="FOLDER", help="where they are saved apart, as PEFT reads them")
     group.add_argument("--prediction", metavar="NAME", help="the output that the loss is of, where there are several")
-    group.add_argument("--fixed", action="append", default=[], metavar="NAME=VALUE", help="what an input always is")
+    add_fixed(group)
     losses = "cross_entropy, binary_cross_entropy (of logits), mse, l1, huber, none (the output is the loss)"
     group.add_argument("--loss", required=True, help=f"{losses}, or module:function of prediction and label")
     group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], help="what the model computes in")

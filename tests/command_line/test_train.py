@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+import graphls
+import graphls.onnx
+from graphls import adapters
 from graphls.command_line.main import main
 from graphls.files.safetensors_format import encode
 from graphls.train.callbacks import Progress
@@ -165,7 +169,10 @@ def test_all_kinds_of_data_train_alike() -> None:
     Path("d.safetensors").write_bytes(encode({"x": data["x"], "digit": data["label"].astype(np.int32)}))
     rows = [f"{t},{','.join(str(float(v)) for v in r)}" for r, t in zip(data["x"], data["label"], strict=True)]
     Path("d.csv").write_text("\n".join(["digit,x[0],x[1],x[2],x[3]", *rows]))
-    written = {}
+    table = Path("d.csv").read_text()
+    Path("e.csv").write_text(table.replace("digit", "digit1", 1).replace("x[", "in ").replace("]", ""))
+    assert train("--no-shuffle", "--no-checkpoints", "--bind", "x=in *", "--label", "digit1", data="e.csv") == 0
+    written = {"e.csv": Path("out.onnx").read_bytes()}
     for source in ("data.npz", "d.safetensors", "d.csv", "mine:arrays", "mine:batches", "mine:samples"):
         assert train("--no-shuffle", "--no-checkpoints", data=source) == 0
         written[source] = Path("out.onnx").read_bytes()
@@ -272,6 +279,14 @@ def test_data_that_does_not_fit(changes: dict[str, Any], told: str, capsys: pyte
     assert not Path("out.onnx").exists()
 
 
+def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile("huge.npz", "w") as file:
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }"
+        file.writestr("x.npy", b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n")
+    assert train(data="huge.npz") == 1
+    assert "The memory is too small: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -294,6 +309,8 @@ def test_data_that_does_not_fit(changes: dict[str, Any], told: str, capsys: pyte
         (["--frozen", "*"], "m.onnx has no tensor of floats that is trained; name some with --trainable"),
         (["--prediction", "q"], "The model has no tensor 'q', which --prediction asks for"),
         (["--label", "labl"], "data.npz has no array 'labl', which --label asks for; did you mean 'label'."),
+        (["--bind", "x"], "--bind takes a name and columns or patterns of them, such as x=length,width"),
+        (["--bind", "x=pixel_*"], "The data has no pixel_*, which --bind calls 'x'."),
         (["--fixed", "x"], "--fixed takes name=value with a number or a list"),
         (["--epochs", "0"], "--epochs is a number of 1 or more, not 0."),
         (["--clip", "0"], "--clip is a norm above 0, not 0.0."),
@@ -309,3 +326,27 @@ def test_options_that_do_not_fit(options: list[str], told: str, capsys: pytest.C
     error = capsys.readouterr().err
     assert told in error and error.startswith("graphls: ") and error.count("\n") == 1
     assert not Path("out.onnx").exists()
+
+
+def test_adapters_are_trained_saved_apart_and_merged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--lora", "2", "--lora-match", "w?", "--lora-alpha", "4", "--trainable", "b2")
+    assert train(*options, "--adapters", "apart", "--epochs", "6") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "m.onnx: 5 tensors with 49 elements are trained; 3 stay as they are."
+    assert out[-2:] == ["apart", "out.onnx"] and accuracy("out.onnx") > 0.9
+    first, last = tensors("m.onnx"), tensors("out.onnx")
+    assert [name for name in first if not np.array_equal(first[name], last[name])] == ["w1", "w2", "b2"]
+    net = graphls.onnx.load("m.onnx")
+    assert adapters.load_adapters(net, "apart") == ["w1", "w2"]
+    x = np.load("data.npz")["x"]
+    (expected,) = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_allclose(net(graphls.Tensor(x)).asnumpy(), expected, atol=1e-5)
+
+
+def test_adapters_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--lora", "2", "--lora-match", "q_proj*") == 1
+    assert "No weight of a product matches ['q_proj*']; there are 'w1', 'w2'." in capsys.readouterr().err
+    assert train("--lora-match", "w1") == 1
+    assert "give their rank with --lora." in capsys.readouterr().err
+    assert train("--lora", "0") == 1
+    assert "--lora is a number of 1 or more, not 0." in capsys.readouterr().err

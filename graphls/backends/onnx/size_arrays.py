@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.size_terms import Formula, Sizes, float_formula, integer_formula
+from graphls.backends.onnx.size_terms import Formula, Sizes, Sum, float_formula, integer_formula
 
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 64
@@ -67,7 +67,7 @@ class SizeArrays:
         return self.known[formula]
 
     def _formula(self, formula: Formula) -> str:
-        value = self._product([self._sum(names) for names in formula.term.factors])
+        value = self._joined("Mul", list(map(self._sum, formula.term.factors)))
         scale, shift = formula.scale, formula.shift
         if formula.power == 1 and scale.denominator == shift.denominator == 1:
             value = value if scale == 1 else self.node("Mul", [value, self.integers([int(scale)])])
@@ -78,15 +78,15 @@ class SizeArrays:
         value = self.node("Sqrt", [value]) if formula.power.denominator == 2 else value
         return self.node("Div", [self.constant(np.ones(1)), value]) if formula.power < 0 else value
 
-    def _product(self, values: Sequence[str]) -> str:
+    def _sum(self, factor: Sum) -> str:
+        more = [self.integers([factor.more])] if factor.more else []
+        return self._joined("Add", [*map(self.size, factor.names), *more])
+
+    def _joined(self, kind: str, values: Sequence[str]) -> str:
         result = values[0]
         for value in values[1:]:
-            result = self.node("Mul", [result, value])
+            result = self.node(kind, [result, value])
         return result
-
-    def _sum(self, names: Sequence[str]) -> str:
-        sizes = [self.size(name) for name in names]
-        return sizes[0] if len(sizes) == 1 else self.node("Add", sizes)
 
     def size(self, name: str) -> str:
         """A size, read from the input that has it."""
@@ -114,16 +114,18 @@ class SizeArrays:
         return None if shape is None else self.node("Expand", [self.constant(cores[0]), shape])
 
     def _counted(self, arrays: Sequence[Array]) -> str | None:
-        """Numbers that count along the axes, such as positions."""
+        """Numbers that count along the axes, such as positions and places in a flat array."""
         if arrays[0].dtype.kind not in "iuf":
             return None
-        slopes, start = _slopes(arrays[0]), arrays[0].reshape(-1)[0].item()
-        if not all(np.array_equal(array, _line(array.shape, slopes, start).astype(array.dtype)) for array in arrays):
+        slopes, starts = [_slopes(array) for array in arrays], [array.reshape(-1)[0].item() for array in arrays]
+        lines = (_line(array.shape, *line) for array, *line in zip(arrays, slopes, starts, strict=True))
+        if not all(np.array_equal(array, line) for array, line in zip(arrays, lines, strict=True)):
             return None
-        shape = self._shape(arrays)
-        if shape is None or any(not float(n).is_integer() for n in (*slopes, start)):
+        if any(not float(number).is_integer() for numbers in (*slopes, starts) for number in numbers):
             return None
-        counted = self._positions(arrays, slopes, int(start))
+        shape, counted = self._shape(arrays), self._positions(arrays, list(zip(*slopes, strict=True)), starts)
+        if shape is None or counted is None:
+            return None
         return self.node("Expand", [self.cast(counted, arrays[0].dtype), shape])
 
     def _mask(self, arrays: Sequence[Array]) -> str | None:
@@ -135,16 +137,16 @@ class SizeArrays:
             return None
         first = arrays[0]
         below, above = first[..., -1, 0].flat[0], first[..., 0, -1].flat[0]
-        slopes = [0] * (first.ndim - 2) + [1, -1]
+        slopes = [0.0] * (first.ndim - 2) + [1.0, -1.0]
         matrix = first.reshape(-1, *first.shape[-2:])[0]
         start = int(np.argmax(matrix[0] != below)) or 1 - int(np.argmax(matrix[:, 0] == below))
         for array in arrays:
             if not np.array_equal(array, np.where(_line(array.shape, slopes, start) > 0, below, above)):
                 return None
-        shape = self._shape(arrays)
-        if shape is None:
+        count = len(arrays)
+        shape, positions = self._shape(arrays), self._positions(arrays, [[n] * count for n in slopes], [start] * count)
+        if shape is None or positions is None:
             return None
-        positions = self._positions(arrays, slopes, start)
         is_below = self.node("Greater", [positions, self.constant(np.zeros((), np.int64))])
         values = [self.constant(np.array(value, first.dtype)) for value in (below, above)]
         if first.dtype == bool:
@@ -153,22 +155,25 @@ class SizeArrays:
             chosen = self.node("Where", [is_below, *values])
         return self.node("Expand", [chosen, shape])
 
-    def _positions(self, arrays: Sequence[Array], slopes: Sequence[float], start: int) -> str:
-        """The sum of indices times their slopes, and a start; with all axes."""
-        result = self.constant(np.full((1,) * len(slopes), start, np.int64))
+    def _positions(
+        self, arrays: Sequence[Array], slopes: Sequence[Sequence[float]], starts: Sequence[float]
+    ) -> str | None:
+        """The sum of indices times slopes, and a start, with all axes; of each of these as many as there are arrays."""
+        result = self._integer(starts)
         for axis, slope in enumerate(slopes):
-            if not slope:
+            if not any(slope):
                 continue
-            size = self._numbers([np.array([array.shape[axis]], np.int64) for array in arrays])
-            assert size is not None
+            size, factor = self._integer([array.shape[axis] for array in arrays]), self._integer(slope)
+            if size is None or factor is None or result is None:
+                return None
             limits = [self.constant(np.array(0, np.int64)), self.node("Reshape", [size, self.integers([])])]
             index = self.node("Range", [*limits, self.constant(np.array(1, np.int64))])
-            shape = [1] * len(slopes)
-            shape[axis] = -1
-            index = self.node("Reshape", [index, self.integers(shape)])
-            index = index if slope == 1 else self.node("Mul", [index, self.integers([int(slope)])])
-            result = self.node("Add", [result, index])
+            index = self.node("Reshape", [index, self.integers([-1 if i == axis else 1 for i in range(len(slopes))])])
+            result = self.node("Add", [result, self.node("Mul", [index, factor])])
         return result
+
+    def _integer(self, values: Sequence[float]) -> str | None:
+        return self._number([int(value) for value in values], np.dtype(np.int64))
 
     # Writing.
 

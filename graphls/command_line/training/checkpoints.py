@@ -17,7 +17,8 @@ from graphls.train import CheckpointConfig, ModelCheckpoint, load_checkpoint, lo
 SETTINGS, STEP = "settings", "step_num"
 FROM_OPTIONS = (
     "loss", "optimizer", "learning_rate", "weight_decay", "clip", "batch_size", "schedule", "warmup", "precision",
-    "loss_scale", "trainable", "frozen", "prediction", "fixed", "seed", "shuffle",
+    "loss_scale", "trainable", "frozen", "prediction", "fixed", "bind", "label", "seed", "shuffle",
+    "lora", "lora_match", "lora_alpha",
 )  # fmt: skip
 """Options that must be the same where a run goes on."""
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from graphls.command_line.training.columns import Columns, is_table, joined, read_columns, vectors
+from graphls.command_line.training.fitting import fitting, of_numbers
 from graphls.command_line.training.functions import function_of, is_function
 from graphls.command_line.training.model import Input
 from graphls.dataset import Dataset, GeneratorDataset, NumpySlicesDataset
 from graphls.dataset.pipeline.workers import described
-from graphls.files.safetensors_format import decode
-from graphls.files.tables import Array, numbered, read_csv, read_npz
-from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.files.tables import Array
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
-from graphls.tensors.tensor import Tensor
 
-Columns = Mapping[str, Array]
 LABEL = "the label"
 
 
@@ -29,13 +29,15 @@ class Binding:
     """What a row of data must have: the inputs of the model, in order, and then perhaps a label.
 
     `label` is its name among the data, None for the one array that is no input; `takes_label` says whether there is one
-    at all. `check_label` is called with the label and a name of it, and gives it as the loss takes it.
+    at all. `joins` are the columns, or patterns of their names, that are an array of another name. `check_label` is
+    called with the label and where it is from, and gives it as the loss takes it.
     """
 
     inputs: tuple[Input, ...]
     takes_label: bool
     label: str | None
     check_label: Callable[[Array, str], Array]
+    joins: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -46,7 +48,7 @@ class Binding:
         """Arrays of a batch, inputs and label, in the dtypes that are taken; raises for what does not fit."""
         taken = [fitting(array, wanted, where) for array, wanted in zip(found, self.inputs, strict=False)]
         if self.takes_label:
-            taken.append(self.check_label(_of_numbers(found[-1], LABEL, where), where))
+            taken.append(self.check_label(of_numbers(found[-1], LABEL, where), where))
         return tuple(taken)
 
 
@@ -62,7 +64,7 @@ def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, ke
             return _stream(source, function, given, binding, batch_size, keeps_rest)
         columns: Columns = {str(name): np.asarray(value) for name, value in given.items()}
     else:
-        columns = _read(Path(source))
+        columns = read_columns(Path(source))
     arrays = binding.row(_bound(columns, source, binding), source)
     _check_rows(arrays, source, binding, batch_size, keeps_rest)
     if not keeps_rest and len(arrays[0]) % batch_size:
@@ -71,46 +73,27 @@ def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, ke
     return NumpySlicesDataset(arrays, binding.columns, shuffle=shuffle).batch(batch_size, not keeps_rest)
 
 
-def _read(path: Path) -> Columns:
-    """The arrays of a file by their names; those of a table are columns, of which several can be one vector."""
-    readers: dict[str, Callable[[Path], Columns]] = {".npz": read_npz, ".csv": read_csv, ".safetensors": _safetensors}
-    if path.suffix.lower() not in readers:
-        kinds = "a file that ends in .npz, .safetensors or .csv, or module:function"
-        raise GraphValueError(f"Data is {kinds}, not {str(path)!r}.")
-    columns = readers[path.suffix.lower()](path)
-    if path.suffix.lower() != ".csv":
-        return columns
-    vectors = {name: members for name, members in numbered(columns).items() if name not in columns}
-    members = {member for group in vectors.values() for member in group}
-    single = {name: column for name, column in columns.items() if name not in members}
-    return single | {name: np.stack([columns[m] for m in group], 1) for name, group in vectors.items()}
-
-
-def _safetensors(path: Path) -> Columns:
-    try:
-        entries = decode(path.read_bytes())
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except GraphValueError as error:
-        raise GraphValueError(f"{path} cannot be read: {error.message}.") from None
-    return {name: entry for name, entry in entries.items() if not isinstance(entry, str)}
-
-
 def _bound(columns: Columns, source: str, binding: Binding) -> list[Array]:
     """The arrays of the inputs, by their names, and of the label."""
-    found = [_reshaped(_named(columns, i.name, source, "input"), i, source) for i in binding.inputs]
+    columns = joined(columns, binding.joins)
+    if is_table(source):
+        columns = vectors(columns, {*(i.name for i in binding.inputs), *([binding.label] if binding.label else [])})
+    found = []
+    for wanted in binding.inputs:
+        array = _named(columns, wanted.name, source)
+        found.append(_reshaped(array, wanted) if is_table(source) or wanted.name in binding.joins else array)
     if binding.takes_label:
         found.append(columns[_label(columns, source, binding)])
     return found
 
 
-def _named(columns: Columns, name: str, source: str, what: str) -> Array:
+def _named(columns: Columns, name: str, source: str) -> Array:
     if name in columns:
         return columns[name]
     listed = ", ".join(map(repr, columns)) or "nothing"
-    parts = f", or columns {name}0, {name}1 and so on" if source.lower().endswith(".csv") else ""
-    text = f"The model takes the {what} {name!r}, and {source} has only {listed}{nearest(name, columns)}"
-    raise GraphValueError(f"{text}; give the data that name{parts}.")
+    parts = f", or columns {name}0, {name}1 and so on" if is_table(source) else ""
+    text = f"The model takes the input {name!r}, and {source} has only {listed}{nearest(name, columns)}"
+    raise GraphValueError(f"{text}; give the data that name{parts}, or say what it is with --bind {name}=...")
 
 
 def _label(columns: Columns, source: str, binding: Binding) -> str:
@@ -128,72 +111,11 @@ def _label(columns: Columns, source: str, binding: Binding) -> str:
     return rest[0]
 
 
-def _reshaped(array: Array, wanted: Input, source: str) -> Array:
+def _reshaped(array: Array, wanted: Input) -> Array:
     """Columns of a table, which are numbers or vectors, in the shape that the model declares for a row."""
-    row = wanted.row
-    if not source.lower().endswith(".csv") or row is None or array.shape[1:] == row:
-        return array
-    known = [size for size in row if size is not None]
-    if len(known) == len(row) and int(np.prod(known)) == int(np.prod(array.shape[1:])):
-        return array.reshape(len(array), *known)
-    return array
-
-
-def fitting(array: Array, wanted: Input, source: str) -> Array:
-    """A batch of an input in the dtype that the model takes; raises for another kind, another shape, and for nan."""
-    what = f"{wanted.name!r}"
-    array = _of_numbers(array, what, source)
-    row = wanted.row
-    if row is not None and (array.ndim != len(row) + 1 or not _agree(array.shape[1:], row)):
-        sizes = str(tuple("any" if size is None else size for size in row)).replace("'", "")
-        text = f"The rows of {what} in {source} have the shape {array.shape[1:]}, and the model takes {sizes}"
-        raise GraphValueError(f"{text}; reshape the data.")
-    if array.dtype.kind in "fV" and np.isnan(array).any():
-        at = int(np.flatnonzero(np.isnan(array).reshape(len(array), -1).any(axis=1))[0])
-        raise GraphValueError(f"{what} in {source} is nan in row {at}; take such rows out or fill them.")
-    return _cast(array, wanted, source)
-
-
-def _agree(shape: Sequence[int], declared: Sequence[int | None]) -> bool:
-    return all(known is None or size == known for size, known in zip(shape, declared, strict=True))
-
-
-def _cast(array: Array, wanted: Input, source: str) -> Array:
-    kind = np.dtype(wanted.dtype.numpy)
-    if array.dtype == kind:
-        return array
-    if wanted.dtype.is_float:
-        return array.astype(kind)
-    is_bool = wanted.dtype.kind == "bool"
-    if is_bool and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
-        return array.astype(kind)
-    if is_bool or array.dtype.kind not in "iub":
-        text = f"{wanted.name!r} in {source} is {array.dtype}, and the model takes {wanted.dtype.long_name}"
-        raise GraphTypeError(f"{text}; convert the data.")
-    limits = np.iinfo(kind)
-    if array.size and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
-        text = f"{wanted.name!r} in {source} goes from {array.min()} to {array.max()}"
-        raise GraphValueError(f"{text}, which {wanted.dtype.long_name} does not hold; give smaller numbers.")
-    return array.astype(kind)
-
-
-def _of_numbers(array: object, what: str, source: str) -> Array:
-    """An array of numbers with rows; raises GraphTypeError for text and other objects, GraphValueError without rows."""
-    found = array.asnumpy() if isinstance(array, Tensor) else np.asarray(array)
-    if found.dtype.kind in "USOMmc":
-        bad = next((text for text in found.reshape(-1) if not _is_number(text)), "objects")
-        raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is no number; give numbers only.")
-    if found.ndim == 0:
-        raise GraphValueError(f"{what} in {source} is one number; give one for each row.")
-    return found
-
-
-def _is_number(text: object) -> bool:
-    try:
-        float(str(text))
-    except ValueError:
-        return False
-    return True
+    row = [size for size in wanted.row or () if size is not None]
+    is_known = wanted.row is not None and len(row) == len(wanted.row)
+    return array.reshape(len(array), *row) if is_known and prod(array.shape[1:]) == prod(row) else array
 
 
 def _check_rows(arrays: Sequence[Array], source: str, binding: Binding, batch_size: int, keeps_rest: bool) -> None:

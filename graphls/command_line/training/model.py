@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto
 
 import graphls.onnx
+from graphls.adapters import lora
+from graphls.adapters.lora import adapters_of
+from graphls.command_line.fixed import fixed_values
 from graphls.importing.types import element_type, text_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
@@ -59,8 +58,9 @@ class Network:
 
     @property
     def has_half(self) -> bool:
-        """Whether a float16 tensor of the model is trained."""
-        return any(p.dtype is float16 for p in self.cell.trainable_params())
+        """Whether a float16 tensor of the model is trained, or has an adapter."""
+        trained = self.cell.get_parameters() if adapters_of(self.cell) else self.cell.trainable_params()
+        return any(p.dtype is float16 for p in trained)
 
     def sizes(self) -> str:
         """What is trained, in words."""
@@ -81,8 +81,12 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
     proto = original.model()
     output = _prediction(proto.graph, options.prediction)
     node, tensor = _before(proto.graph, output, activation) if activation else (None, output)
-    fixed = _fixed(options.fixed, {text_of(info.name): info.type for info in proto.graph.input})
-    cell = graphls.onnx.load(options.model, options.trainable, options.frozen, [tensor], fixed)
+    fixed = fixed_values(options.fixed)
+    trainable = None if options.lora else options.trainable
+    cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
+    if options.lora:
+        match, others = options.lora_match or "*", options.trainable or ()
+        lora(cell, rank=options.lora, match=match, alpha=options.lora_alpha, trainable=others)
     if not cell.trainable_params():
         text = f"{original.name} has no tensor of floats that is trained"
         raise GraphValueError(f"{text}; name some with --trainable, or fewer with --frozen.")
@@ -141,18 +145,3 @@ def _shape(kind: TypeProto) -> Shape | None:
     if not kind.tensor_type.HasField("shape"):
         return None
     return tuple(d.dim_value if d.dim_value > 0 else None for d in kind.tensor_type.shape.dim)
-
-
-def _fixed(settings: Sequence[str], types: Mapping[str, TypeProto]) -> dict[str, Any]:
-    """The values of inputs that are the same in all steps: `name=value`, a number or lists as JSON writes them."""
-    found = {}
-    for text in settings:
-        name, _, value = text.partition("=")
-        try:
-            array = np.asarray(json.loads(value))
-            kind = element_type(types[name].tensor_type.elem_type).numpy if name in types else array.dtype
-            found[name] = array.astype(kind)
-        except (ValueError, TypeError):
-            example = "a number or a list, such as size=[2,2]"
-            raise GraphValueError(f"--fixed takes name=value with {example}, not {text!r}.") from None
-    return found

@@ -14,8 +14,10 @@ import numpy as np
 
 import graphls.onnx
 from graphls import nn
+from graphls.adapters import merge, save_adapters
 from graphls.calling.cache import cache_of
 from graphls.command_line.training.checkpoints import Checkpoints, folder_of, resume, settings_of
+from graphls.command_line.training.columns import join_of
 from graphls.command_line.training.data import Binding, dataset_of
 from graphls.command_line.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.command_line.training.model import Network, network_of
@@ -24,6 +26,7 @@ from graphls.command_line.training.verdict import ADVICE, NotFinite, Verdict
 from graphls.context import kept_context, set_context
 from graphls.dataset import Dataset
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
+from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype
 from graphls.tensors.random import set_seed
 from graphls.train import Model
@@ -59,12 +62,13 @@ class Run:
 
 def train(options: argparse.Namespace) -> int:
     """Train, and write the model; returns the exit status."""
-    _check_output(Path(options.output))
+    for path in filter(None, (options.output, options.adapters and Path(options.adapters) / "adapter_config.json")):
+        _check_output(Path(path))
     with kept_context():
         if options.device:
             set_context(device_target={"cpu": "CPU", "cuda": "GPU"}[options.device])
         set_seed(options.seed)
-        return _train(_prepared(options))
+        return _train(checked(_prepared, options))
 
 
 def _check_output(path: Path) -> None:
@@ -84,7 +88,8 @@ def _prepared(options: argparse.Namespace) -> Run:
         text = f"The model ends in {loss.activation} ({network.activation}), which {options.loss} computes itself"
         print(f"{text}: the loss is of what goes into it, and the model keeps it.")
     check = label_check(options.loss, network.prediction)
-    binding = Binding(network.inputs, loss.takes_label, options.label, check)
+    joins = dict(map(join_of, options.bind))
+    binding = Binding(network.inputs, loss.takes_label, options.label, check, joins)
     size = options.batch_size or network.batch_size or BATCH_SIZE
     is_any = network.batch_size is None
     data = dataset_of(options.data, binding, size, options.shuffle, is_any)
@@ -94,11 +99,13 @@ def _prepared(options: argparse.Namespace) -> Run:
 
 def _check_numbers(options: argparse.Namespace) -> None:
     """Raise GraphValueError for numbers that are none of an option."""
-    least = {"epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1}
+    least = {"lora": 1, "epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1}
     for name, bound in least.items():
         value = getattr(options, name)
         if value is not None and not value >= bound:
             raise GraphValueError(f"--{name.replace('_', '-')} is a number of {bound} or more, not {value}.")
+    if not options.lora and (options.lora_match or options.lora_alpha or options.adapters):
+        raise GraphValueError("--lora-match, --lora-alpha and --adapters are of adapters; give their rank with --lora.")
     if options.clip is not None and not options.clip > 0:
         raise GraphValueError(f"--clip is a norm above 0, not {options.clip}.")
 
@@ -146,9 +153,19 @@ def _train(run: Run) -> int:
     if verdict.trained_nothing:
         raise GraphRuntimeError(f"Every step was skipped, so {options.output} is not written.")
     _check_finite(run.network)
+    if options.lora:
+        _merge(run.network, options.adapters)
     graphls.onnx.save(run.network.cell, options.output)
     print(options.output)
     return 0
+
+
+def _merge(network: Network, folder: str | None) -> None:
+    """Add the adapters to the weights, and save them apart first where a folder is given."""
+    if folder:
+        save_adapters(network.cell, folder)
+        print(folder)
+    merge(network.cell)
 
 
 def _check_finite(network: Network) -> None:
