@@ -13,6 +13,7 @@ from graphls.nn.cell import Cell, input_names
 from graphls.nn.modes import evaluating
 from graphls.passes import as_pipeline
 from graphls.passes.host_calls import without_effects
+from graphls.passes.inference import recognised
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -63,6 +64,7 @@ def prediction(
     Raises GraphValueError for a network that draws random numbers or writes states in evaluation, and what a trace
     raises.
     """
+    from graphls.backends.inference import without_dead
     from graphls.backends.onnx.symbolic import with_symbols
     from graphls.bundles.predict import Prediction
 
@@ -71,11 +73,9 @@ def prediction(
     with COMPILING.lock, evaluating(network):
         try:
             traces = [_traced(network, taken, names, size) for size in SIZES]
-            lowered = with_symbols(
-                [_lowered(traced, opset) for traced in traces],
-                [{BATCH: size} for size in SIZES],
-                {(value.name, 0): BATCH for value in traces[0].graph.inputs if value.type.shape},
-            )
+            axes = {(value.name, 0): BATCH for value in traces[0].graph.inputs if value.type.shape}
+            models, sizes = [_lowered(traced, opset) for traced in traces], [{BATCH: size} for size in SIZES]
+            lowered = without_dead(with_symbols(models, sizes, axes))
         except GraphlsError:  # the number of rows is part of the network
             traces = [_traced(network, taken, names, None)]
             lowered = _lowered(traces[0], opset)
@@ -94,15 +94,16 @@ def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: 
         shape = (rows, *shape[1:]) if rows is not None and shape else shape
         examples.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
     traced = trace(network, tuple(examples), names, type(network).__name__)
-    traced.graph = as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph
+    traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
     return traced
 
 
 def _lowered(traced: Traced, opset: int | None) -> Any:
+    from graphls.backends.inference import without_dead
     from graphls.backends.onnx import lower
     from graphls.backends.onnxruntime.runtime import installed_version
 
     graph: Graph = traced.graph
     if graph.writes or any(node.primitive.on_host for node in graph.nodes):
         raise GraphValueError("The network writes states or draws random numbers in evaluation, which no model can.")
-    return lower(graph, opset=opset, runtime=installed_version())
+    return without_dead(lower(graph, opset=opset, runtime=installed_version()))
