@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto
 
 import graphls.onnx
 from graphls.adapters import lora
 from graphls.adapters.lora import adapters_of
+from graphls.command_line.fixed import fixed_values
 from graphls.importing.types import element_type, text_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
@@ -84,7 +81,7 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
     proto = original.model()
     output = _prediction(proto.graph, options.prediction)
     node, tensor = _before(proto.graph, output, activation) if activation else (None, output)
-    fixed = _fixed(options.fixed, {text_of(info.name): info.type for info in proto.graph.input})
+    fixed = fixed_values(options.fixed)
     trainable = None if options.lora else options.trainable
     cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
     if options.lora:
@@ -148,18 +145,3 @@ def _shape(kind: TypeProto) -> Shape | None:
     if not kind.tensor_type.HasField("shape"):
         return None
     return tuple(d.dim_value if d.dim_value > 0 else None for d in kind.tensor_type.shape.dim)
-
-
-def _fixed(settings: Sequence[str], types: Mapping[str, TypeProto]) -> dict[str, Any]:
-    """The values of inputs that are the same in all steps: `name=value`, a number or lists as JSON writes them."""
-    found = {}
-    for text in settings:
-        name, _, value = text.partition("=")
-        try:
-            array = np.asarray(json.loads(value))
-            kind = element_type(types[name].tensor_type.elem_type).numpy if name in types else array.dtype
-            found[name] = array.astype(kind)
-        except (ValueError, TypeError):
-            example = "a number or a list, such as size=[2,2]"
-            raise GraphValueError(f"--fixed takes name=value with {example}, not {text!r}.") from None
-    return found
