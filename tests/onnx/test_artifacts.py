@@ -475,3 +475,12 @@ def test_a_checkpoint_of_onnxruntime_training_goes_on_here(tmp_path: Path) -> No
     inputs = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     # What onnxruntime.training gave in the three steps that followed.
     np.testing.assert_allclose(losses_of(module, step, 3, inputs), [0.9543193, 0.3001747, 0.0718233], rtol=1e-5)
+
+
+def test_a_size_may_be_zero(tmp_path: Path) -> None:
+    nodes = [node("Mul", "x w", "scaled"), node("Slice", "scaled three three", "out")]
+    three = np.array([3])
+    proto = model(nodes, [tensor("x", [2, 3])], [tensor("out", [0, 3])], {"w": np.ones(3, np.float32), "three": three})
+    state, module, _ = opened(tmp_path, proto, ["w"])
+    module(X[:2], np.zeros((0, 3), np.float32))
+    assert state.parameters["w"].grad is not None
