@@ -10,6 +10,7 @@ import numpy as np
 from graphls.backends.onnx.types import exchanged
 from graphls.ir.graph import Value
 from graphls.ir.plan import Plan, Segment
+from graphls.sharing.arrays import zeros
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ def slots_of(plan: Plan) -> dict[Value, Array]:
             slots.update(_in_one(values))
     for v, kind in kinds.items():
         if v not in slots:
-            slots[v] = np.zeros(kind.shape, kind.dtype.numpy)
+            slots[v] = zeros(kind.shape, kind.dtype.numpy)
     return slots
 
 

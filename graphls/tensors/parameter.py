@@ -10,6 +10,7 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import type_of
+from graphls.sharing.arrays import copy
 from graphls.sharing.storage import Storage
 from graphls.tensors.executor import current_tracer
 from graphls.tensors.parameter_settings import DeviceSettings
@@ -41,7 +42,7 @@ class Parameter(DeviceSettings, Tensor):
         array = array_of(default_input)
         self._type = type_of(array)
         self._array, self._buffer = None, None
-        self.storage = Storage(checked(np.array, array))
+        self.storage = Storage(checked(copy, array))
         self.name = name or "Parameter"
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
@@ -93,7 +94,7 @@ class Parameter(DeviceSettings, Tensor):
         if array.shape != self.shape:
             message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
             raise GraphValueError(message)
-        self.storage.replace(np.array(array))
+        self.storage.replace(copy(array))
         return self
 
     def _become(self, other: Tensor) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from graphls.backends.numpy.reference import ReferenceSession
+from graphls.backends.onnx.shapes import operators
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.plan import PlanSession
 from graphls.backends.session import Session
@@ -51,13 +52,23 @@ CASES = {
 }
 
 
+def on_onnxruntime(graph: Graph) -> Session:
+    return OrtSession(graph, {})
+
+
+def on_openvino(graph: Graph) -> PlanSession:
+    pytest.importorskip("openvino")
+    return PlanSession(Partition("openvino").run(graph), {})
+
+
+@pytest.mark.parametrize("opened", [on_onnxruntime, on_openvino])
 @pytest.mark.parametrize("passes", ["dce", "factor, dce"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_flag_of_a_scaled_product(case: str, passes: str) -> None:
+def test_the_flag_of_a_scaled_product(case: str, passes: str, opened: Callable[[Graph], Session]) -> None:
     inputs, expected = CASES[case]
     graph = as_pipeline(passes).run(parse(PRODUCT)).graph
     exact, raised = ReferenceSession(parse(PRODUCT), {}).run(inputs)
-    product, overflow = OrtSession(graph, {}).run(inputs)
+    product, overflow = opened(graph).run(inputs)
     assert bool(raised) == expected == bool(overflow)
     if not expected:
         np.testing.assert_allclose(product, exact, rtol=1e-6)
@@ -93,15 +104,6 @@ IMAGES = {
 }
 
 
-def on_onnxruntime(graph: Graph) -> Session:
-    return OrtSession(graph, {})
-
-
-def on_openvino(graph: Graph) -> Session:
-    pytest.importorskip("openvino")
-    return PlanSession(Partition("openvino").run(graph), {})
-
-
 @pytest.mark.parametrize("opened", [on_onnxruntime, on_openvino])
 @pytest.mark.parametrize("passes", ["dce", "factor, dce"])
 @pytest.mark.parametrize("case", IMAGES)
@@ -121,6 +123,15 @@ def test_a_scaled_gradient_of_kernels_costs_no_pass_over_it() -> None:
     assert kinds.count("MatMul") == kinds.count("If") == 1, "the other product is in a branch"
     assert "ReduceL1" not in kinds
 
+
+@pytest.mark.parametrize("passes", ["dce", "factor, dce"])
+@pytest.mark.parametrize("text", [PRODUCT, KERNELS])
+def test_openvino_copies_no_gradient_for_its_check(text: str, passes: str) -> None:
+    """It computes a result where it is wanted only if no operator reads it."""
+    (part,) = on_openvino(as_pipeline(passes).run(parse(text)).graph).first
+    lowered = part.model.lowered
+    read = {name for node in operators(lowered.model.graph.node) for name in node.input}
+    assert lowered.outputs[0] not in read
 
 
 def test_a_scaled_operand_that_overflows_alone_raises_the_flag() -> None:

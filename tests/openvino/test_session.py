@@ -201,6 +201,18 @@ def test_one_element_that_is_joined_with_itself() -> None:
     np.testing.assert_allclose(graphls.compile(function, x, engine="openvino")(x).asnumpy(), np.exp([-3.5] * 2), 1e-6)
 
 
+@pytest.mark.parametrize("axis", [0, -2])
+def test_rows_that_are_joined_do_not_cut_a_step(axis: int) -> None:
+    def function(x: Any) -> Any:
+        y = ops.concat((x, x, ops.sin(x)), axis)
+        return ops.relu(y) + ops.exp(-ops.abs(y))
+
+    x = RANDOM.normal(size=(2, 1, 3) if axis else (1, 3, 2)).astype(F32)
+    step = graphls.compile(function, x, engine="openvino")
+    assert [segment.engine for segment in step.plan.segments] == ["openvino"]
+    np.testing.assert_allclose(step(x).asnumpy(), graphls.compile(function, x)(x).asnumpy(), 1e-6)
+
+
 def test_an_input_may_be_read_only() -> None:
     x = np.arange(4, dtype=F32)
     x.flags.writeable = False

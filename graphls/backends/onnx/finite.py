@@ -47,22 +47,27 @@ def _part(e: Values, values: Sequence[Value]) -> str:
     with e.branch_body(finite):
         e.yield_from_branch(e.Identity(e.const(False)), Type(bool_))
     with e.branch_body(exact):
-        _compute_delayed(e, values)
+        _compute_here(e, values)
         e.yield_from_branch(_exactly(e, values), Type(bool_))
     return e.operator("If", [is_finite], {"then_branch": finite, "else_branch": exact})
 
 
-def _compute_delayed(e: Values, values: Iterable[Value]) -> None:
-    """Compute in this branch what of these values has been left for the check."""
+def _compute_here(e: Values, values: Iterable[Value]) -> None:
+    """Compute in this branch what of these values has been left for the check, or is computed once more for it."""
     check = e.node
-    e.each(dict.fromkeys(node for value in values for node in _delayed_before(e, value)))
+    e.each(dict.fromkeys(node for value in values for node in _left_before(e, value)))
     e.node = check
 
 
-def _delayed_before(e: Values, value: Value) -> list[Node]:
-    """The node of a value, if it has been left, behind those of its operands."""
-    node = e.delayed.get(value)
-    return [] if node is None else [*(n for v in node.inputs for n in _delayed_before(e, v)), node]
+def _left_before(e: Values, value: Value) -> list[Node]:
+    """The node of a value, if it has been left for the check, behind those of its operands."""
+    node = _left(e, value)
+    return [] if node is None else [*(n for v in node.inputs for n in _left_before(e, v)), node]
+
+
+def _left(e: Values, value: Value) -> Node | None:
+    """The node of a value, if the check does not read it where it is computed for others."""
+    return e.delayed.get(value) or e.again.get(value)
 
 
 def _exactly(e: Values, values: Sequence[Value]) -> str:
@@ -92,18 +97,18 @@ class Bounds:
         node, e = self.e.definer.get(value), self.e
         if node is not None and node.primitive.is_bounded and self._is_cheap(node):
             return e.Mul(self.norm(node.inputs[0]), self.norm(node.inputs[1]))
-        if node is not None and value in e.delayed:
+        if node is not None and _left(e, value):
             factor, other = scalar_first(node)
             return e.Mul(self.of(other), self.norm(factor))
         kind = e.computed(value.type)
         return e.as_single(e.ReduceL1(self._in_rows(value, kind), keepdims=0), kind)
 
     def _is_cheap(self, node: Node) -> bool:
-        """Whether the operands of a product are much smaller than it, or it is not computed at all."""
+        """Whether the operands of a product are much smaller than it, or the check does not read it."""
         if node.output.type.dtype is not float32:
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
-        return node.output in self.e.delayed or (size >= LEAST and 2 * operands <= size)
+        return _left(self.e, node.output) is not None or (size >= LEAST and 2 * operands <= size)
 
     def norm(self, value: Value) -> str:
         """The Euclidean norm of a float32 value that is computed."""
@@ -137,13 +142,30 @@ def only_checked(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, No
     return {v: n for v, n in candidates.items() if v not in needed}
 
 
+def checked_and_given(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, Node]:
+    """The bounded products, and numbers times something, that a block yields and only its overflow checks look at."""
+    read = {v for node in nodes if not node.primitive.is_check for v in uses(node)}
+    given = set(kept) - read
+    return {
+        v: node for node in nodes for v in node.outputs if v in given and (_is_bounded(node) or _is_multiple(node))
+    }
+
+
 def _can_wait(node: Node, candidates: dict[Value, Node]) -> bool:
     """Whether the bounds know a node's result without it: a bounded product, or such a product times a number."""
-    if any(v.type.dtype is not float32 for v in node.outputs):
-        return False
-    if node.primitive.is_bounded:
+    if _is_bounded(node):
         return candidates.keys().isdisjoint(node.inputs)
-    if node.primitive.name != "mul":
+    if not _is_multiple(node):
         return False
     factor, other = scalar_first(node)
-    return factor.type.size == 1 and factor not in candidates and other in candidates
+    return factor not in candidates and other in candidates
+
+
+def _is_bounded(node: Node) -> bool:
+    return node.primitive.is_bounded and node.output.type.dtype is float32
+
+
+def _is_multiple(node: Node) -> bool:
+    """Whether a node is a number times something, in float32."""
+    is_product = node.primitive.name == "mul" and node.output.type.dtype is float32
+    return is_product and scalar_first(node)[0].type.size == 1

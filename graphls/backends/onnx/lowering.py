@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
-from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.finite import any_not_finite, checked_and_given, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
@@ -75,6 +75,7 @@ class Lowering(Rules):
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.again: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.indices = Indices(self)
@@ -111,9 +112,12 @@ class Lowering(Rules):
 
     def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
         """Lower a block that yields `kept`, but for what only its overflow checks may need."""
+        kept = set(kept)
         waiting = {} if self.is_gpu else only_checked(nodes, kept)
+        again = checked_and_given(nodes, kept) if self.target.copies_what_is_read else {}
         self.delayed.update(waiting)
-        read = captured(nodes, waiting)
+        self.again.update(again)
+        read = captured(nodes, {**waiting, **again})
         self.captured |= read
         self.fenced |= fenced(nodes, read)
         for node in nodes:

@@ -33,7 +33,8 @@ class Target:
     kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
     kernels do not look whether indices are in range, `guards_indices` says so. With `runs_as_written`,
     kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
-    that `unrolls` has no loops: a scan of known length is written out, iteration by iteration.
+    that `unrolls` has no loops: a scan of known length is written out, iteration by iteration. With
+    `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it.
     """
 
     native_half: bool
@@ -46,6 +47,7 @@ class Target:
     guards_indices: bool = False
     runs_as_written: bool = False
     unrolls: bool = False
+    copies_what_is_read: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The same for models that other runtimes run, too, in forms that are not chosen for one of them."""

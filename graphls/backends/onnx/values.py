@@ -14,12 +14,14 @@ from graphls.primitives.emitter import Emitter
 class Values(Writer, Emitter):
     """A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
 
-    `delayed` values are computed where only an overflow check needs them; `definer` has the node of each value.
+    `delayed` values are computed where only an overflow check needs them, and `again` are those that it computes once
+    more; `definer` has the node of each value.
     """
 
     forms: ChainMap[Value, dict[DType, str]]
     definer: dict[Value, Node]
     delayed: dict[Value, Node]
+    again: dict[Value, Node]
 
     def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
         """Lower a block that yields `kept`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,12 +94,9 @@ def _is_short_recurrence(node: Node) -> bool:
 
 
 def _may_repeat(node: Node) -> bool:
-    """Whether a node joins operands that may be one and the same, of size 1.
-
-    OpenVINO makes a Broadcast of that and moves an operator before it which not all of its readers want (2026.4.1).
-    """
+    """Whether a node joins operands that may be one and the same, of size 1 in whatever form; see target.py."""
     kinds = {v.type for v in node.inputs}
-    return node.primitive.name == "concat" and len(kinds) == 1 and kinds.pop().shape[node.attrs["axis"]] == 1
+    return node.primitive.name == "concat" and len(kinds) == 1 and prod(kinds.pop().shape[node.attrs["axis"] :]) == 1
 
 
 def _is_exact(value: Value) -> bool:

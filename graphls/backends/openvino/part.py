@@ -20,6 +20,7 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
+from graphls.sharing.arrays import empty
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +94,7 @@ class OpenvinoPart(BoundStates):
         return array
 
     def _empty(self, kind: Type) -> Array:
-        return np.empty(kind.shape, kind.dtype.numpy)
+        return empty(kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
         request = Request(self.compiled, self.ports)

@@ -36,6 +36,7 @@ def target() -> Target:
         forms=FORMS,
         guards_indices=True,
         unrolls=True,
+        copies_what_is_read=True,
     )
 
 
@@ -75,11 +76,27 @@ def _reshaped(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
     return _one(e, "Squeeze", x) if shape == e.ints(()) else e.results("Reshape", inputs, attributes, 1)[0]
 
 
+def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """What is joined along an axis of size 1 as joined along all axes from there on.
+
+    OpenVINO makes a Broadcast of operands that are one and the same, and moves an operator before it which not all of
+    its readers want (2026.4.1).
+    """
+    node, axis = e.node, attributes["axis"]
+    if node is None or node.primitive.name != "concat" or any(v.type.shape[axis] != 1 for v in node.inputs):
+        return e.results("Concat", inputs, attributes, 1)[0]
+    axis %= node.output.type.rank
+    rows = [_one(e, "Reshape", name, e.ints((*(0,) * axis, -1))) for name in inputs]
+    joined = e.results("Concat", rows, {"axis": axis}, 1)[0]
+    return _one(e, "Reshape", joined, e.ints(node.output.type.shape))
+
+
 def _exchanged(kind: str) -> Form:
     return lambda e, inputs, _: _one(e, kind, *inputs[::-1])
 
 
 FORMS: dict[str, Form] = {
+    "Concat": _concatenation,
     "Exp": _exponential,
     "Greater": _exchanged("Less"),
     "GreaterOrEqual": _exchanged("LessOrEqual"),

@@ -1,0 +1,45 @@
+"""Arrays that begin at the beginning of a cache line."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+LINE = 64
+"""The bytes of a cache line, and of a vector that a processor reads at once."""
+
+LEAST = 4096
+"""Bytes from which on the beginning counts."""
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array without values in row-major order.
+
+    NumPy's own large arrays begin 16 bytes behind a page, so that every vector of them lies on two lines: products of
+    OpenVINO took 10 to 35 % longer with them, and updates of ONNX Runtime 4 %.
+    """
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if size < LEAST:
+        return np.empty(shape, dtype)
+    held = np.empty(size + LINE, np.uint8)
+    begin = -held.__array_interface__["data"][0] % LINE
+    made: Array = held[begin : begin + size].view(dtype).reshape(shape)
+    return made
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array of zeros."""
+    made = empty(shape, dtype)
+    made[...] = 0
+    return made
+
+
+def copy(array: Array) -> Array:
+    """A copy in row-major order."""
+    made = empty(array.shape, array.dtype)
+    made[...] = array
+    return made
