@@ -28,6 +28,7 @@ from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inp
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
 
@@ -45,7 +46,11 @@ class Gradients:
 
 
 def write_gradient(
-    source: Source, path: object, wrt: Iterable[str] | None = None, sizes: Mapping[str, int] | None = None
+    source: Source,
+    path: object,
+    wrt: Iterable[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    fixed: Mapping[str, TensorLike] | None = None,
 ) -> Gradients:
     """Write the model that gives the outputs of a model and then its gradients.
 
@@ -53,18 +58,22 @@ def write_gradient(
     with `_grad` behind it, in the shape of the output. Its outputs are those of the model, and a gradient for each
     input and parameter that `wrt` names by patterns, called likewise: the product of the cotangents with the Jacobian.
     Without `wrt`, these are all inputs of floats, or all parameters where there is no such input. Parameters are
-    initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives.
+    initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives. Inputs
+    to which `fixed` gives values are no inputs of what is written.
 
     Raises GraphlsError as `graphls.onnx.load` does, GraphValueError for names that nothing has, and where a size cannot
     stay open, GraphFileError where the file cannot be written.
     """
     original = read(source)
     proto = original.model()
-    set_sizes(proto, sizes or {})
     program = program_of(proto, original.folder)
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
-    cell = cell_of(original, program, None, None, None)
+    cell = cell_of(original, program, None, None, fixed)
+    kept = [info for info in proto.graph.input if info.name not in (fixed or {})]
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
+    set_sizes(proto, sizes or {})
     cell.set_train(False)
     made = _Model(proto, cell, *_chosen(proto, cell, wrt))
     write_model(as_path(path), made.opened(), made.weights.outside)
