@@ -11,7 +11,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers bench-ranks stubs docs fuzz \
+.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs fuzz \
 	neighbours clean
 
 demo: $(VENV)/.installed-demo
@@ -56,6 +56,10 @@ bench: $(VENV)/.installed-demo
 bench-peers: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.peers $(ARGUMENTS)
 
+# Exported networks beside PyTorch's exports of them, on ONNX Runtime; ARGUMENTS="--threads 1".
+bench-export: .venv-peers/.installed-peers
+	.venv-peers/bin/python -m benchmarks.export_latency $(ARGUMENTS)
+
 # Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
 bench-ranks: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.ranks $(ARGUMENTS)
@@ -91,7 +95,7 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
 	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino,mpi
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
-		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax
+		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax onnxscript
 	touch $@
 
 $(RUN):

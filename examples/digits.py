@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 
 import graphls
 from graphls import nn, ops
+from graphls.train import RunReport
 
 BATCH, EPOCHS, TEST_IMAGES = 64, 24, 360
 
@@ -56,7 +57,9 @@ def make_step(network: nn.Cell) -> nn.Cell:
     return nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2**24, 2, 100)).set_train()
 
 
-def train(step: graphls.Compiled, images: np.ndarray, labels: np.ndarray, console: Console) -> int:
+def train(
+    step: graphls.Compiled, images: np.ndarray, labels: np.ndarray, console: Console, report: RunReport
+) -> int:
     """Run all epochs and return how many steps were skipped."""
     shuffle = np.random.default_rng(1)
     batches = len(labels) // BATCH
@@ -74,6 +77,7 @@ def train(step: graphls.Compiled, images: np.ndarray, labels: np.ndarray, consol
             for rows in np.split(shuffle.permutation(len(labels))[: batches * BATCH], batches):
                 loss, overflow, scale = step(images[rows], labels[rows])
                 skipped += bool(overflow)
+                report.add(loss=loss, overflow=overflow, scale=scale)
                 progress.update(
                     task, advance=1, epoch=epoch, loss=float(loss), scale=np.log2(float(scale)), skipped=skipped
                 )
@@ -89,11 +93,17 @@ def main() -> None:
     start = time.perf_counter()
     step = graphls.compile(make_step(network), images[:BATCH], labels[:BATCH])
     console.print(f"compiled {len(step.graph.nodes)} nodes in {time.perf_counter() - start:.2f} s")
-    skipped = train(step, images, labels, console)
+    report = RunReport("out/demo/run", title="The demo: digits in float16")
+    skipped = train(step, images, labels, console, report)
     network.set_train(False)
     correct = network(test_images).asnumpy().argmax(1) == test_labels
     console.print(f"test accuracy {correct.mean():.4f} on {len(correct)} images, {skipped} steps skipped")
     step.dump(Path("out/demo"))
+    report.evaluated({"test accuracy": correct.mean()})
+    report.show("Gradients of the last batch, times the scale", step.gradient_ranges(images[:BATCH], labels[:BATCH]))
+    profile = step.profile(images[:BATCH], labels[:BATCH])
+    report.show("Where the time of a step goes", profile.plot(), profile)
+    console.print(f"see the run in {report.close()}")
     console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
 
 

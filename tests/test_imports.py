@@ -56,12 +56,12 @@ ALLOWED: dict[str, str] = {
     "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
-    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors trace",
+    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors text trace",
     "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "adapters backends calling communication compat context dataset diagnosis files importing ir nn "
-    "onnx ops passes primitives profile ranks sharing tensors text train viz",
+    "command_line": "adapters api backends calling communication compat context dataset diagnosis files importing ir "
+    "nn onnx ops passes primitives profile ranks sharing steps tensors text train viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""

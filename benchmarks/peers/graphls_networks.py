@@ -82,6 +82,33 @@ def resnet50(width: int, classes: int) -> nn.Cell:
     return nn.SequentialCell(*cells, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dense(inputs, classes))
 
 
+class Inverted(nn.Cell):
+    """A channel-wise convolution between two of 1 x 1, with four times as many channels (Howard et al., 2019)."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        wide = 4 * inputs
+        between = nn.Conv2d(wide, wide, 3, stride, pad_mode="pad", padding=1, group=wide)
+        self.body = nn.SequentialCell(
+            convolution(inputs, wide, 1), nn.HSwish(), between, nn.BatchNorm2d(wide), nn.HSwish(),
+            convolution(wide, outputs, 1),
+        )  # fmt: skip
+        self.same = stride == 1 and inputs == outputs
+
+    def construct(self, x: Tensor) -> Tensor:
+        return x + self.body(x) if self.same else self.body(x)
+
+
+def mobilenet(width: int, classes: int) -> nn.Cell:
+    """A stem and six inverted blocks for small images, in the manner of MobileNet v3."""
+    cells = [convolution(3, width, 3, 2), nn.HSwish()]
+    for stage in range(3):
+        inputs = width * (stage + 1)
+        cells += [Inverted(inputs, inputs, 1), Inverted(inputs, inputs + width, 2)]
+    head = nn.Dropout(p=0.2), nn.Dense(4 * width, classes)
+    return nn.SequentialCell(*cells, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
+
+
 class Transformer(nn.Cell):
     """A transformer encoder over words and places, and scores of every word."""
 

@@ -96,6 +96,32 @@ def resnet50(width: int, classes: int) -> nn.Module:
     return nn.Sequential(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
 
 
+class Inverted(nn.Module):
+    """A channel-wise convolution between two of 1 x 1, with four times as many channels."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        wide = 4 * inputs
+        between = nn.Conv2d(wide, wide, 3, stride, padding=1, groups=wide, bias=False)
+        self.body = nn.Sequential(
+            convolution(inputs, wide, 1), nn.Hardswish(), between, nn.BatchNorm2d(wide), nn.Hardswish(),
+            convolution(wide, outputs, 1),
+        )  # fmt: skip
+        self.same = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x) if self.same else self.body(x)
+
+
+def mobilenet(width: int, classes: int) -> nn.Module:
+    """A stem and six inverted blocks for small images."""
+    parts: list[nn.Module] = [convolution(3, width, 3, 2), nn.Hardswish()]
+    for stage in range(3):
+        inputs = width * (stage + 1)
+        parts += [Inverted(inputs, inputs, 1), Inverted(inputs, inputs + width, 2)]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4 * width, classes))
+
+
 class Transformer(nn.Module):
     """A transformer encoder over words and places, and scores of every word."""
 

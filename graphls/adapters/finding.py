@@ -58,19 +58,24 @@ def _traced(net: Cell, inputs: Sequence[object]) -> Iterator[Site]:
     finding.run()
     for name, axis in finding.axes.items():
         path = paths.get(id(traced.parameters[name]))
-        if path is not None:
+        if path is not None and name not in finding.elsewhere:
             yield Site(path, path.removesuffix(".weight"), axis)
 
 
 class _Finding(WeightFinder):
-    """A sweep that changes nothing and notes the weights of products."""
+    """A sweep that changes nothing and notes the weights of products, and the states that other nodes read."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.axes: dict[str, int | None] = {}
+        self.elsewhere: set[str] = set()
 
     def visit(self, node: Node) -> Node:
         found = self.product(node)
         if found is not None and found.groups == 1:
             self.axes.setdefault(found.state.name, found.axis)
+        states = [self.origin(value)[0] for value in node.inputs]
+        for i, state in enumerate(states):
+            if state.is_state and not (found is not None and i == 1) and not self.passes_on(node):
+                self.elsewhere.add(state.name)
         return node

@@ -55,8 +55,9 @@ def lora(
     A product with a weight W, `x @ W`, becomes `x @ W + alpha / rank * (x @ A) @ B` (Hu and others, 2021). `match` is
     a pattern as of files, or several, of the names of weights or modules; `alpha` is the rank where nothing is said.
     `trainable` are patterns of parameters that stay trained themselves, as a new classifier is. A is spread evenly up
-    to 1 / sqrt(inputs) by the seed of `set_seed`, and B is 0: the network gives what it gave before. An ONNX model says
-    how its weights are used; another network is run on `inputs` to see that. What compiles or optimizes the network is
+    to 1 / sqrt(inputs) by the seed of `set_seed`, and B is 0: the network gives what it gave before. Weights that are
+    used otherwise as well, as those of an embedding, have no adapter. An ONNX model says how its weights are used;
+    another network is run on `inputs` to see that. What compiles or optimizes the network is
     made afterwards, of `net.trainable_params()`, which are the adapters.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that has adapters, and where

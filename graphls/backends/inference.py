@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
@@ -50,10 +50,9 @@ def inference_model(
         _check(graph)
     target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
     target = target.for_any_runtime(native_half)
-    models = [lower(graph, target=target) for graph in variants]
-    lowered = with_symbols(models, at, axes or {}) if len(models) > 1 else models[0]
+    models = [_without_dead(lower(graph, target=target)) for graph in variants]
+    lowered = _without_dead(with_symbols(models, at, axes or {})) if len(models) > 1 else models[0]
     model = described(lowered, variants[0])
-    _take_constants(lowered, model.graph)
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
     _rename(model.graph, _output_names(model.graph))
     if not outside:  # the checker reads what lies outside
@@ -61,14 +60,22 @@ def inference_model(
     return model, outside
 
 
-def _take_constants(lowered: Lowered, main: GraphProto) -> None:
-    """Leave out constants that nothing reads."""
-    read = set(_read(main))
-    kept = [tensor for tensor in main.initializer if tensor.name in read]
+def _without_dead(lowered: Lowered) -> Lowered:
+    """The same model, in place, without operators and constants that nothing reads, as operands of compositions."""
+    main = lowered.model.graph
+    read, kept = {info.name for info in main.output}, list[NodeProto]()
+    for node in reversed(list(main.node)):
+        if not read.isdisjoint(node.output):
+            kept.append(node)
+            read.update(node.input, *(set(_read(body)) for _, body in subgraphs(node)))
+    del main.node[:]
+    main.node.extend(reversed(kept))
+    constants = [tensor for tensor in main.initializer if tensor.name in read]
     for name in lowered.outside.keys() - read:
         del lowered.outside[name]
     del main.initializer[:]
-    main.initializer.extend(kept)
+    main.initializer.extend(constants)
+    return lowered
 
 
 def _with_weights(

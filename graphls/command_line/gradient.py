@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from graphls.command_line.fixed import add_fixed, fixed_values
 from graphls.ir.errors import GraphValueError
 
 
@@ -18,7 +19,9 @@ def add_gradient(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the model to write")
     names = "inputs or parameters by name or pattern, such as 'head.*'; else all inputs of floats"
     parser.add_argument("--wrt", action="append", metavar="PATTERN", help=f"{names}; can be given several times")
-    parser.add_argument("--size", action="append", default=[], metavar="NAME=SIZE", help="give an open size, batch=8")
+    add_fixed(parser)
+    sizes = "give an open size a value: batch=8, or state:1=8 for an axis of one input"
+    parser.add_argument("--size", action="append", default=[], metavar="NAME=SIZE", help=sizes)
 
 
 def gradient(options: argparse.Namespace) -> int:
@@ -30,7 +33,7 @@ def gradient(options: argparse.Namespace) -> int:
     from graphls.onnx.gradient import write_gradient
 
     sizes = dict(map(_size, options.size))
-    made = write_gradient(options.model, Path(options.output), options.wrt, sizes)
+    made = write_gradient(options.model, Path(options.output), options.wrt, sizes, fixed_values(options.fixed))
     kept = f"; the sizes {', '.join(made.sizes)} stay open" if made.sizes else ""
     print(f"{options.output} takes {', '.join(made.cotangents)} as well and gives {', '.join(made.gradients)}{kept}.")
     return 0

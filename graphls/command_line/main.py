@@ -11,6 +11,7 @@ from pathlib import Path
 
 from graphls.command_line.doctor import examine
 from graphls.command_line.dump import add_dump, read_graph
+from graphls.command_line.export import add_export
 from graphls.command_line.gradient import add_gradient
 from graphls.command_line.placement import add_placement
 from graphls.command_line.simulate import add_simulate
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add_placement(commands)
     add_simulate(commands)
     add_train(commands)
+    add_export(commands)
     add_gradient(commands)
     return parser
 

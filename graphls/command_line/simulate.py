@@ -36,6 +36,7 @@ def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
     parser.add_argument("--latency", default="5us", help="of a message between two ranks, such as 5us")
     parser.add_argument("--bandwidth", default="25GB/s", help="between two ranks, such as 25GB/s")
+    parser.add_argument("--memory", default="10GB/s", help="how fast a rank copies its own memory, such as 10GB/s")
     parser.add_argument("--algorithm", choices=["best", *ALL_REDUCE], default="best", help="how ranks add gradients")
     parser.add_argument("--bucket", default="25MiB", help="the size of gradients that travel together")
     parser.add_argument("--no-overlap", action="store_true", help="the backward waits while gradients travel")
@@ -60,6 +61,7 @@ def simulate(options: argparse.Namespace) -> int:
         _quantity("latency", options.latency, SECONDS, "5us"),
         _quantity("bandwidth", options.bandwidth.removesuffix("/s"), BYTES, "25GB/s"),
         options.algorithm,
+        _quantity("memory", options.memory.removesuffix("/s"), BYTES, "10GB/s"),
     )
     bucket = int(_quantity("bucket", options.bucket, BYTES, "25MB"))
     graph = one_rank(read_graph(options.file))
@@ -77,7 +79,8 @@ def _tell_network() -> int:
         raise GraphRuntimeError(f"{text}; start `mpiexec -n 2 python -m graphls simulate --measure`.")
     found = measured(group)
     if group.rank == 0:
-        print(f"--latency {found.latency * 1e6:.3g}us --bandwidth {found.bandwidth / 1e9:.3g}GB/s")
+        between = f"--latency {found.latency * 1e6:.3g}us --bandwidth {found.bandwidth / 1e9:.3g}GB/s"
+        print(f"{between} --memory {found.memory / 1e9:.3g}GB/s")
     return 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from graphls.command_line.fixed import add_fixed
+
 
 def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
@@ -38,7 +40,7 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--lora-alpha", type=float, metavar="NUMBER", help="alpha / RANK scales them; else 1 does")
     group.add_argument("--adapters", metavar="FOLDER", help="where they are saved apart, as PEFT reads them")
     group.add_argument("--prediction", metavar="NAME", help="the output that the loss is of, where there are several")
-    group.add_argument("--fixed", action="append", default=[], metavar="NAME=VALUE", help="what an input always is")
+    add_fixed(group)
     losses = "cross_entropy, binary_cross_entropy (of logits), mse, l1, huber, none (the output is the loss)"
     group.add_argument("--loss", required=True, help=f"{losses}, or module:function of prediction and label")
     group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], help="what the model computes in")

@@ -15,6 +15,7 @@ from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 from graphls.text.html import Page
 from graphls.text.plain import shown
+from graphls.text.range_plot import Range, range_plot
 from graphls.text.tables import Table
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +54,15 @@ class GradientRange:
         numbers = map(number, (self.least, self.largest, self.wide_largest))
         return (shown(self.name), self.dtype.long_name, *numbers, flushed, *shares, room)
 
+    @property
+    def shown(self) -> Range:
+        """What a picture shows of it."""
+        note = f"{self.dtype.long_name}, {number(self.least)} to {number(self.largest)}"
+        note += f", {self.flushed:.1%} flushed to zero" if self.flushed else ""
+        note += f", {self.not_finite:.1%} not finite" if self.not_finite else ""
+        ends = self.least, self.largest, self.wide_largest
+        return Range(self.name, *ends, bool(self.flushed), self.not_finite > 0, note)
+
 
 @dataclass(frozen=True)
 class GradientRanges(Sequence[GradientRange]):
@@ -89,8 +99,13 @@ class GradientRanges(Sequence[GradientRange]):
     def __str__(self) -> str:
         return "\n".join([*self._table().lines(), self.summary])
 
+    def plot(self) -> str:
+        """A picture of the ranges against the windows of float16 and bfloat16, as the text of an SVG element."""
+        return range_plot([r.shown for r in self.ranges])
+
     def _repr_html_(self) -> str:
         page = Page("Gradient ranges", self.summary)
+        page.parts.append(self.plot())
         self._table().add_to(page)
         return page.text()
 

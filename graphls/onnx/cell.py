@@ -25,7 +25,7 @@ from graphls.onnx.known import Analysis
 from graphls.onnx.products import products
 from graphls.onnx.program import Program
 from graphls.onnx.rest import Rest
-from graphls.onnx.tensors import Stored
+from graphls.onnx.tensors import Array, Stored
 from graphls.onnx.values import Open, plain, value_of
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
@@ -200,7 +200,15 @@ def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:
         if name not in program.main.inputs:
             listed = ", ".join(map(repr, program.main.inputs))
             raise GraphValueError(f"The model has no input {name!r} that `fixed` could give, but {listed}.")
-    return {name: value_of(np.asarray(value)) for name, value in fixed.items()}
+    return {name: value_of(_declared(np.asarray(value), program.types.get(name))) for name, value in fixed.items()}
+
+
+def _declared(array: Array, declared: TypeProto | None) -> Array:
+    """A value in the dtype that the model declares, which Python's numbers do not have; as it is where kinds differ."""
+    dtype = element_type(declared.tensor_type.elem_type) if declared is not None else None
+    if dtype not in DTYPES or dtype is None or dtype.kind == "bool" or array.dtype.kind not in "fiu":
+        return array
+    return array.astype(dtype.numpy) if dtype.is_float or array.dtype.kind != "f" else array
 
 
 def _parameter(stored: Stored, name: str) -> Parameter:

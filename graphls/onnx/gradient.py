@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from graphls.api import DEFAULT_PASSES, trace_graph
+from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.open_sizes import with_open_sizes
 from graphls.backends.onnx.types import ELEMENT_TYPES
@@ -24,17 +24,16 @@ from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
 from graphls.onnx.training.renaming import rename
-from graphls.onnx.training.sizes import examples, given_inputs, open_sizes, samples, set_sizes
+from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inputs, open_sizes, samples, set_sizes
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
 
 GRADIENT = "_grad"
 """What is put behind the name of a tensor to name its gradient."""
-LEAST_SIZES = (67, 17, 2)
-"""From where on sizes are tried: large ones, at which nothing is done otherwise as for tiny tensors, then others."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,11 @@ class Gradients:
 
 
 def write_gradient(
-    source: Source, path: object, wrt: Iterable[str] | None = None, sizes: Mapping[str, int] | None = None
+    source: Source,
+    path: object,
+    wrt: Iterable[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    fixed: Mapping[str, TensorLike] | None = None,
 ) -> Gradients:
     """Write the model that gives the outputs of a model and then its gradients.
 
@@ -55,18 +58,22 @@ def write_gradient(
     with `_grad` behind it, in the shape of the output. Its outputs are those of the model, and a gradient for each
     input and parameter that `wrt` names by patterns, called likewise: the product of the cotangents with the Jacobian.
     Without `wrt`, these are all inputs of floats, or all parameters where there is no such input. Parameters are
-    initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives.
+    initializers under their names. Sizes that the model leaves open stay so, but for those that `sizes` gives. Inputs
+    to which `fixed` gives values are no inputs of what is written.
 
     Raises GraphlsError as `graphls.onnx.load` does, GraphValueError for names that nothing has, and where a size cannot
     stay open, GraphFileError where the file cannot be written.
     """
     original = read(source)
     proto = original.model()
-    set_sizes(proto, sizes or {})
     program = program_of(proto, original.folder)
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
-    cell = cell_of(original, program, None, None, None)
+    cell = cell_of(original, program, None, None, fixed)
+    kept = [info for info in proto.graph.input if info.name not in (fixed or {})]
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
+    set_sizes(proto, sizes or {})
     cell.set_train(False)
     made = _Model(proto, cell, *_chosen(proto, cell, wrt))
     write_model(as_path(path), made.opened(), made.weights.outside)
@@ -143,7 +150,7 @@ class _Model:
         if not vectors:
             raise GraphValueError("The model gives no floats, so it has no gradient.")
         traced = trace_graph(self.with_gradients, *inputs, *vectors)
-        graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
+        graph = as_pipeline(PASSES).run(traced.graph, source="trace").graph
         if graph.writes:
             text = f"The model writes {graph.writes[0].state.name!r} in evaluation, too"
             raise GraphValueError(f"{text}; a model with gradients keeps no state.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from graphls.onnx.program import Block, OnnxNode
@@ -31,34 +30,67 @@ class Product:
         return (self.node.domain, self.node.kind) in KERNELS
 
 
-def products(block: Block, around: Mapping[str, tuple[Stored, bool]] = {}) -> Iterator[Product]:
-    """The products with constants in a block and in those inside of it; `around` is what it knows from outside.
+def products(block: Block) -> list[Product]:
+    """The products with constants in a block and in those inside of it, in order.
 
-    Constants may be cast or transposed first, and given to functions.
+    Constants may be cast or transposed first, and given to functions. Those that something else reads as well, as an
+    embedding is, are left out.
     """
-    found = {**around, **{name: (stored, False) for name, stored in block.constants.items()}}
-    for node in block.nodes:
-        if node.body is not None:
-            actual = zip(node.body.inputs, node.inputs, strict=False)
-            yield from products(node.body, {inner: found[outer] for inner, outer in actual if outer in found})
-            continue
-        for inner in node.blocks:
-            yield from products(inner, found)
-        if node.inputs and node.inputs[0] in found and not node.domain:
-            stored, is_swapped = found[node.inputs[0]]
-            if node.kind in SAME:
-                found[node.outputs[0]] = stored, is_swapped
-            if node.kind == "Transpose" and stored.rank == 2 and node.attributes.get("perm", [1, 0]) == [1, 0]:
-                found[node.outputs[0]] = stored, not is_swapped
-        yield from _product(node, found)
+    looking = _Looking()
+    looking.block(block, {})
+    return [product for product in looking.products if product.stored not in looking.elsewhere]
 
 
-def _product(node: OnnxNode, found: Mapping[str, tuple[Stored, bool]]) -> Iterator[Product]:
+Known = dict[str, tuple[Stored, bool]]
+"""By name, which constant a tensor is, and whether its axes are exchanged."""
+
+
+class _Looking:
+    """Walks through blocks, and notes products with constants and which constants are read elsewhere."""
+
+    def __init__(self) -> None:
+        self.products: list[Product] = []
+        self.elsewhere: set[Stored] = set()
+
+    def block(self, block: Block, around: Known) -> None:
+        known = {**around, **{name: (stored, False) for name, stored in block.constants.items()}}
+        for node in block.nodes:
+            if node.body is not None:
+                actual = zip(node.body.inputs, node.inputs, strict=False)
+                self.block(node.body, {inner: known[outer] for inner, outer in actual if outer in known})
+                continue
+            for inner in node.blocks:
+                self.block(inner, known)
+            self.node(node, known)
+        self.elsewhere.update(known[name][0] for name in block.outputs if name in known)
+
+    def node(self, node: OnnxNode, known: Known) -> None:
+        """Note what a node reads; what it only casts or transposes is known from now on."""
+        product = _product(node, known)
+        if product is not None:
+            self.products.append(product)
+        for i, name in enumerate(node.inputs):
+            if name in known and not (i == 1 and product is not None) and not _passes_on(node, known, name):
+                self.elsewhere.add(known[name][0])
+
+
+def _passes_on(node: OnnxNode, known: Known, name: str) -> bool:
+    """Whether a node gives a constant on, which then is known by the name of its result, too."""
+    stored, is_swapped = known[name]
+    is_transposed = node.kind == "Transpose" and stored.rank == 2 and node.attributes.get("perm", [1, 0]) == [1, 0]
+    if node.domain or not (is_transposed or node.kind in SAME):
+        return False
+    known[node.outputs[0]] = stored, is_swapped != is_transposed
+    return True
+
+
+def _product(node: OnnxNode, known: Known) -> Product | None:
     kind = node.domain, node.kind
-    if len(node.inputs) < 2 or node.inputs[1] not in found:
-        return
-    stored, is_swapped = found[node.inputs[1]]
+    if len(node.inputs) < 2 or node.inputs[1] not in known:
+        return None
+    stored, is_swapped = known[node.inputs[1]]
     if kind in KERNELS and not is_swapped and node.attributes.get("group", 1) == 1:
-        yield Product(stored, node)
+        return Product(stored, node)
     if kind in MATRICES and stored.rank == 2:
-        yield Product(stored, node, int(bool(node.attributes.get("transB", 0)) != is_swapped))
+        return Product(stored, node, int(bool(node.attributes.get("transB", 0)) != is_swapped))
+    return None

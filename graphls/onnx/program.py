@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ class OnnxNode:
     """How ONNX defines the operator by others, where that depends on the types of the inputs."""
     readers: list[OnnxNode] = field(default_factory=list, repr=False)
     """The nodes of the same block that take its results."""
+    place: Place = ()
+    """Where it stands in the bytes of the model."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -169,7 +172,8 @@ class _Reader:
             if not self._constant(block, proto, at):
                 nodes.append(self._node(proto, versions, at))
         _connect(nodes)
-        block.nodes = tuple(nodes)
+        block.nodes = tuple(_with_own_states(block, nodes))
+        wanted.update(name for node in block.nodes for name in node.inputs)
         block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
         self.stored += block.constants.values()
 
@@ -193,7 +197,8 @@ class _Reader:
         }
         version = versions.get(domain, 1 if domain else 0)
         origin = origin_of(proto, Origin())
-        node = OnnxNode(domain, kind, version, name, _trimmed(map(text_of, proto.input)), outputs, attributes, origin)
+        inputs = _trimmed(map(text_of, proto.input))
+        node = OnnxNode(domain, kind, version, name, inputs, outputs, attributes, origin, place=place)
         self._resolve(node, proto)
         return node
 
@@ -258,6 +263,30 @@ def _connect(nodes: Sequence[OnnxNode]) -> None:
     for node in nodes:
         for name in set(node.inputs) & makers.keys():
             makers[name].readers.append(node)
+
+
+def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
+    """The nodes, where running statistics are constants that nothing else takes.
+
+    Exporters give one tensor, by an Identity or by its name, to all that have the same numbers: to the statistics and
+    the weights of a normalisation that has not been trained.
+    """
+    makers = {name: node for node in nodes for name in node.outputs}
+    uses = Counter(name for node in nodes for name in node.inputs)
+    for node in nodes:
+        for number in node.entry.settled if node.entry is not None else ():
+            name = node.inputs[number] if number < len(node.inputs) else ""
+            maker = makers.get(name)
+            if maker is not None and maker.kind == "Identity" and maker.inputs[0] in block.constants:
+                held, own, at = block.constants[maker.inputs[0]], name, (maker.place, 0)
+            elif name in block.constants and uses[name] > 1:
+                held, own, at = block.constants[name], f"{name}.{node.name}", (node.place, number)
+                node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
+                uses[name] -= 1
+            else:
+                continue
+            block.constants[own] = replace(held, name=own, apart=at)
+    return [node for node in nodes if not block.constants.keys() & set(node.outputs)]
 
 
 _LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")

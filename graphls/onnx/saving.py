@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphls.adapters.lora import adapters_of
 from graphls.backends.onnx.shapes import graphs, operators
@@ -48,9 +48,11 @@ def saved_model(cell: OnnxCell, target: Path) -> ModelProto:
 def _saved_bytes(cell: OnnxCell, folder: Path) -> bytes | bytearray:
     """The bytes of the model with the parameters that it has now; what lies in other files is written to a folder."""
     changed = list(_changed(cell))
-    inside = [(stored, array) for stored, array in changed if not stored.is_external]
-    outside = [(stored, array) for stored, array in changed if stored.is_external]
+    apart = [(stored, array) for stored, array in changed if stored.apart]
+    inside = [(stored, array) for stored, array in changed if not stored.is_external and not stored.apart]
+    outside = [(stored, array) for stored, array in changed if stored.is_external and not stored.apart]
     data = _patched(cell.original, inside)
+    data = _with_constants(bytes(data), apart) if apart else data
     for location, patches in _external(cell.original, outside).items():
         _write_external(cell.original, location, patches, folder)
     return data
@@ -131,15 +133,43 @@ def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
     """The bytes of a model in which tensors hold other elements, as raw bytes."""
     model = ModelProto.FromString(data)
     for stored, array in changed:
-        tensor: Any = model
-        for field, number in zip(stored.place[::2], stored.place[1::2], strict=True):
-            descriptor = tensor.DESCRIPTOR.fields_by_number[field]
-            value = getattr(tensor, descriptor.name)
-            tensor = value if hasattr(value, "DESCRIPTOR") else value[number]
+        tensor = _message(model, stored.place)
         for name in ("float_data", "int32_data", "double_data"):
             tensor.ClearField(name)
         tensor.raw_data = bytes(_bytes(array))
     return bytes(model.SerializeToString())
+
+
+def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
+    """The bytes of a model in which statistics that had the tensor of something else are Constant nodes of their own.
+
+    Such a node takes the place of the Identity that gave the tensor, or stands before the node that took it.
+    """
+    model = ModelProto.FromString(data)
+    by_node: dict[Place, list[tuple[int, NodeProto]]] = defaultdict(list)
+    for stored, array in apart:
+        place, number = stored.apart or ((), 0)
+        constant = helper.make_node("Constant", [], [stored.name], value=numpy_helper.from_array(array))
+        by_node[place].append((number, constant))
+    for place in sorted(by_node, reverse=True):  # an operator that is put in moves those behind it
+        nodes, at = _message(model, place[:-2]).node, place[-1]
+        node = nodes[at]
+        for number, constant in by_node[place]:
+            if node.op_type == "Identity":
+                node.CopyFrom(constant)
+            else:
+                node.input[number] = constant.output[0]
+                nodes.insert(at, constant)
+    return bytes(model.SerializeToString())
+
+
+def _message(model: ModelProto, place: Place) -> Any:
+    """The message at a place."""
+    found: Any = model
+    for field, number in zip(place[::2], place[1::2], strict=True):
+        value = getattr(found, found.DESCRIPTOR.fields_by_number[field].name)
+        found = value if hasattr(value, "DESCRIPTOR") else value[number]
+    return found
 
 
 def _external(original: Original, changed: list[tuple[Stored, Array]]) -> dict[str, list[tuple[int, Array]]]:

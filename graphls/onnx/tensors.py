@@ -33,6 +33,8 @@ class Stored:
     place: Place = ()
     is_node: bool = False
     """Whether a Constant node gives it."""
+    apart: tuple[Place, int] | None = None
+    """The node, and which of its inputs, that take it as a tensor of their own, which the model has for others too."""
 
     @property
     def is_float(self) -> bool:

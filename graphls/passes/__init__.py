@@ -18,6 +18,7 @@ from graphls.passes import (
     overflow,
     partition,
     recognise,
+    recurrent,
     select,
     shard,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "parse_pipeline",
     "partition",
     "recognise",
+    "recurrent",
     "register_pass",
     "select",
     "shard",

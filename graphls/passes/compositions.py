@@ -132,6 +132,8 @@ def _group_norm(e: Builder, node: Node, found: Found) -> Operator | None:
     learned = found["gamma"], found["beta"]
     if not fits or node.output.type != x or any(v.type.shape != (x.shape[1],) for v in learned):
         return None
+    if grouped.shape[1] == x.shape[1]:
+        return Operator("InstanceNormalization", 6, (found["x"], *learned), {"epsilon": found["EPSILON"]})
     options = {"num_groups": grouped.shape[1], "epsilon": found["EPSILON"]}
     return Operator("GroupNormalization", 21, (found["x"], *learned), options)
 

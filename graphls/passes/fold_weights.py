@@ -27,8 +27,8 @@ Array = np.ndarray[Any, Any]
 Weight = Callable[[], Array]
 """Gives the value of a state."""
 
-FOLDED = ".folded"
-"""What the name of a weight ends with that has other numbers than the parameter."""
+FOLDED, TRANSPOSED = ".folded", ".transposed"
+"""What the names of weights end with that have other numbers than the parameter, or its last axes exchanged."""
 
 _SMALL = 1024
 """Elements up to which a result may be larger than what it is computed of."""
@@ -37,8 +37,8 @@ _SMALL = 1024
 def fold_weights(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, dict[str, Weight]]:
     """The graph with the states that it needs, and what these are worth; `weights` are those of its states by name.
 
-    States that hold the numbers of another one, in any order, have its name, and those that are computed of it its
-    name and `.folded`. Numbers change by rounding only.
+    States that hold the numbers of another one, maybe in another shape, have its name; those that are computed of it
+    have its name and `.folded`, or `.transposed`. Numbers change by rounding only.
     """
     folding = _FoldWeights(graph, weights)
     result = Dce().run(folding.run())
@@ -118,7 +118,8 @@ class _FoldWeights(Rewriter):
         kind = node.output.type
         wish = next(self.wishes.get(v, v.name) for v in node.inputs if v.is_state)
         small = cache(value) if kind.size <= _SMALL else value
-        return (self.weight(kind.shape, kind, small, wish if node.primitive.moves else _folded(wish)),)
+        is_plain = node.primitive.name == "reshape"
+        return (self.weight(kind.shape, kind, small, wish if is_plain else _folded(wish)),)
 
     def weight(self, shape: Sequence[int], like: Type, value: Weight, wish: str) -> Value:
         """A new state of a shape, and of a dtype as another type has it."""
@@ -160,7 +161,7 @@ class _FoldWeights(Rewriter):
         weight, shape = self.weights[value], value.type.shape
         turned = (*shape[:-2], shape[-1], shape[-2])
         wish = self.wishes.get(value, value.name)
-        return self.weight(turned, value.type, lambda: weight().swapaxes(-1, -2), wish)
+        return self.weight(turned, value.type, lambda: weight().swapaxes(-1, -2), f"{wish}{TRANSPOSED}")
 
     def folded(self, node: Node) -> tuple[Value] | None:
         """The result of a node that adds or multiplies weights, as the sum and product that all before it is, too."""

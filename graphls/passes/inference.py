@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from graphls.ir.graph import Graph
 from graphls.passes.cse import Cse
 from graphls.passes.fold_weights import Weight, fold_weights
+from graphls.passes.narrow import narrowed
 from graphls.passes.recognise import Recognise
+from graphls.passes.recurrent import Recurrent
 
 
-def for_inference(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, dict[str, Weight]]:
+def for_inference(
+    graph: Graph, weights: Mapping[str, Weight], narrow: bool = False
+) -> tuple[Graph, dict[str, Weight]]:
     """A graph that nothing differentiates, with weights folded and compositions recognised, and its weights.
 
     `weights` gives the values of the states of `graph`. What is computed of weights alone, such as the factors of a
-    batch normalisation, becomes part of weights. Numbers change by rounding only.
+    batch normalisation, becomes part of weights. With `narrow`, it is computed in float16. Numbers change by rounding
+    only.
     """
     # Activations come first, because a sum in them would else go into the weights before them.
-    folded, weights = fold_weights(Recognise(sums=False).run(graph), weights)
-    return Cse().run(Recognise().run(folded)), dict(weights)
+    folded, weights = fold_weights(Recognise(sums=False).run(Recurrent().run(graph)), weights)
+    recognised = Recognise().run(folded)
+    if narrow:
+        recognised, weights = narrowed(recognised, weights)
+    return Cse().run(recognised), dict(weights)

@@ -49,11 +49,13 @@ class WeightFinder(Rewriter):
     def origin(self, value: Value) -> tuple[Value, bool, bool]:
         """What a value is in another dtype or with its two axes exchanged, and whether it is either of that."""
         is_swapped = is_cast = False
-        while (node := self.definer.get(value)) is not None:
-            kind = node.primitive.name
-            if kind not in ("cast", "depend") and (kind, node.attrs.get("permutation")) != ("transpose", (1, 0)):
-                break
-            is_swapped ^= kind == "transpose"
-            is_cast |= kind == "cast"
+        while (node := self.definer.get(value)) is not None and self.passes_on(node):
+            is_swapped ^= node.primitive.name == "transpose"
+            is_cast |= node.primitive.name == "cast"
             (value,) = node.inputs
         return value, is_swapped, is_cast
+
+    def passes_on(self, node: Node) -> bool:
+        """Whether a node gives its operand in another dtype or with its two axes exchanged, or only later."""
+        kind = node.primitive.name
+        return kind in ("cast", "depend") or (kind, node.attrs.get("permutation")) == ("transpose", (1, 0))

@@ -29,6 +29,8 @@ from graphls.profile.shares import (
 from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
 from graphls.profile.trace import trace_parts
 from graphls.summary.plan import StepPlan
+from graphls.text.charts import bars
+from graphls.text.colours import both
 from graphls.text.html import Page
 from graphls.text.plain import size
 from graphls.text.tables import Table
@@ -158,6 +160,11 @@ class Profile:
 
     def __repr__(self) -> str:
         return f"<Profile of @{self.graph.name}: {1000 * self.step_seconds:.3f} ms per step>"
+
+    def plot(self) -> str:
+        """A picture of the time of each phase, as the text of an SVG element."""
+        rows = [(r.phase, r.seconds, f"{milliseconds(r.seconds)} ms", both(r.phase)) for r in self.by_phase]
+        return bars("Milliseconds per step by phase", rows)
 
     def _repr_html_(self) -> str:
         page = Page("Profile", headline(self))

@@ -84,20 +84,37 @@ class Simulation:
 
     def on(self, ranks: int, is_sharded: bool = False, divided: int = 1) -> Prediction:
         """A step on so many ranks, with an optimizer that each has whole or a part of, and a part of the batch."""
-        reduce = self.network.reduce_scatter if is_sharded else self.network.all_reduce
         now = done = communication = 0.0
         for bucket in self.work.buckets:
-            seconds = reduce(ranks, bucket.bytes)
+            seconds = self._reduced(ranks, bucket.bytes, is_sharded)
             now += bucket.seconds / divided
             done = max(now, done) + seconds
             communication += seconds
         now += self.work.rest / divided
         before = max(now, done) if self.overlaps else now + communication
-        update = self.work.update / (ranks if is_sharded else 1)
-        gather = self.network.all_gather(ranks, self.work.parameters) if is_sharded else 0.0
+        update = self.work.update / (ranks if is_sharded else 1) + self._scaled(ranks, is_sharded)
+        gather = self._gathered(ranks) if is_sharded else 0.0
         waiting = before - now + gather
         memory = self._memory(ranks, is_sharded)
         return Prediction(ranks, before + update + gather, communication + gather, waiting, memory)
+
+    def _reduced(self, ranks: int, size: int, is_sharded: bool) -> float:
+        """The seconds of a bucket; of shards, those of each rank are copied to lie behind each other first."""
+        if is_sharded and ranks > 1:
+            return self.network.reduce_scatter(ranks, size) + self.network.passing(size)
+        return self.network.all_reduce(ranks, size)
+
+    def _scaled(self, ranks: int, is_sharded: bool) -> float:
+        """The seconds in which sums become means; with shards, those of parameters are cut out and written, too."""
+        if ranks == 1:
+            return 0.0
+        return self.network.passing(self.work.gradients * (3 / ranks if is_sharded else 1))
+
+    def _gathered(self, ranks: int) -> float:
+        """The seconds in which ranks give each other their parts of the parameters, and copy these to their places."""
+        if ranks == 1:
+            return 0.0
+        return self.network.all_gather(ranks, self.work.parameters) + self.network.passing(self.work.parameters)
 
     def _memory(self, ranks: int, is_sharded: bool) -> int:
         """What arrives lies beside the gradients that are sent, which are there in a step of one rank, too."""

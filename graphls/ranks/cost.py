@@ -17,11 +17,17 @@ class Network:
     """What is between two ranks: seconds of a message without bytes, and bytes per second.
 
     `algorithm` says how ranks put arrays together: "ring", "tree", "halving", or "best" for what is soonest done.
+    `memory` is how many bytes a rank reads and writes in a second where it copies or scales them.
     """
 
     latency: float
     bandwidth: float
     algorithm: str = "best"
+    memory: float = 1e10
+
+    def passing(self, size: float) -> float:
+        """Seconds in which a rank reads so many bytes of its own memory, and writes as many."""
+        return 2 * size / self.memory
 
     def all_reduce(self, ranks: int, size: int) -> float:
         """Seconds until all ranks have the sum of arrays of so many bytes."""
@@ -69,8 +75,8 @@ PARTS: dict[str, Way] = {
 """How a reduce-scatter and an all-gather are done, each the other one backwards."""
 
 
-def fitted(ranks: int, small: float, large: float, size: int) -> Network:
+def fitted(ranks: int, small: float, large: float, size: int, memory: float = Network.memory) -> Network:
     """The network in which an all-reduce of next to nothing and one of so many bytes take these seconds."""
     latency = small / rounds(ranks)
     rest = max(large - 2 * small, large / 10)
-    return Network(latency, 2 * (ranks - 1) / ranks * size / rest)
+    return Network(latency, 2 * (ranks - 1) / ranks * size / rest, memory=memory)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
 
-from graphls.ranks.collectives import all_objects, all_reduce, barrier
+from graphls.ranks.collectives import Array, all_objects, all_reduce, barrier
 from graphls.ranks.cost import Network, fitted
 from graphls.ranks.world import Group
 
@@ -17,18 +17,26 @@ SMALL_TIMES, LARGE_TIMES = 100, 5
 
 
 def measured(group: Group) -> Network:
-    """The latency and bandwidth of all-reduces as steps run them, with what is copied around them."""
-    small = _seconds(group, 4, SMALL_TIMES)
-    return fitted(group.size, small, _seconds(group, LARGE, LARGE_TIMES), LARGE)
+    """The latency and bandwidth of all-reduces as steps run them, with what is copied around them; and of memory."""
+    small, large = (_seconds(group, _added, *most) for most in ((4, SMALL_TIMES), (LARGE, LARGE_TIMES)))
+    return fitted(group.size, small, large, LARGE, 2 * LARGE / _seconds(group, _scaled, LARGE, LARGE_TIMES))
 
 
-def _seconds(group: Group, size: int, times: int) -> float:
-    """The median of the seconds of an all-reduce, on the slowest rank."""
+def _added(group: Group, array: Array) -> None:
+    all_reduce(group, [array], "sum")
+
+
+def _scaled(group: Group, array: Array) -> None:
+    np.multiply(array, array.dtype.type(1))
+
+
+def _seconds(group: Group, act: Callable[[Group, Array], None], size: int, times: int) -> float:
+    """The median of the seconds of what ranks do with so many bytes at the same time, on the slowest rank."""
     array, found = np.ones(size // 4, np.float32), []
     for _ in range(times):
         barrier(group)
         begin = perf_counter()
-        all_reduce(group, [array], "sum")
+        act(group, array)
         found.append(perf_counter() - begin)
     each: Sequence[Sequence[float]] = all_objects(group, found)
     return float(np.median(np.max(each, axis=0)))

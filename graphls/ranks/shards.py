@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from threading import local
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +41,7 @@ def reduce_shards(group: Group, arrays: Sequence[Array]) -> list[Array]:
     """
     lengths = [shard_size(array.size, group.size) for array in arrays]
     starts = np.cumsum([0, *lengths])
-    packed = np.zeros((group.size, starts[-1]), arrays[0].dtype)
+    packed = _scratch((group.size, int(starts[-1])), arrays[0].dtype)
     for array, start, length in zip(arrays, starts, lengths, strict=False):
         spread(array.reshape(-1), packed[:, start : start + length])
     own = _own_sums(group, packed)
@@ -58,12 +60,26 @@ def _own_sums(group: Group, rows: Array) -> Array:
     return own
 
 
+_kept = local()
+
+
+def _scratch(shape: tuple[int, int], dtype: Any) -> Array:
+    """An array of this thread for one communication: pages of a new one each time take as long as what is sent."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if getattr(_kept, "buffer", np.empty(0)).size < size:
+        _kept.buffer = np.empty(size, np.uint8)
+    found: Array = _kept.buffer[:size].view(dtype).reshape(shape)
+    return found
+
+
 def spread(flat: Array, rows: Array) -> None:
-    """Put elements into rows, one for each rank, one row after the other."""
+    """Put elements into rows, one for each rank, one row after the other, and zeros behind them."""
     whole, length = flat.size // rows.shape[1] if rows.shape[1] else 0, rows.shape[1]
     rows[:whole] = flat[: whole * length].reshape(whole, length)
-    if flat.size > whole * length:
-        rows[whole, : flat.size - whole * length] = flat[whole * length :]
+    if whole < len(rows):
+        rest = flat.size - whole * length
+        rows[whole, :rest] = flat[whole * length :]
+        rows[whole, rest:] = rows[whole + 1 :] = 0
 
 
 def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:

@@ -20,11 +20,14 @@ from graphls.trace.inputs import is_input, static_inputs
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 """The names of the sizes by input and axis, as `torch.onnx.export` takes them, or axes only."""
 
-BATCHES = (11, 13, 17)
-"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance."""
+BATCHES = (17, 19, 23)
+"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance.
 
-LENGTHS = (32, 64, 96)
-"""Other sizes that nothing is known of; a network that divides them gets multiples."""
+Small ones would not do: constants that are repeated a few times only are computed before.
+"""
+
+LENGTH = 32
+"""A size that nothing is known of."""
 
 MOST = 3
 """Symbols that a model may have; the network is traced for all combinations of two sizes of each."""
@@ -115,4 +118,6 @@ def _sizes(places: Sequence[tuple[tuple[int, ...], int]]) -> tuple[int, int, int
     if any(axis == 0 for _, axis in places):
         return BATCHES
     given = max(shape[axis] for shape, axis in places)
-    return LENGTHS if given <= 1 else (given, 2 * given, 3 * given)
+    step = given if given > 1 else LENGTH
+    least = step * -(-BATCHES[0] // step)  # multiples, for a network that divides it
+    return least, least + step, least + 2 * step

@@ -56,7 +56,7 @@ def inference_model(
     given = symbolic(net, inputs or _declared(net), dynamic_axes)
     at = points(given.sizes) if given.sizes else []
     with COMPILING.lock, _evaluating(net):
-        graphs, weights = _frozen(net, given, at)
+        graphs, weights = _variants(net, given, at, precision == "float16")
     make = partial(
         inference.inference_model,
         at=at,
@@ -71,8 +71,8 @@ def inference_model(
     return InferenceModel(model, outside)
 
 
-def _frozen(
-    net: Callable[..., object], given: Symbolic, at: list[dict[str, int]]
+def _variants(
+    net: Callable[..., object], given: Symbolic, at: list[dict[str, int]], narrow: bool
 ) -> tuple[list[Graph], Mapping[str, Weight]]:
     """The graphs of a network for some sizes, ready for inference, and the values of their states."""
     graphs: list[Graph] = []
@@ -81,9 +81,9 @@ def _frozen(
         traced = trace_graph(net, *given.at(sizes))
         graph = as_pipeline(DEFAULT_PASSES).run(without_effects(traced.graph), source="trace").graph
         values = {state.name: _value(traced.parameters[state.name]) for state in graph.states}
-        frozen = (graph, values) if graph.writes else for_inference(graph, values)
-        graphs.append(frozen[0])
-        weights = weights or frozen[1]
+        made = (graph, values) if graph.writes else for_inference(graph, values, narrow)
+        graphs.append(made[0])
+        weights = weights or made[1]
     return graphs, weights
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
+from graphls.text.colours import ENGINES, MIXED, PHASES, WINDOW
 from graphls.text.plain import LONGEST, shown
-from graphls.viz.colours import ENGINES, MIXED, PHASES, WINDOW
 from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from graphls.ir.graph import Graph, Node, Value
+from graphls.text.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.text.plain import columns, shown
 from graphls.viz.boxes import nodes_of
-from graphls.viz.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
 from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows

@@ -14,6 +14,7 @@ import graphls.onnx
 from graphls import Tensor, adapters, context, nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import walk
+from tests.onnx.exports.agreement import Export
 
 Array = np.ndarray[Any, Any]
 
@@ -275,3 +276,46 @@ def test_errors(images: Any) -> None:
         adapters.lora(Net())
     with pytest.raises(GraphTypeError, match="takes a Cell, not str"):
         adapters.lora("model.onnx")  # type: ignore[arg-type]
+
+
+def test_weights_that_are_used_otherwise_have_no_adapter() -> None:
+    class Tied(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.fc = graphls.Parameter(np.ones((5, 4), np.float32), "table"), nn.Dense(4, 4)
+
+        def construct(self, words: Any) -> Any:
+            return graphls.ops.matmul(self.fc(graphls.ops.gather(self.table, words, 0)), self.table.T)
+
+    words = Tensor(np.array([0, 3], np.int32))
+    assert adapters.lora(Tied(), words) == ["fc"]
+    nodes = [
+        helper.make_node("Gather", ["table", "words"], ["a"]),
+        helper.make_node("MatMul", ["a", "fc.weight"], ["b"]),
+        helper.make_node("Transpose", ["table"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["b", "t"], ["y"]),
+    ]
+    weights = {"table": np.ones((5, 4), np.float32), "fc.weight": np.ones((4, 4), np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "tied",
+        [helper.make_tensor_value_info("words", onnx.TensorProto.INT32, [2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 5])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opset = helper.make_opsetid("", 17)
+    assert adapters.lora(graphls.onnx.load(helper.make_model(graph, opset_imports=[opset]))) == ["fc"]
+
+
+@pytest.mark.parametrize("name", ["bert.dynamo", "bert.torchscript", "gpt2.dynamo"])
+def test_modules_are_called_as_in_pytorch(name: str) -> None:
+    net = Export(name).load()
+    modules = adapters.lora(net, rank=2)
+    if name.startswith("gpt2"):
+        layer = "network.transformer.h.0"
+        assert modules[:4] == [f"{layer}.{part}" for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")]
+    else:
+        layer = "network.bert.encoder.layer.0"
+        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+        parts += ["attention.output.dense", "intermediate.dense", "output.dense"]
+        assert modules[:6] == [f"{layer}.{part}" for part in parts]

@@ -29,6 +29,14 @@ two (double[batch, 4] x, int64[batch] rows) => (double[batch, 3] y, int64[batch]
 """
 
 
+STATE = """
+<ir_version: 8, opset_import: ["": 17]>
+cell (float[n, m] x, float[4, k] state) => (float[n, k] y) <float[4, 4] w>
+{
+    a = MatMul(x, w)
+    y = MatMul(a, state)
+}
+"""
 TABLE = """
 <ir_version: 8, opset_import: ["": 17]>
 embedding (int64[n] rows) => (float[n, 3] y) <float[5, 3] table>
@@ -107,6 +115,24 @@ def test_options_that_do_not_fit(options: list[str], told: str, capsys: pytest.C
     error = capsys.readouterr().err
     assert told in error and error.startswith("graphls: ") and error.count("\n") == 1
     assert not Path("g.onnx").exists()
+
+
+def test_sizes_without_names_or_of_one_input(capsys: pytest.CaptureFixture[str]) -> None:
+    """Paddle writes -1 for a size that is open, and calls all of them ?."""
+    model = filled(STATE, w=(4, 4))
+    for dim in (model.graph.input[0].type.tensor_type.shape.dim[0], model.graph.input[1].type.tensor_type.shape.dim[1]):
+        dim.dim_param = "?"
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -1
+    onnx.save(model, "m.onnx")
+    assert main(["gradient", "m.onnx", "-o", "g.onnx"]) == 1
+    assert "The model cannot be made with any batch and axis_1: " in capsys.readouterr().err
+    assert main(["gradient", "m.onnx", "-o", "g.onnx", "--size", "state:1=2", "--size", "axis_1=4"]) == 0
+    assert capsys.readouterr().out.endswith("gives x_grad, state_grad; the sizes batch stay open.\n")
+    assert main(["gradient", "m.onnx", "-o", "g.onnx", "--fixed", f"state={np.eye(4, 2).tolist()}"]) == 1
+    assert main(["gradient", "m.onnx", "-o", "g.onnx", "--fixed", f"state={np.eye(4).tolist()}", "--size", "m=4"]) == 1
+    fixed = ["--fixed", f"state={np.eye(4).tolist()}", "--size", "axis_1=4"]
+    assert main(["gradient", "m.onnx", "-o", "g.onnx", *fixed]) == 0
+    assert capsys.readouterr().out == "g.onnx takes y_grad as well and gives x_grad; the sizes batch stay open.\n"
 
 
 def test_a_size_that_cannot_stay_open(capsys: pytest.CaptureFixture[str]) -> None:

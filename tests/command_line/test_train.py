@@ -127,6 +127,19 @@ def test_a_run_goes_on_with_the_same_bits(capsys: pytest.CaptureFixture[str], mo
     assert "12 steps are done, which are 4 epochs; --epochs 5 would go on." in capsys.readouterr().out
 
 
+def test_a_softmax_that_is_written_out_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--no-checkpoints", "--epochs", "2") == 0
+    wanted = tensors("out.onnx")
+    parts = "m = ReduceMax <axes = [1]> (logits)  s = Sub(logits, m)  e = Exp(s)  t = ReduceSum(e, axes)"
+    text = MLP.replace("p = Softmax <axis = -1> (logits)", f"{parts}  u = Expand(t, one)  p = Div(e, u)")
+    text = text.replace("float[3] b2>", "float[3] b2, int64[1] axes = {1}, int64[1] one = {1}>")
+    onnx.save(filled(text, w1=(4, 8), b1=(8,), w2=(8, 3), b2=(3,)), "m.onnx")
+    assert train("--no-checkpoints", "--epochs", "2") == 0
+    assert "The model ends in Softmax (p), which cross_entropy computes itself" in capsys.readouterr().out
+    found = tensors("out.onnx")
+    assert all(np.allclose(array, found[name], atol=1e-6) for name, array in wanted.items())
+
+
 MINE = """
 import numpy as np
 from graphls import nn, ops

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import re
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -270,12 +271,30 @@ def verdict_of_loading(case: Any) -> str:
     return ""
 
 
+def check_file(case: Any) -> None:
+    """Assert that the model of a test is the same bytes when it has been loaded and saved, also with data apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        inside, outside = Path(folder) / "in" / "model.onnx", Path(folder) / "out" / "model.onnx"
+        inside.parent.mkdir()
+        onnx.save(case.model, inside)
+        onnx.save(case.model, inside.parent / "apart.onnx", save_as_external_data=True, size_threshold=0,
+                  location="data.bin", convert_attribute=True)  # fmt: skip
+        for path in sorted(inside.parent.glob("*.onnx")):
+            graphls.onnx.save(graphls.onnx.load(path), outside)
+            assert outside.read_bytes() == path.read_bytes()
+        if (inside.parent / "data.bin").exists():
+            assert (outside.parent / "data.bin").read_bytes() == (inside.parent / "data.bin").read_bytes()
+
+
 def verdict(case: Any, kind: str) -> str:
     """What a test comes to: "ok", why it is left out, or the error."""
-    why = reason(case, kind)
+    why = reason(case, kind) if kind != "file" else ""
     if why:
         return f"left out ({why})"
     try:
+        if kind == "file":
+            check_file(case)
+            return "ok"
         if kind == "gradient":
             return check_gradient(case) or "ok"
         check_outputs(case)
@@ -286,7 +305,7 @@ def verdict(case: Any, kind: str) -> str:
     return "ok"
 
 
-def main(pattern: str = "", kinds: tuple[str, ...] = ("outputs", "gradient")) -> int:
+def main(pattern: str = "", kinds: tuple[str, ...] = ("outputs", "gradient", "file")) -> int:
     """Run all tests whose names have a pattern in them."""
     cases = [case for case in collect(modules()) if re.search(pattern, case.name)]
     wrong = 0

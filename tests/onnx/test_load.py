@@ -162,6 +162,15 @@ def test_inputs_on_which_shapes_depend_are_given_when_the_model_is_loaded() -> N
         graphls.onnx.load(proto, fixed={"size": 1})
 
 
+def test_fixed_inputs_have_the_dtype_that_the_model_declares() -> None:
+    """A list of Python's floats is float64, which made float64 of all that came out."""
+    shapes = [tensor("x", ["n"]), tensor("s", [2])]
+    proto = model([node("Mul", "x s", "y")], shapes, [tensor("y", ["n"])])
+    for value in ([0.5, 2.0], [1, 2], np.ones(2)):
+        net = graphls.onnx.load(proto, fixed={"s": value})
+        assert net(np.ones(2, np.float32)).dtype is graphls.float32
+
+
 def norm_and_dropout(training_mode: int) -> onnx.ModelProto:
     """Batch normalisation, then dropout, as exported in one mode."""
     nodes = [

@@ -12,7 +12,7 @@ MODULES = sorted(random.Random(18).sample(sorted(set(node_tests.modules()) - {"r
 CASES = node_tests.collect(MODULES)
 
 
-@pytest.mark.parametrize("kind", ["outputs", "gradient"])
+@pytest.mark.parametrize("kind", ["outputs", "gradient", "file"])
 @pytest.mark.parametrize("name", [case.name for case in CASES])
 def test_a_node(name: str, kind: str) -> None:
     case = next(case for case in CASES if case.name == name)

@@ -190,3 +190,35 @@ def test_bytes_of_every_half_of_a_model_are_an_error_or_a_model() -> None:
             graphls.compile(graphls.onnx.load(bytes(damaged)), X, backend="numpy")
         except graphls.GraphlsError:
             continue
+
+
+@pytest.mark.parametrize("through", ["by name", "by Identity", "in a function"])
+def test_statistics_that_share_a_tensor_with_weights_are_states_of_their_own(tmp_path: Path, through: str) -> None:
+    """What exporters write of a normalisation that has not been trained, in which many numbers are the same."""
+    taken = ("mean", "var") if through != "by name" else ("zero", "one")
+    nodes = [node("Identity", "zero", "mean"), node("Identity", "one", "var")] if through != "by name" else []
+    nodes += [node("BatchNormalization", f"x one zero {' '.join(taken)}", "y", name="first")]
+    constants = {"one": np.ones(3, np.float32), "zero": np.zeros(3, np.float32)}
+    proto = model([*nodes, node("Relu", "y", "z")], [tensor("x", ["n", 3])], ["z"], constants)
+    if through == "in a function":
+        held = [node("Constant", "", name, value=numpy_helper.from_array(a)) for name, a in constants.items()]
+        opset = helper.make_opsetid("", 17)
+        proto.functions.append(helper.make_function("mine", "F", ["x"], ["y"], [*held, *nodes], [opset]))
+        proto.ClearField("graph")
+        call = helper.make_node("F", ["x"], ["z"], domain="mine")
+        proto.graph.CopyFrom(model([call], [tensor("x", ["n", 3])], ["z"]).graph)
+        proto.opset_import.append(helper.make_opsetid("mine", 1))
+    net = graphls.onnx.load(proto)
+    assert sorted(p.name for p in net.trainable_params()) == ["one", "zero"]
+    graphls.onnx.save(net, tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_bytes() == proto.SerializeToString()
+    net.set_train()
+    net(3 * X + 1)
+    net.set_train(False)
+    assert [net.parameters_dict()[name].asnumpy().tolist() for name in ("one", "zero")] == [[1] * 3, [0] * 3]
+    graphls.onnx.save(net, tmp_path / "m.onnx")
+    wanted = net(X).asnumpy()
+    assert not np.allclose(wanted, np.maximum(X, 0))
+    (found,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": X})
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_array_equal(graphls.onnx.load(tmp_path / "m.onnx")(X).asnumpy(), wanted)

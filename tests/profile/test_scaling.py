@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ WORK = Workload((Bucket(100, 30.0), Bucket(300, 10.0)), 1.0, 8.0, 400, 800, 5000
 
 
 def test_what_is_hidden_and_what_waits() -> None:
-    network = Network(0.0, 10.0, "ring")  # on two ranks, 10 and 30 seconds
+    network = Network(0.0, 10.0, "ring", inf)  # on two ranks, 10 and 30 seconds
     apart, overlapping = Simulation(WORK, network, overlaps=False).on(2), Simulation(WORK, network).on(2)
     assert (apart.seconds, apart.waiting, apart.hidden) == (49 + 40, 40, 0)
     assert (overlapping.seconds, overlapping.waiting, overlapping.hidden) == (40 + 30 + 8, 29, 1 - 29 / 40)
@@ -70,10 +71,18 @@ def test_what_is_hidden_and_what_waits() -> None:
 
 
 def test_a_sharded_optimizer_divides_moments_and_updates() -> None:
-    network = Network(0.0, 10.0, "ring")
+    network = Network(0.0, 10.0, "ring", inf)
     sharded = Simulation(WORK, network).on(2, is_sharded=True)  # 5 and 15 seconds, and 20 for parameters
     assert sharded.seconds == 40 + 15 + 4 + 20
     assert sharded.memory == 5000 + 400 - 400
+
+
+def test_ranks_scale_and_copy_in_their_own_memory() -> None:
+    network = Network(0.0, inf, "ring", 8.0)  # 400 bytes are read and written in 100 seconds
+    assert Simulation(WORK, network).on(2).seconds == 49 + 100, "a mean of what has come"
+    sharded = Simulation(WORK, network).on(2, is_sharded=True)
+    assert sharded.seconds == (30 + 25 + 75) + (4 + 150) + 100, "both buckets, three passes over shards, parameters"
+    assert Simulation(WORK, network).on(1, is_sharded=True).seconds == WORK.seconds
 
 
 def test_where_it_stops_paying() -> None:

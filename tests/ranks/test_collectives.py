@@ -185,7 +185,8 @@ def test_two_ranks(tmp_path: Path) -> None:
         f"0 ([3.0], 1) [0] (2, 2) 1 none {GONE}",
         f"1 ([3.0], 0) 1 (2, 2) 1 {NONE} {GONE}",
     ]
-    assert re.fullmatch(r" ?--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s", "".join(found["measured"]))
+    told = "".join(found["measured"])
+    assert re.fullmatch(r" ?--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s --memory [\d.e+]+GB/s", told)
 
 
 DIFFERENT = """

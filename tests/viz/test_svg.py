@@ -13,7 +13,7 @@ from hypothesis import given, settings
 import graphls
 from graphls import viz
 from graphls.ir import Graph, parse
-from graphls.viz.colours import ENGINES, ENGINES_ON_DARK, PHASES, PHASES_ON_DARK, WINDOW
+from graphls.text.colours import ENGINES, ENGINES_ON_DARK, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.coordinates import Box, opened, placed
 from graphls.viz.dot import to_dot
 from graphls.viz.svg import to_svg

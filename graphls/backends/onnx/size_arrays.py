@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.size_terms import Formula, Sizes, float_formula, integer_formula
+from graphls.backends.onnx.size_terms import Formula, Sizes, Sum, float_formula, integer_formula
 
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 64
@@ -67,7 +67,7 @@ class SizeArrays:
         return self.known[formula]
 
     def _formula(self, formula: Formula) -> str:
-        value = self._product([self._sum(names) for names in formula.term.factors])
+        value = self._joined("Mul", list(map(self._sum, formula.term.factors)))
         scale, shift = formula.scale, formula.shift
         if formula.power == 1 and scale.denominator == shift.denominator == 1:
             value = value if scale == 1 else self.node("Mul", [value, self.integers([int(scale)])])
@@ -78,15 +78,15 @@ class SizeArrays:
         value = self.node("Sqrt", [value]) if formula.power.denominator == 2 else value
         return self.node("Div", [self.constant(np.ones(1)), value]) if formula.power < 0 else value
 
-    def _product(self, values: Sequence[str]) -> str:
+    def _sum(self, factor: Sum) -> str:
+        more = [self.integers([factor.more])] if factor.more else []
+        return self._joined("Add", [*map(self.size, factor.names), *more])
+
+    def _joined(self, kind: str, values: Sequence[str]) -> str:
         result = values[0]
         for value in values[1:]:
-            result = self.node("Mul", [result, value])
+            result = self.node(kind, [result, value])
         return result
-
-    def _sum(self, names: Sequence[str]) -> str:
-        sizes = [self.size(name) for name in names]
-        return sizes[0] if len(sizes) == 1 else self.node("Add", sizes)
 
     def size(self, name: str) -> str:
         """A size, read from the input that has it."""

@@ -6,26 +6,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
+from math import prod
 
 CLOSE, DENOMINATOR = 2e-6, 4096
 """How near a formula comes to a number of float32, and the largest denominator of its factors."""
+
+SHIFTS = (1, -1, 2, -2)
+"""Numbers that are added to a size inside of a product, as for a token in front of all others."""
 
 Sizes = Sequence[Mapping[str, int]]
 """The open sizes by name, one mapping for each model."""
 
 
 @dataclass(frozen=True)
-class Term:
-    """A product of sums of open sizes: `((batch,), (length, more))` is batch * (length + more)."""
+class Sum:
+    """A sum of open sizes and a number."""
 
-    factors: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
+    more: int = 0
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """Its value."""
-        product = 1
-        for names in self.factors:
-            product *= sum(sizes[name] for name in names)
-        return product
+        return sum(sizes[name] for name in self.names) + self.more
+
+
+@dataclass(frozen=True)
+class Term:
+    """A product of sums of open sizes and a number: `(Sum((batch,)), Sum((length,), 1))` is batch * (length + 1)."""
+
+    factors: tuple[Sum, ...]
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """Its value."""
+        return prod(factor.at(sizes) for factor in self.factors)
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,8 @@ class Formula:
     def size(self) -> str | None:
         """The open size that it is, if it is just one."""
         is_plain = self.scale == self.power == 1 and self.shift == 0 and len(self.term.factors) == 1
-        return self.term.factors[0][0] if is_plain and len(self.term.factors[0]) == 1 else None
+        only = self.term.factors[0]
+        return only.names[0] if is_plain and len(only.names) == 1 and not only.more else None
 
     def at(self, sizes: Mapping[str, int]) -> float:
         """Its value."""
@@ -51,9 +65,13 @@ class Formula:
 
 def terms(names: Sequence[str]) -> Iterator[Term]:
     """The terms that are looked for, simple ones first."""
-    sums = [(name,) for name in names] + list(combinations(names, 2))
+    plain = [Sum((name,)) for name in names]
+    sums = plain + [Sum(pair) for pair in combinations(names, 2)]
     for count in (1, 2, 3):
         yield from map(Term, combinations_with_replacement(sums, count))
+    shifted = [Sum((name,), more) for name in names for more in SHIFTS]
+    yield from (Term((factor, other)) for factor in plain for other in shifted)
+    yield from map(Term, combinations(shifted, 2))
 
 
 def integer_formula(values: Sequence[int], sizes: Sizes) -> Formula | None:
@@ -81,7 +99,7 @@ def float_formula(values: Sequence[float], sizes: Sizes) -> Formula | None:
 
 def _complexity(formula: Formula) -> tuple[bool, int, Fraction, Fraction]:
     """Products without a shift are what shapes are made of."""
-    width = sum(map(len, formula.term.factors))
+    width = sum(len(factor.names) + (factor.more != 0) for factor in formula.term.factors)
     return formula.shift != 0, width, abs(formula.shift), abs(formula.scale)
 
 

@@ -178,20 +178,18 @@ class _Symbolic:
         return self.concatenated(known)
 
     def repeated(self, arrays: Sequence[Array]) -> str:
-        """An array that has the same numbers all along the axes whose sizes differ, or counts along one of them."""
+        """An array that has the same numbers all along the axes whose sizes differ."""
         first = arrays[0]
         axes = [i for i in range(first.ndim) if any(a.shape[i] != first.shape[i] for a in arrays)]
-        singles = [np.take(a, [0], axis) for a in arrays for axis in axes[:1]]
-        for axis in axes[1:]:
-            singles = [np.take(a, [0], axis) for a in singles]
-        are_repeated = all(np.array_equal(np.broadcast_to(s, a.shape), a) for s, a in zip(singles, arrays, strict=True))
-        if not axes or not are_repeated or any(s.tobytes() != singles[0].tobytes() for s in singles):
+        one: Any = tuple(slice(1) if i in axes else slice(None) for i in range(first.ndim))
+        single = np.ascontiguousarray(first[one])
+        if not axes or not all(np.array_equal(np.broadcast_to(single, a.shape), a) for a in arrays):
             return self.fail("has numbers that depend on the size")
         shape = [formula([a.shape[i] for a in arrays], self.at) for i in range(first.ndim)]
         known = [entry for entry in shape if entry is not None]
         if len(known) < len(shape):
             return self.fail("has a size that no sum of products of the given ones is")
-        return self.operator("Expand", [self.stored(singles[0]), self.concatenated(known)])
+        return self.operator("Expand", [self.stored(single), self.concatenated(known)])
 
     def concatenated(self, entries: Sequence[Formula]) -> str:
         """A list of int64 of the numbers of formulas."""

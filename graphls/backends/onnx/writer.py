@@ -232,6 +232,9 @@ def _set_attributes(proto: NodeProto, attributes: Mapping[str, Any]) -> None:
             attribute.type, attribute.f = AttributeProto.FLOAT, value
         elif isinstance(value, str):
             attribute.type, attribute.s = AttributeProto.STRING, value.encode()
+        elif isinstance(value, (tuple, list)) and value and all(isinstance(item, str) for item in value):
+            attribute.type = AttributeProto.STRINGS
+            attribute.strings.extend(item.encode() for item in value)
         elif isinstance(value, (tuple, list)):
             attribute.type = AttributeProto.INTS
             attribute.ints.extend(value)

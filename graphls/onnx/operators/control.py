@@ -132,6 +132,21 @@ def _while(node: Running, most: Any, condition: Any, carried: Any, body: Block) 
     return tuple(ops.while_loop(goes_on, once, (Tensor(np.int64(0)), first, *carried))[2:])
 
 
+@operator("Scan")
+def scan_of_batch(
+    node: Running, lengths: Any, *inputs: Any, body: Block, num_scan_inputs: int, directions: Any = None
+) -> Any:
+    """What it was in version 8: a scan for each sample of a batch, along the second axis."""
+    if lengths is not None:
+        raise GraphValueError("it has a length for each sample; export the model with opset 9 or a newer one.")
+    rows = [
+        scan(node, *(tensor_of(x)[i] for x in inputs), body=body, num_scan_inputs=num_scan_inputs,
+             scan_input_directions=directions)
+        for i in range(tensor_of(inputs[0]).shape[0])
+    ]  # fmt: skip
+    return tuple(ops.stack(column) for column in zip(*rows, strict=True))
+
+
 @operator("Scan", since=9)
 def scan(
     node: Running, *inputs: Any, body: Block, num_scan_inputs: int, scan_input_axes: Any = None,

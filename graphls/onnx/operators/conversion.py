@@ -115,8 +115,7 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     x, values = tensor_of(indices), tensor_of(values)
     count = integers(depth)[0]
-    if is_known(x):
-        check_size(*x.shape, count)
+    check_size(*(x.shape if is_known(x) else ()), count)
     x = ops.cast(x, "int64")
     x = ops.where(ops.less(x, 0), x + count, x)
     return ops.one_hot(x, count, values[1], values[0], axis)

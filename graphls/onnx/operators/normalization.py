@@ -27,14 +27,18 @@ def batch_normalization(
     node: Running, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5,
     momentum: float = 0.9, spatial: int = 1, training_mode: int = 0, consumed_inputs: Any = None, is_test: int = 0,
 ) -> Any:  # fmt: skip
-    """In training the statistics are those of the batch, and the running ones follow, as ONNX says, by its variance."""
+    """In training the statistics are those of the batch, and the running ones follow, as ONNX says, by its variance.
+
+    Until version 8 they may be those of each element of a sample (`spatial=0`), rather than of each channel.
+    """
     x = tensor_of(x)
     shape = (1, -1, *[1] * (x.ndim - 2)) if x.ndim > 1 else (-1,)
+    shape = shape if spatial else (1, *x.shape[1:])
     wide = _wide(x)
     running: tuple[Tensor, ...] = (_wide(mean), _wide(variance))
     used: tuple[Tensor, ...] = running
     if node.training:
-        axes = tuple(i for i in range(x.ndim) if i != 1)
+        axes = tuple(i for i in range(x.ndim) if i != 1) if spatial else (0,)
         used = _statistics(wide, axes)
         running = tuple(r * momentum + b * (1 - momentum) for r, b in zip(running, used, strict=True))
         for state, value in zip((mean, variance), running, strict=True):

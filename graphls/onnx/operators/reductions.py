@@ -123,7 +123,8 @@ def cumprod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
 
 @operator("TopK")
 def top_k_of(x: Any, *, k: int, axis: int = -1) -> Any:
-    return ops.topk(x, k, axis)
+    values, positions = ops.topk(x, k, axis)
+    return values, ops.cast(positions, "int64")
 
 
 @operator("TopK", since=10, known=(1,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -28,15 +28,11 @@ class Built:
 
 
 def built(
-    model: ModelProto,
-    path: str | PathLike[str] | None,
-    trained: Sequence[str],
-    frozen: Sequence[str],
-    sizes: Mapping[str, int] | None = None,
+    model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]
 ) -> Built:
     """The models to train a model whose first output is the loss; see `generate_artifacts`."""
     model, folder = _copy(model), None if path is None else Path(path).parent
-    set_sizes(model, sizes or {})
+    set_sizes(model, {})
     _constants_as_initializers(model.graph, {*trained, *frozen})
     _check_names(model.graph, trained, frozen)
     original = Original(model.SerializeToString(), None if folder is None else folder / "model.onnx")

@@ -16,12 +16,14 @@ from graphls.files.files import as_path
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.onnx.files import read
 from graphls.onnx.training.built import Built, built
+from graphls.onnx.training.gradient_model import name_output_sizes
 from graphls.onnx.training.onnxblock.accessor import base, empty_base
 from graphls.onnx.training.onnxblock.blocks import Block, PassThrough
 from graphls.onnx.training.onnxblock.building import set_outputs
 from graphls.onnx.training.onnxblock.loss import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss
 from graphls.onnx.training.onnxblock.optim import SGD, AdamW
 from graphls.onnx.training.parameters import save_checkpoint
+from graphls.onnx.training.sizes import set_sizes
 
 
 class LossType(Enum):
@@ -88,11 +90,13 @@ def generate_artifacts(
         raise GraphRuntimeError(f"additional_output_names is a list of names, not {additional_output_names!r}.")
     original = read(model)
     proto = original.model()
+    set_sizes(proto, sizes or {})
+    name_output_sizes(original, proto)
     with base(proto, original.path) as accessor:
         results = block(*(loss_input_names or [info.name for info in proto.graph.output]))
         names = [results] if isinstance(results, str) else [*results]
         set_outputs(block, [*names, *(additional_output_names or ())])
-        made = built(accessor.model, original.path, list(requires_grad or ()), list(frozen_params or ()), sizes)
+        made = built(accessor.model, original.path, list(requires_grad or ()), list(frozen_params or ()))
     folder = Path.cwd() if artifact_directory is None else as_path(artifact_directory)
     models = {"training_model": made.training, "eval_model": made.evaluation}
     if optimizer_block is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, ValueInfoProto, numpy_helper
 
-from graphls.api import DEFAULT_PASSES, trace_graph
+from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.drawn import draws_itself
 from graphls.backends.onnx.open_sizes import with_open_sizes
@@ -18,21 +18,15 @@ from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.files import Original
 from graphls.onnx.program import program_of
 from graphls.onnx.training.renaming import rename
-from graphls.onnx.training.sizes import examples, given_inputs, samples
+from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, describe, examples, given_inputs, open_sizes, samples
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
 
+Made = TypeVar("Made")
 GRADIENT, UPDATED = "_grad", ".updated"
 """What is put behind the name of a parameter to name its gradient, and the new value of one that the step writes."""
-
-LEAST_SIZES = (67, 5)
-"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
-for models that bound them, as by a table of positions."""
-
-PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
-"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +46,53 @@ def training_model(original: Original, trained: Sequence[str] | None, frozen: Se
     stay open. Raises GraphlsError where that cannot be, and for operators that are missing or have no gradient.
     """
     model = original.model()
-    program = program_of(model, original.folder)
+    cell = _cell(original, trained, frozen)
+    return _at_samples(model, _Tracing(model, cell, frozen).model)
+
+
+def name_output_sizes(original: Original, model: ModelProto) -> None:
+    """Give the outputs of a model, in place, the sizes that they have for those of its inputs.
+
+    Exporters give them names of their own, or none, where an input that is like an output, such as the target of a
+    loss, needs to know them.
+    """
+    known = set(open_sizes(model))
+    if all(_is_known(info, known) for info in model.graph.output):
+        return
+    cell = _cell(original, None, ())
+
+    def name(sizes: Sequence[Mapping[str, int]]) -> None:
+        inputs = given_inputs(model.graph)
+        with COMPILING.lock:
+            graphs = [trace_graph(cell, *examples(inputs, of)).graph for of in sizes]
+        for number, info in enumerate(model.graph.output):
+            if info.type.HasField("tensor_type"):
+                describe(info, [graph.outputs[number].type.shape for graph in graphs], sizes)
+
+    _at_samples(model, name)
+
+
+def _is_known(info: ValueInfoProto, known: set[str]) -> bool:
+    kind = info.type.tensor_type
+    return kind.HasField("shape") and all(d.HasField("dim_value") or d.dim_param in known for d in kind.shape.dim)
+
+
+def _cell(original: Original, trained: Sequence[str] | None, frozen: Sequence[str]) -> OnnxCell:
+    program = program_of(original.model(), original.folder)
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
     cell = cell_of(original, program, trained, frozen or None, None)
     cell.set_train()
+    return cell
+
+
+def _at_samples(model: ModelProto, make: Callable[[Sequence[Mapping[str, int]]], Made]) -> Made:
+    """What is made at samples of the open sizes; raises what the first samples give where all of them fail."""
     first: GraphlsError | None = None
     for least in LEAST_SIZES:
         sizes = list(samples(model, least))
         try:
-            return _Tracing(model, cell, frozen).model(sizes)
+            return make(sizes)
         except GraphlsError as error:
             if not sizes[0]:
                 raise

@@ -7,7 +7,8 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError
 from graphls.onnx.training.memory import HostMemory, Row
 from graphls.onnx.training.module import Module
-from graphls.onnx.training.onnxblock.optim import GRADIENTS, MOMENTS, NORM, PARAMETERS, RATE, STEP
+from graphls.onnx.training.onnxblock.optim import GRADIENTS, NORM, PARAMETERS, RATE, STEP
+from graphls.onnx.training.parameters import MOMENTS
 from graphls.onnx.training.sessions import Bound, open_session
 
 FIRST_RATE = 0.001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,12 +15,13 @@ from onnx import TensorProto, helper, numpy_helper
 from graphls.files.files import as_path, write_bytes
 from graphls.files.safetensors_format import decode, encode
 from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.onnx.training import flat
 
 Array = np.ndarray[Any, Any]
 Property = int | float | str
 HEAD, OPTIMIZER = "onnx.training", "optimizer/"
-FLATBUFFER_MARK = b"ODTC"
-"""What stands behind the first four bytes of a checkpoint that ONNX Runtime wrote."""
+MOMENTS = ("first_order_moments", "second_order_moments")
+"""What the optimizer keeps, as its model calls it."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,41 @@ def read(path: object) -> Content:
         data = place.read_bytes()
     except OSError as error:
         raise GraphFileError(f"The checkpoint {place} cannot be read: {error.strerror or error}.") from None
-    if data[4:8] == FLATBUFFER_MARK:
-        text = f"{place} is a checkpoint of onnxruntime.training, which graphls does not read"
-        raise GraphValueError(f"{text}; take its parameters over by name: state.parameters[name].data.")
     try:
-        return _content(decode(data))
-    except (GraphValueError, KeyError, TypeError, ValueError) as error:
-        raise GraphValueError(f"{place} is no checkpoint of graphls.onnx.training: {error}.") from None
+        return _content_of_flatbuffer(data) if data[4:8] == flat.MARK else _content(decode(data))
+    except (IndexError, KeyError, TypeError, ValueError, struct.error) as error:
+        reason = error.message if isinstance(error, GraphValueError) else str(error)
+        raise GraphValueError(f"{place} is no checkpoint of a training, or is damaged: {reason}.") from None
+
+
+def _content_of_flatbuffer(data: bytes) -> Content:
+    """What a checkpoint of ONNX Runtime training holds."""
+    checkpoint, found = flat.root(data), Content([])
+    module, properties = checkpoint.table(1), checkpoint.table(3)
+    if module is None or module.value(2, "?", False):
+        raise GraphValueError("it has no values of parameters; give the complete one")
+    for number, is_trained in ((0, True), (1, False)):
+        for tensor in module.tables(number):
+            name = tensor.text(0)
+            found.values[name] = array = flat.array_of(tensor, name)
+            found.kinds.append(Kind(name, array.shape, array.dtype.name, is_trained))
+    for group in checkpoint.tables(2):
+        found.optimizer = {"step": group.value(1, "q"), "learning_rate": group.value(2, "f")}
+        found.moments = _moments(group, found.kinds)
+    if properties is not None:
+        for number, kind in enumerate("qf"):
+            found.properties |= {p.text(0): p.value(1, kind) for p in properties.tables(number)}
+        found.properties |= {p.text(0): p.text(1) for p in properties.tables(2)}
+    return found
+
+
+def _moments(group: flat.Table, kinds: Sequence[Kind]) -> dict[str, Array]:
+    """The moments of all trained parameters, one after the other."""
+    states = {state.text(0): list(state.tables(1)) for state in group.tables(3)}
+    names = [kind.name for kind in kinds if kind.is_trained]
+    count = min(map(len, states.values()), default=0)
+    rows = ([flat.array_of(states[name][number], name).reshape(-1) for name in names] for number in range(count))
+    return {name: np.concatenate(row) for name, row in zip(MOMENTS, rows, strict=False)}
 
 
 def _content(entries: Mapping[str, Any]) -> Content:

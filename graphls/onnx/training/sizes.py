@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from graphls.api import DEFAULT_PASSES
+from graphls.backends.onnx.size_terms import integer_formula
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.importing.types import element_type
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bfloat16
+
+LEAST_SIZES = (67, 5)
+"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
+for models that bound them, as by a table of positions."""
+
+PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
+"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
 
 SAMPLES = 3
 """How many sizes tell a formula from a coincidence."""
@@ -20,16 +29,24 @@ SAMPLES = 3
 def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
     """Name the open sizes of the inputs of a model by their axes where they have no name, and give some a value.
 
-    The first axis of all inputs counts as the same size, `batch`, and so on. Raises GraphValueError for a size that
-    the model does not have, and for an input whose rank it does not tell.
+    The first axis of all inputs counts as the same size, `batch`, the second as `axis_1` and so on; `state:1` is that
+    of one input. Raises GraphValueError for a size that the model does not have, and for an input whose rank it does
+    not tell.
     """
     known = set()
     for info in given_inputs(model.graph):
         if not info.type.tensor_type.HasField("shape"):
             raise GraphValueError(f"The model does not say how many axes its input {info.name!r} has; export it so.")
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
-                dim.dim_param = dim.dim_param or ("batch" if axis == 0 else f"axis_{axis}")
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                continue
+            place = f"{info.name}:{axis}"
+            if place in sizes:
+                known.add(place)
+                dim.dim_value = sizes[place]
+            else:  # Paddle writes -1, and ? as the name of all sizes that it does not know
+                name = dim.dim_param.strip("?")
+                dim.dim_param = name or ("batch" if axis == 0 else f"axis_{axis}")
                 known.add(dim.dim_param)
     for name in set(sizes) - known:
         listed = ", ".join(map(repr, sorted(known))) or "none"
@@ -71,9 +88,24 @@ def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list
         dtype = element_type(info.type.tensor_type.elem_type)
         if dtype not in ELEMENT_TYPES or dtype is bfloat16:
             raise GraphValueError(f"The input {info.name!r} of the model has a type that no array of NumPy has.")
-        shape = [dim.dim_value or sizes[dim.dim_param] for dim in info.type.tensor_type.shape.dim]
+        shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in info.type.tensor_type.shape.dim]
         made.append(np.zeros(shape, dtype.numpy))
     return made
+
+
+def describe(info: ValueInfoProto, shapes: Sequence[Sequence[int]], sizes: Sequence[Mapping[str, int]]) -> None:
+    """Give a tensor the shape that it has at some sizes, with the names of the sizes that stand in it."""
+    shape = info.type.tensor_type.shape
+    shape.SetInParent()
+    del shape.dim[:]
+    for values in zip(*shapes, strict=True):
+        dim, formula = shape.dim.add(), None
+        if len(set(values)) == 1:
+            dim.dim_value = values[0]
+        else:
+            formula = integer_formula(values, sizes)
+        if formula is not None and formula.size is not None:
+            dim.dim_param = formula.size
 
 
 def given_inputs(graph: GraphProto) -> list[ValueInfoProto]:

@@ -9,6 +9,7 @@ from graphls.train.callbacks.learning_rates import LearningRateScheduler, Reduce
 from graphls.train.callbacks.loss_monitor import LossMonitor
 from graphls.train.callbacks.progress import Progress
 from graphls.train.callbacks.request_exit import OnRequestExit
+from graphls.train.callbacks.run_report import RunReport
 from graphls.train.callbacks.summary import SummaryCollector, SummaryRecord
 from graphls.train.callbacks.time_monitor import TimeMonitor
 
@@ -28,6 +29,7 @@ __all__ = [
     "Progress",
     "ReduceLROnPlateau",
     "RunContext",
+    "RunReport",
     "SummaryCollector",
     "SummaryRecord",
     "TimeMonitor",

@@ -9,10 +9,10 @@ from onnx import ModelProto, TensorProto, helper
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.onnx.training.onnxblock.blocks import Block
+from graphls.onnx.training.parameters import MOMENTS
 from graphls.onnx.training.renaming import rename
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
-MOMENTS = ("first_order_moments", "second_order_moments")
 RATE, STEP, NORM = "learning_rate", "step", "gradient_norm"
 """The inputs of an optimizer model; what has a new value is an output with `.updated` behind its name."""
 

@@ -12,3 +12,8 @@ ENGINES_ON_DARK = {"onnxruntime": "#d0d7de", "openvino": "#ff4d6d", "numpy": "#1
 MIXED = "#8a8f98"
 """What is of several phases, and ports."""
 WINDOW = "#f0b429"
+
+
+def both(phase: str) -> str:
+    """The colour of a phase as CSS takes it, on light ground and on dark."""
+    return f"light-dark({PHASES.get(phase, MIXED)},{PHASES_ON_DARK.get(phase, MIXED)})"

@@ -1,0 +1,33 @@
+"""`python -m graphls export`: a step of a Python module as a folder that any ONNX Runtime trains from."""
+
+from __future__ import annotations
+
+import argparse
+
+from graphls.api import compile
+from graphls.command_line.training.functions import function_of
+from graphls.ir.errors import GraphTypeError
+from graphls.steps.step import Compiled
+
+
+def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    text = "write a training step as a folder for any ONNX Runtime"
+    parser = commands.add_parser("export", help=text, description=export_step.__doc__)
+    parser.set_defaults(command=export_step)
+    parser.add_argument("step", metavar="module:function", help="returns a compiled step, or a cell and its inputs")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write")
+    parser.add_argument("--opset", type=int, help="the version of the operators of ONNX, 17 to 25")
+    parser.add_argument("--with-loops", default="", metavar="LANGUAGES", help="python, javascript or both, by commas")
+
+
+def export_step(options: argparse.Namespace) -> int:
+    """Write the step that a function without arguments returns, with the values that its states have then."""
+    given = function_of(options.step, "export")()
+    step = compile(*given) if isinstance(given, tuple) else given
+    if not isinstance(step, Compiled):
+        kind = type(step).__name__
+        raise GraphTypeError(f"{options.step} returns a {kind}, not a compiled step or a tuple of a cell and inputs.")
+    folder = step.export(options.output, opset=options.opset, loops=[n for n in options.with_loops.split(",") if n])
+    print(f"{folder}: " + ", ".join(sorted(path.name for path in folder.iterdir())))
+    return 0

@@ -1,0 +1,205 @@
+"""A page that grows with a run: losses, rates, the loss scale with its skipped steps, norms, times, memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphls.files.files import as_path, write_text
+from graphls.ir.checks import not_negative, positive_int
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import checked, warn
+from graphls.tensors.parameter import Parameter
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.callbacks.outputs import first_output, is_flag
+from graphls.train.run_page import RunPage
+from graphls.train.run_record import RunRecord, load_record
+
+PAGE, DATA = "index.html", "run.json"
+MOST_WAITING = 64
+"""Steps whose results are kept unread, so that no step waits for being looked at."""
+
+
+class Shown(Protocol):
+    """What notebooks show as HTML, such as `step.gradient_ranges(...)` and `step.profile(...)`."""
+
+    def _repr_html_(self) -> str: ...
+
+
+class RunReport(Callback):
+    """Writes a run to `directory` as it goes: `index.html`, which opens in any browser, and its numbers, `run.json`.
+
+    The page shows the loss, evaluations, the learning rate, the loss scale as stairs with the skipped steps, the norm
+    of the gradients (of a step that returns it, such as MFTrainOneStepCell with clipping), the time of each step and of
+    waiting for data, and the memory of the process. It needs no network, and reads itself anew while the run goes on.
+    `compare` are directories of other reports, drawn dashed. Of every `every`-th step the results are read; the page is
+    written every `refresh` seconds at most, and at the end of each epoch. Of a run that goes on from a checkpoint, the
+    numbers before it are kept. In a loop of your own, call `add` after each step and `close` at the end.
+
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
+    compare with cannot be read, here, or the page cannot be written, later.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        compare: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        every: int = 1,
+        refresh: float = 5.0,
+        title: str | None = None,
+    ) -> None:
+        self.directory = as_path(directory)
+        self.every = positive_int("RunReport", "every", every)
+        self.refresh = not_negative("RunReport", "refresh", refresh)
+        if title is not None and not isinstance(title, str):
+            raise GraphTypeError(f"For 'RunReport', the 'title' must be a string, but got {title!r}.")
+        self.record = RunRecord()
+        others = _loaded([compare] if isinstance(compare, (str, os.PathLike)) else compare)
+        self.page = RunPage(title or self.directory.name or "run", self.record, others)
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
+        self._written = self._mark = time.perf_counter()
+        self._is_over = False
+
+    def add(self, *, step: int | None = None, **values: object) -> None:
+        """Take down a step of a loop of your own: `loss`, and what else of the columns there is.
+
+        These are `loss`, `learning_rate`, `scale`, `overflow`, `gradient_norm`, `waiting` and `step_time` (seconds):
+        tensors or numbers of one element. `step` counts from 1, unless given. Without `step_time`, it is the time since
+        the last call. Raises GraphTypeError for another name.
+        """
+        number = self._last() + 1 if step is None else positive_int("RunReport", "step", step)
+        for name in values.keys() - self.record.columns.keys():
+            raise GraphTypeError(f"RunReport takes down {', '.join(self.record.columns)}, not {name!r}.")
+        now = time.perf_counter()
+        self._take(number, {"step_time": now - self._mark, **values})
+        self._mark = now
+
+    def evaluated(self, results: Mapping[str, object]) -> None:
+        """Take down the results of an evaluation after the last step."""
+        for name, value in results.items():
+            found = _number(value)
+            if found is not None:
+                self.record.evaluations.setdefault(str(name), []).append((self._last(), found))
+
+    def show(self, title: str, *contents: Shown | str) -> None:
+        """Add what notebooks show, or pictures as texts of SVG, to the page under a headline.
+
+        Such as `report.show("Time", profile.plot(), profile)` and `report.show("Gradients", step.gradient_ranges(x))`.
+        """
+        for content in contents:
+            if not isinstance(content, str) and not hasattr(content, "_repr_html_"):
+                raise GraphTypeError(f"RunReport shows what notebooks show as HTML, not {type(content).__name__}.")
+        self.page.sections[title] = "\n".join(c if isinstance(c, str) else c._repr_html_() for c in contents)
+
+    def write(self) -> Path:
+        """Write the page and the numbers now, each at once or not at all, and return the path of the page."""
+        self._read()
+        page = self.directory / PAGE
+        checked(self.record.save, self.directory / DATA)
+        checked(write_text, page, self.page.html(self._is_over))
+        self._written = time.perf_counter()
+        return page
+
+    def close(self) -> Path:
+        """Write the page of a run that is over, and return its path."""
+        self._is_over = True
+        return self.write()
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Go on with the report of the run that this one continues, or begin one."""
+        told = run_context.original_args()
+        self._is_over, self._mark = False, time.perf_counter()
+        done = int(told.get("cur_step_num", 0))
+        if done and not self.record.last_step:
+            self._continue()
+        self.record.forget_after(done)
+
+    def on_train_step_begin(self, run_context: RunContext) -> None:
+        """Note when the step begins: until now the run has waited for data."""
+        now = time.perf_counter()
+        self._begun, self._mark = (now, now - self._mark), now
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Take down the step."""
+        told, now = run_context.original_args(), time.perf_counter()
+        begun, waiting = self._begun
+        self._mark = now
+        if told.cur_step_num % self.every == 0:
+            times = {"waiting": waiting, "step_time": now - begun}
+            self._take(told.cur_step_num, {**_results(told.net_outputs), **_rate(told), **times})
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Take down what an evaluation gave, and write the page."""
+        self.evaluated(run_context.original_args().get("eval_results") or {})
+        self.write()
+        self._mark = time.perf_counter()
+
+    def on_train_end(self, run_context: RunContext) -> None:
+        """Write the page of the whole run."""
+        self.close()
+
+    def _continue(self) -> None:
+        path = self.directory / DATA
+        if path.exists():
+            try:
+                self.record = self.page.record = load_record(path)
+            except GraphValueError as error:
+                warn(f"The report begins anew: {error.message}")
+
+    def _last(self) -> int:
+        return self._waiting[-1][0] if self._waiting else self.record.last_step
+
+    def _take(self, step: int, values: dict[str, Any]) -> None:
+        self._waiting.append((step, {**values, "memory": _memory()}))
+        if len(self._waiting) >= MOST_WAITING:
+            self._read()
+        if time.perf_counter() - self._written > self.refresh:
+            self.write()
+
+    def _read(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for step, values in waiting:
+            self.record.add(step, {name: _number(value) for name, value in values.items()})
+
+
+def _loaded(directories: Sequence[str | os.PathLike[str]]) -> dict[str, RunRecord]:
+    return {str(path): load_record(as_path(path) / DATA) for path in directories}
+
+
+def _results(outputs: object) -> dict[str, Any]:
+    """The numbers among what a step returned, by column: (loss, overflow, scale, learning rate, norm ...)."""
+    found = {"loss": first_output(outputs)}
+    if isinstance(outputs, tuple) and len(outputs) >= 3 and is_flag(outputs[1]):
+        found |= dict(zip(("overflow", "scale", "learning_rate", "gradient_norm"), outputs[1:], strict=False))
+    return found
+
+
+def _rate(told: InternalCallbackParam) -> dict[str, Any]:
+    """The learning rate of the optimizer where it is one number, read at once since the next step may change it."""
+    optimizer = told.get("optimizer") or getattr(told.get("train_network"), "optimizer", None)
+    rate = getattr(optimizer, "learning_rate", None)
+    return {"learning_rate": float(rate.asnumpy())} if isinstance(rate, Parameter) and rate.shape == () else {}
+
+
+def _number(value: object) -> float | None:
+    """The mean of a tensor or number; None for anything else."""
+    try:
+        array = np.asarray(value, np.float64) if value is not None else np.empty(0)
+    except (TypeError, ValueError):
+        return None
+    return float(array.mean()) if array.size else None
+
+
+def _memory() -> int | None:
+    """The bytes of memory that the process holds, where the system tells."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None

@@ -1,0 +1,128 @@
+"""The page of a run: charts of what was taken down, as one HTML file that stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphls.text.charts import Line, Point, chart, number
+from graphls.text.html import escape
+from graphls.train.run_record import RunRecord
+
+CSS = (
+    ":root{color-scheme:light dark;--ground:light-dark(#f6f7f9,#14161a);--paper:light-dark(#fff,#1d2026);"
+    "--ink:light-dark(#1a1c20,#e8eaee);--soft:light-dark(#5a616c,#a3abb8);--line:light-dark(#c9ced6,#3c424d);"
+    "--loss:light-dark(#0072b2,#4aa8e0);--rate:light-dark(#c25500,#f28a3c);--scale:light-dark(#862d86,#f2b8e6);"
+    "--norm:light-dark(#006b4f,#5ad19a)}"
+    "body{margin:0;padding:16px;background:var(--ground);color:var(--ink);font:14px/1.5 system-ui,sans-serif}"
+    "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
+    "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
+    "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto}"
+    ".wide{grid-column:1/-1}.key{font-size:12px;color:var(--soft)}"
+    ".key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
+    ".key i.other{border-top-style:dashed}.key span{margin-right:14px}"
+)
+REFRESH = 5
+"""Seconds after which the page of a run that goes on is read anew."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart: its title, the columns in it with their colours, and how they are drawn."""
+
+    title: str
+    columns: dict[str, str]
+    factor: float = 1.0
+    is_log: bool = False
+    has_steps: bool = False
+
+
+FIGURES = (
+    Figure("Loss", {"loss": "var(--loss)"}),
+    Figure("Loss scale, skipped steps in red", {"scale": "var(--scale)"}, is_log=True, has_steps=True),
+    Figure("Learning rate", {"learning_rate": "var(--rate)"}, has_steps=True),
+    Figure("Norm of the gradients", {"gradient_norm": "var(--norm)"}, is_log=True),
+    Figure("Milliseconds per step", {"step_time": "var(--loss)", "waiting": "var(--rate)"}, factor=1e3),
+    Figure("Memory of the process, MiB", {"memory": "var(--norm)"}, factor=2**-20),
+)
+NAMES = {"step_time": "the step", "waiting": "waiting for data", "scale": "loss scale", "gradient_norm": "norm"}
+COLOURS = ("var(--norm)", "var(--rate)", "var(--scale)", "var(--loss)")
+
+
+@dataclass
+class RunPage:
+    """A run with others beside it, and further sections: a headline and HTML each."""
+
+    title: str
+    record: RunRecord
+    others: dict[str, RunRecord] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
+
+    def html(self, is_over: bool) -> str:
+        """The page; as long as the run is not over it reads itself anew."""
+        again = "" if is_over else f'<meta http-equiv="refresh" content="{REFRESH}">\n'
+        charts = [self._figure(figure) for figure in FIGURES[:1]] + [self._evaluations()]
+        charts += [self._figure(figure) for figure in FIGURES[1:]]
+        further = [_section(title, content, ' class="wide"') for title, content in self.sections.items()]
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}'
+            f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+            f"<h1>{escape(self.title)}</h1>\n<p>{escape(self.summary(is_over))}</p>\n"
+            f"<main>\n{''.join(filter(None, charts + further))}</main>\n</body>\n</html>\n"
+        )
+
+    def summary(self, is_over: bool) -> str:
+        """The run in a sentence or two."""
+        count, losses = self.record.last_step, self.record.columns["loss"]
+        skipped = len(self.record.skipped())
+        parts = [f"{count} steps{'' if is_over else ' so far'}"]
+        parts += [f"the last loss is {number(losses[-1][1])}"] if losses else []
+        parts += [f"{skipped} skipped because of an overflow"] if self.record.columns["overflow"] else []
+        parts += [f"{name} {number(points[-1][1])}" for name, points in self.record.evaluations.items() if points]
+        beside = f" Dashed: {', '.join(self.others)}." if self.others else ""
+        return f"{', '.join(parts)}.{beside}"
+
+    def _figure(self, figure: Figure) -> str:
+        lines = []
+        for name, colour in figure.columns.items():
+            for other, record in (("", self.record), *self.others.items()):
+                points = [(step, value * figure.factor) for step, value in record.columns[name]]
+                lines.append(Line(_named(NAMES.get(name, name), other), points, colour, bool(other), figure.has_steps))
+        marks = self.record.skipped() if "scale" in figure.columns else ()
+        drawn = chart(figure.title, lines, is_log=figure.is_log and _spans(lines), marks=marks)
+        return _section(figure.title, drawn + _key(lines)) if drawn else ""
+
+    def _evaluations(self) -> str:
+        names = sorted(self.record.evaluations)
+        lines = []
+        for i, name in enumerate(names):
+            for other, record in (("", self.record), *self.others.items()):
+                points = record.evaluations.get(name, [])
+                lines.append(Line(_named(name, other), points, COLOURS[i % len(COLOURS)], bool(other)))
+        drawn = chart("Evaluation", lines)
+        return _section("Evaluation", drawn + _key(lines)) if drawn else ""
+
+
+def _named(name: str, other: str) -> str:
+    return f"{name} of {other}" if other else name
+
+
+def _spans(lines: Sequence[Line]) -> bool:
+    """Whether a chart of these needs room for powers: all are positive."""
+    points: list[Point] = [point for line in lines for point in line.points]
+    return bool(points) and all(value > 0 or value != value for _, value in points)
+
+
+def _section(title: str, content: str, kind: str = "") -> str:
+    return f"<section{kind}>\n<h2>{escape(title)}</h2>\n{content}\n</section>\n"
+
+
+def _key(lines: Sequence[Line]) -> str:
+    """What the colours mean, where there are several."""
+    shown = [line for line in lines if line.points]
+    if len(shown) < 2:
+        return ""
+    kind = {True: ' class="other"', False: ""}
+    texts = (f'<span><i{kind[x.is_other]} style="color:{x.colour}"></i>{escape(x.name)}</span>' for x in shown)
+    return f'<div class="key">{"".join(texts)}</div>'

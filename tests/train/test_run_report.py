@@ -1,0 +1,163 @@
+"""A page that grows with a run."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn
+from graphls.dataset import NumpySlicesDataset
+from graphls.text.charts import MOST_POINTS, Axis, Line, chart, fewer
+from graphls.train import CheckpointConfig, Model, ModelCheckpoint, RunReport
+from graphls.train.run_record import RunRecord, load_record
+
+
+def batches() -> Any:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 4)).astype(np.float32)
+    return NumpySlicesDataset({"x": x, "y": x[:, :2] * 2}, shuffle=False).batch(4)
+
+
+def model(level: str = "O0", scale: float = 2.0**17) -> Model:
+    network = nn.Dense(4, 2)
+    manager = graphls.amp.DynamicLossScaleManager(scale, 2, 10) if level == "O2" else None
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+    return Model(network, nn.MSELoss(), optimizer, {"loss"}, amp_level=level, loss_scale_manager=manager)
+
+
+def figures(page: str) -> list[str]:
+    """What the charts say of themselves; each is well-formed."""
+    parts = ["<svg" + part.partition("</svg>")[0] + "</svg>" for part in page.split("<svg")[1:]]
+    return [str(ElementTree.fromstring(part).get("aria-label")) for part in parts]
+
+
+def test_a_model_is_reported(tmp_path: Path) -> None:
+    report = RunReport(tmp_path / "run")
+    model("O2", 2.0**40).fit(3, batches(), batches(), callbacks=[report], dataset_sink_mode=False)
+    record = load_record(tmp_path / "run" / "run.json")
+    steps = [step for step, _ in record.columns["loss"]]
+    assert steps == list(range(1, 19)) and record.columns["learning_rate"][0] == (1, pytest.approx(0.05))
+    scales = [value for _, value in record.columns["scale"]]
+    assert record.skipped() == list(range(1, 1 + len(record.skipped()))) and scales[0] > scales[-1]
+    assert [step for step, _ in record.evaluations["eval_loss"]] == [6, 12, 18]
+    assert all(value > 0 for name in ("step_time", "waiting", "memory") for _, value in record.columns[name])
+    page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
+    told = figures(page)
+    assert [text.partition(":")[0] for text in told] == [
+        "Loss", "Evaluation", "Loss scale, skipped steps in red", "Learning rate", "Milliseconds per step",
+        "Memory of the process, MiB",
+    ]  # fmt: skip
+    assert f"{len(record.skipped())} skipped because of an overflow" in page and "http-equiv" not in page
+    assert "http://" not in page and "https://" not in page and "<script" not in page
+
+
+def test_the_page_grows_with_the_run(tmp_path: Path) -> None:
+    pages = []
+
+    class Look(graphls.train.Callback):
+        def on_train_step_end(self, run_context: Any) -> None:
+            pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+
+    model().train(1, batches(), callbacks=[RunReport(tmp_path, refresh=0.0), Look()], dataset_sink_mode=False)
+    assert ["1 steps so far" in pages[0], "6 steps so far" in pages[-1]] == [True, True]
+    assert 'http-equiv="refresh"' in pages[-1]
+    assert "6 steps, the last loss" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_runs_beside_each_other(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        report = RunReport(tmp_path / name, compare=tmp_path / "first" if name == "second" else ())
+        model().train(2, batches(), callbacks=[report], dataset_sink_mode=False)
+    page = (tmp_path / "second" / "index.html").read_text(encoding="utf-8")
+    assert f"loss of {tmp_path / 'first'}" in page and "stroke-dasharray" in page and "Dashed: " in page
+    with pytest.raises(graphls.GraphlsError, match=r"run\.json cannot be read"):
+        RunReport(tmp_path / "third", compare=[tmp_path / "none"])
+    (tmp_path / "first" / "run.json").write_text('{"format": "graphls run 1"}')
+    with pytest.raises(graphls.GraphlsError, match="is damaged: it is no record of a run"):
+        RunReport(tmp_path / "third", compare=[tmp_path / "first"])
+
+
+def test_a_run_that_goes_on_keeps_what_was_before(tmp_path: Path) -> None:
+    saving = ModelCheckpoint("c", str(tmp_path / "saved"), CheckpointConfig(save_checkpoint_steps=6))
+    model().train(2, batches(), callbacks=[RunReport(tmp_path / "run"), saving], dataset_sink_mode=False)
+    before = load_record(tmp_path / "run" / "run.json").columns["loss"]
+    resumed = model()
+    resumed.train(3, batches(), callbacks=[RunReport(tmp_path / "run")], dataset_sink_mode=False, initial_epoch=1)
+    after = load_record(tmp_path / "run" / "run.json").columns["loss"]
+    assert after[:6] == before[:6] and [step for step, _ in after] == list(range(1, 19))
+
+
+def test_a_loop_of_ones_own(tmp_path: Path) -> None:
+    report = RunReport(tmp_path, title="<mine> & yours")
+    for i in range(5):
+        report.add(loss=np.float32(1 / (i + 1)), gradient_norm=graphls.Tensor(2.0**i), scale=None)
+    report.add(loss=math.nan, step=9)
+    report.evaluated({"accuracy": 0.5})
+    page = report.close().read_text(encoding="utf-8")
+    assert "&lt;mine&gt; &amp; yours" in page and "9 steps, the last loss is nan" in page and "accuracy 0.5" in page
+    again = load_record(tmp_path / "run.json")
+    assert math.isnan(again.columns["loss"][-1][1]) and again.columns["gradient_norm"][-1] == (5, 16.0)
+    assert again.evaluations == {"accuracy": [(9, 0.5)]}
+    with pytest.raises(graphls.GraphlsError, match=r"RunReport takes down loss, learning_rate.*, not 'los'"):
+        report.add(los=1)
+    with pytest.raises(graphls.GraphlsError, match="shows what notebooks show as HTML, not int"):
+        report.show("x", 3)  # type: ignore[arg-type]
+
+
+def test_what_notebooks_show_is_part_of_the_page(tmp_path: Path) -> None:
+    network = nn.Dense(4, 2).to_float(graphls.float16)
+    loss = nn.WithLossCell(network, nn.MSELoss())
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.SGD(network.trainable_params()), graphls.Tensor(2.0**10))
+    x, y = np.ones((3, 4), np.float32), np.full((3, 2), 1e-3, np.float32)
+    step = graphls.compile(cell.set_train(), x, y)
+    report = RunReport(tmp_path)
+    report.show("Ranges", step.gradient_ranges(x, y))
+    profile = step.profile(x, y, steps=1)
+    report.show("Times", profile.plot(), profile)
+    page = report.close().read_text(encoding="utf-8")
+    assert any(text.startswith("Magnitudes of gradients") for text in figures(page))
+    assert any(text.startswith("Milliseconds per step by phase: forward ") for text in figures(page))
+
+
+def test_ranges_are_drawn_against_windows() -> None:
+    network = nn.Dense(4, 2).to_float(graphls.float16)
+    loss = nn.WithLossCell(network, nn.MSELoss())
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.SGD(network.trainable_params()), graphls.Tensor(2.0**30))
+    x, y = np.ones((3, 4), np.float32), np.ones((3, 2), np.float32)
+    text = graphls.compile(cell.set_train(), x, y).gradient_ranges(x, y).plot()
+    tree = ElementTree.fromstring(text)
+    titles = [str(title.text) for title in tree.iter("title")]
+    assert any("weight: float16" in title and "not finite" in title for title in titles)
+    assert {"float16", "subnormal"} <= {str(found.text) for found in tree.iter("text")}
+
+
+def test_charts_keep_outliers_and_leave_out_what_is_not_finite() -> None:
+    points = [(float(i), 1.0) for i in range(10_000)]
+    points[1234] = (1234.0, 99.0)
+    kept = fewer(points)
+    assert (1234.0, 99.0) in kept and len(kept) <= MOST_POINTS + 2 and kept == sorted(kept)
+    assert chart("t", [Line("x", [(1, math.nan), (2, math.inf)], "red")]) == ""
+    assert chart("t", [Line("x", [(1, -1.0)], "red")], is_log=True) == ""
+    ElementTree.fromstring(chart("t", [Line("<&>", [(1, 1e300), (2, -1e300)], "red")]))
+    ElementTree.fromstring(chart("t", [Line("one", [(1, 5.0)], "red")]))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 1e-9), (5, 5), (1e-30, 2e-30), (-7e8, 3e9)])
+def test_axes_have_few_round_numbers(low: float, high: float) -> None:
+    ticks = Axis(low, high, 0, 100).ticks()
+    assert 1 <= len(ticks) <= 7 and all(low - 1e-6 * abs(low) <= tick <= high + 1e-6 * abs(high) for tick in ticks)
+
+
+def test_the_record_of_a_run_is_plain_json(tmp_path: Path) -> None:
+    record = RunRecord()
+    record.add(1, {"loss": math.inf, "scale": 8.0})
+    record.save(tmp_path / "run.json")
+    table = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
+    assert table["columns"]["loss"] == [[1, "inf"]] and load_record(tmp_path / "run.json") == record
