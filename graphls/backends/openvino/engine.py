@@ -11,18 +11,13 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
 from graphls.primitives.indexing import axis_size
+from graphls.primitives.logic import Comparison
 
 if TYPE_CHECKING:
     from graphls.backends.engine import Bench, Part, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits and int64 for int32."""
-
-COMPARISONS = {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
-"""The primitives that compare numbers; those of int32 are lowered to what compares differences with 0."""
-
-COUNTS = {"add", "sub", *COMPARISONS}
-"""What counts up and down, for which int32 is exact."""
 
 MOST_UNROLLED = 4096
 """Nodes that a scan may come to when it is written out; OpenVINO takes about a millisecond for each."""
@@ -114,7 +109,8 @@ def _only_reads_integers(node: Node) -> bool:
     if {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT != {int32}:
         return False
     chooses = primitive.takes_indices and all(map(_is_exact, node.outputs))
-    return chooses or primitive.name in COUNTS or primitive.flops_per_element == 0
+    counts = primitive.name in {"add", "sub"} or isinstance(primitive, Comparison)
+    return chooses or counts or primitive.flops_per_element == 0
 
 
 def _counts_positions(node: Node) -> bool:

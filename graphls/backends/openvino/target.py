@@ -15,9 +15,9 @@ from graphls.backends.onnx.kernel_tables import PORTABLE
 from graphls.backends.onnx.roundings import MOVES
 from graphls.backends.onnx.target import Form, Target
 from graphls.backends.onnx.writer import Writer
-from graphls.backends.openvino.engine import COMPARISONS
 from graphls.backends.openvino.runtime import has_bfloat16
 from graphls.ir.types import float32, int32
+from graphls.primitives.logic import Comparison
 
 Attributes = Mapping[str, Any]
 
@@ -93,7 +93,9 @@ def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> 
 
 
 def _is_of_integers(e: Writer) -> bool:
-    return e.node is not None and e.node.primitive.name in COMPARISONS and e.node.inputs[0].type.dtype is int32
+    """Whether the node of this operator compares int32."""
+    node = e.node
+    return node is not None and isinstance(node.primitive, Comparison) and node.inputs[0].type.dtype is int32
 
 
 def _difference_is_zero(e: Writer, x: str, y: str) -> str:
