@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphls.backends.onnxruntime.blocks import block_size
 from graphls.ir.errors import GraphTypeError
 from graphls.onnx.training.memory import HostMemory, Row
 from graphls.onnx.training.module import Module
@@ -12,8 +13,6 @@ from graphls.onnx.training.parameters import MOMENTS
 from graphls.onnx.training.sessions import Bound, open_session
 
 FIRST_RATE = 0.001
-PART = 1 << 15
-"""Elements that are updated at once on a CPU, so that what is between the operators stays in its cache."""
 
 
 class Optimizer:
@@ -48,13 +47,13 @@ class Optimizer:
         return row
 
     def _bound(self, names: set[str]) -> list[Bound]:
-        """A binding for each part of the parameters, in place."""
+        """A binding for each part of the parameters, in place: on a CPU, of as many as its caches hold."""
         gradients = self._state._gradients
         assert gradients is not None
         if not self._module._names:
             return []
         rows = {PARAMETERS: self._state._row(self._module._names[0]), GRADIENTS: gradients, **self._state._moments}
-        size = PART if self._module._device.kind == "cpu" else gradients.count
+        size = block_size() if self._module._device.kind == "cpu" else gradients.count
         return [
             self._part(rows, place, min(size, gradients.count - place), names)
             for place in range(0, gradients.count, size)
