@@ -49,7 +49,7 @@ def _location(text: str) -> Location | None:
 
 
 def _last_frame(trace: str) -> Location | None:
-    """The innermost line that is none of PyTorch's own, where there is one: a layer's code says nothing of a network."""
+    """The innermost line, of those that are not PyTorch's own where there are others."""
     frames = [Location(path, int(line)) for path, line in _FRAME.findall(trace[-_LONGEST:])]
     own = [frame for frame in frames if not _OF_TORCH.search(frame.file)]
     return next(reversed(own or frames), None)
