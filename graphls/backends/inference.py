@@ -9,11 +9,13 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
+from graphls.backends.onnx.formulas import Sizes
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
 from graphls.backends.onnx.shapes import graphs, subgraphs
-from graphls.backends.onnx.symbolic import Axes, Sizes, with_symbols
+from graphls.backends.onnx.sizes import Axes
+from graphls.backends.onnx.symbolic import with_symbols
 from graphls.backends.onnx.target import target_of
 from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
 from graphls.backends.onnx.weights import Weights

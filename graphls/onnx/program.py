@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,10 @@ class _Reader:
     ) -> Block:
         """A graph; with `outputs`, as far as these need it."""
         names = tuple(text_of(info.name) for info in proto.output) if outputs is None else tuple(outputs)
-        held = {text_of(tensor.name) for tensor in proto.initializer}  # which early versions list as inputs, too
-        block = Block(tuple(n for n in (text_of(info.name) for info in proto.input) if n not in held), names)
+        held = [text_of(tensor.name) for tensor in proto.initializer]  # which early versions list as inputs, too
+        inputs = tuple(n for n in (text_of(info.name) for info in proto.input) if n not in set(held))
+        _check_names([*held, *inputs], proto.node)
+        block = Block(inputs, names)
         for number, tensor in enumerate(proto.initializer):
             self._store(block, text_of(tensor.name), tensor, (*place, 5, number))
         for number, sparse in enumerate(proto.sparse_initializer):
@@ -140,6 +143,7 @@ class _Reader:
         """The body of a function."""
         if key not in self.bodies:
             block = Block(tuple(map(text_of, proto.input)), tuple(map(text_of, proto.output)))
+            _check_names(block.inputs, proto.node)
             self.bodies[key] = block
             versions = {_domain(entry.domain): entry.version for entry in proto.opset_import}
             self._fill(block, proto.node, versions, place, 7)
@@ -255,6 +259,15 @@ class _Reader:
             return [text_of(s) for s in attribute.strings]
         lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
         return next(lists, _EMPTY.get(attribute.type, []))
+
+
+def _check_names(names: Iterable[str], protos: Iterable[NodeProto]) -> None:
+    """Raise GraphValueError where a block defines a tensor twice."""
+    seen: set[str] = set()
+    for name in chain(names, (text_of(name) for proto in protos for name in proto.output)):
+        if name and name in seen:
+            raise GraphValueError(f"The model defines the tensor {name!r} twice; every tensor needs a name of its own.")
+        seen.add(name)
 
 
 def _connect(nodes: Sequence[OnnxNode]) -> None:

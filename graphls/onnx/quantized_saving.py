@@ -67,6 +67,7 @@ class _Writer:
         self.makers = {name: node for node in model.graph.node for name in node.output}
         self.readers = Counter(name for nodes in _graphs(model.graph) for node in nodes for name in node.input)
         self.readers.update(each.name for each in model.graph.output)
+        self.reader = {name: node for node in model.graph.node for name in node.input}
         self.scales: dict[str, Array] = {}
         self.replaced: set[str] = set()
 
@@ -162,16 +163,27 @@ class _Writer:
 
     def bias(self, place: _Place, ends: str) -> None:
         """Let a product read its bias in int32, in the unit of the sums of products, where it is one by channel."""
-        node = place.node
-        constant = next((s for s in self.cell.stored if len(node.input) > 2 and s.name == node.input[2]), None)
-        is_plain = all(a.f == 1 for a in node.attribute if a.name in ("alpha", "beta"))
-        if constant is None or constant.rank != 1 or not is_plain:
+        node = self.sum_of(place.node)
+        first = 2 if node is place.node else 0
+        constants = self.cell.program.main.constants
+        found = ((i, constants[name]) for i, name in enumerate(node.input) if i >= first and name in constants)
+        position, constant = next(found, (0, None))
+        parameter = None if constant is None else self.cell.stored.get(constant)
+        if constant is None or parameter is None or constant.rank != 1:
             return
-        array = self.cell.stored[constant].asnumpy()
         scale = (self.scales[ends] * self.scales[place.weight]).astype(np.float32)
-        whole = np.rint(array / scale)
-        if array.size == max(scale.size, array.size) and np.abs(whole).max(initial=0) < 2**31:
-            node.input[2] = self.held(constant.name, whole.astype(np.int32), scale, 0)
+        whole = np.rint(parameter.asnumpy() / scale)
+        if whole.size == parameter.size and np.abs(whole).max(initial=0) < 2**31:
+            node.input[position] = self.held(constant.name, whole.astype(np.int32), scale, 0)
+
+    def sum_of(self, product: NodeProto) -> NodeProto:
+        """The operator that adds a bias to a product: itself, or the Add that alone reads a matrix product."""
+        node = product
+        while product.op_type == "MatMul" and self.readers[node.output[0]] == 1 and node.output[0] in self.reader:
+            node = self.reader[node.output[0]]
+            if node.op_type not in SAME:
+                return node if node.op_type == "Add" else product
+        return product
 
     def constants(self, name: str, scale: Array, zero: Array) -> list[str]:
         """Names of new initializers with a scale and a zero point."""

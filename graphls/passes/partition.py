@@ -18,6 +18,7 @@ from graphls.passes.checks import in_parts
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan, verify_writes
+from graphls.passes.select import selected
 from graphls.passes.waves import Behind, in_waves
 
 MOST_LOOKS = 5_000_000
@@ -69,10 +70,11 @@ class Partition:
         @w <- %w in place
 
     `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
-    "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers. With
-    `skips`, the largest `cond` whose branches write states stands alone: the host reads its flag, and runs what the
-    branch does. A graph that is one segment of "onnxruntime" stays as it is. States are written in place only where no
-    segment reads the old value any more, and behind all calls of Python, which may fail.
+    "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers; small ones
+    are selected where it takes both branches of a `cond`, but no `cond`. With `skips`, the largest `cond` whose
+    branches write states stands alone: the host reads its flag, and runs what the branch does. A graph that is one
+    segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the old value any
+    more, and behind all calls of Python, which may fail.
 
     A segment ends where a collective has all that it needs, so that what it does not need is computed while it
     communicates; small collectives, of less than `bucket` bytes, are put together for that.
@@ -94,13 +96,22 @@ class Partition:
         if not self.may_cut(graph):
             return graph
         # Dead nodes go first: an engine takes no segment whose results nobody needs.
-        cut = _Cut(Dce().run(graph), self.engine, self.least, self.bucket)
+        live = Dce().run(graph)
+        cut = _Cut(self.without_small_branches(live), self.engine, self.least, self.bucket)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
         made = cut.into_segments(branch)
         verify_plan(graph, made)
         return proven(made)
+
+    def without_small_branches(self, graph: Graph) -> Graph:
+        """The graph that selects between small updates, where its engine takes both branches but no condition."""
+        takes = find_engine(self.engine).takes
+        written = sum(w.state.type.nbytes for w in graph.writes)
+        if self.engine == DEFAULT or written >= self.least:
+            return graph
+        return selected(graph, lambda node: not takes(node) and all(map(takes, inside(node))))
 
     def may_cut(self, graph: Graph) -> bool:
         """Whether a graph has what a cut is made for; most have not, and are not looked at any closer."""

@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import graphls
 import graphls.onnx
+import graphls.train
 from graphls import Tensor, nn, quantization
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
@@ -45,7 +46,8 @@ def digits() -> onnx.ModelProto:
 
     weights = {
         "c1.weight": draw(8, 1, 3, 3), "c1.bias": np.zeros(8), "c2.weight": draw(16, 8, 3, 3), "c2.bias": np.zeros(16),
-        "hidden": draw(32, 256).T, "fc.weight": draw(10, 32), "fc.bias": np.zeros(10),
+        "hidden": draw(32, 256).T, "bias": np.zeros(32),
+        "fc.weight": draw(10, 32), "fc.bias": np.zeros(10),
     }  # fmt: skip
     nodes = [
         helper.make_node("Conv", ["x", "c1.weight", "c1.bias"], ["a"], "c1", pads=[1] * 4),
@@ -54,7 +56,8 @@ def digits() -> onnx.ModelProto:
         helper.make_node("Relu", ["c"], ["d"]),
         helper.make_node("Flatten", ["d"], ["e"]),
         helper.make_node("MatMul", ["e", "hidden"], ["f"], "hidden"),
-        helper.make_node("Relu", ["f"], ["g"]),
+        helper.make_node("Add", ["f", "bias"], ["s"]),
+        helper.make_node("Relu", ["s"], ["g"]),
         helper.make_node("Gemm", ["g", "fc.weight", "fc.bias"], ["y"], "fc", transB=1),
     ]
     return made(nodes, weights, ["n", 1, 8, 8], ["n", 10])
@@ -125,7 +128,7 @@ def test_a_classifier_of_digits_computes_with_integers(tmp_path: Path) -> None:
     (found,) = session.run(None, {"x": new})
     assert np.abs(found - logits).max() < 1.5 * step
     kinds = {node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node}
-    assert {"QLinearConv", "QLinearMatMul", "QGemm"} <= kinds and not {"Conv", "FusedConv", "MatMul", "Gemm"} & kinds
+    assert {"QLinearConv", "QGemm"} <= kinds and not {"Conv", "FusedConv", "MatMul", "Gemm"} & kinds
     assert right(found) >= before - 0.01 and before > 0.9
     assert (tmp_path / "int8.onnx").stat().st_size < 0.5 * len(digits().SerializeToString())
 
@@ -243,3 +246,26 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(GraphValueError, match="version 12, and integers by channel need 13"):
         graphls.onnx.save_quantized(net, tmp_path / "int8.onnx")
     assert not (tmp_path / "int8.onnx").exists()
+
+
+def test_a_network_of_cells_is_exported_and_loaded_for_integers(tmp_path: Path) -> None:
+    layers = nn.Conv2d(2, 4, 3, pad_mode="pad", padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dense(64, 3)
+    net, x = nn.SequentialCell(*layers), Tensor(random(3, 2, 4, 4))
+    graphls.train.export(net, x, file_name=tmp_path / "net.onnx", file_format="ONNX")
+    loaded = graphls.onnx.load(tmp_path / "net.onnx")
+    assert len(quantization.fake_quantize(loaded, x)) == 2
+    graphls.onnx.save_quantized(loaded, tmp_path / "int8.onnx")
+    found = loaded(x).asnumpy()
+    np.testing.assert_allclose(found, net.set_train(False)(x).asnumpy(), atol=np.ptp(found) / 20)
+    session = onnxruntime.InferenceSession(tmp_path / "int8.onnx", providers=["CPUExecutionProvider"])
+    (integers,) = session.run(None, {session.get_inputs()[0].name: x.asnumpy()})
+    assert np.abs(integers - found).max() < np.ptp(found) / 255
+
+
+def test_a_rounded_network_of_cells_is_exported_with_its_numbers(tmp_path: Path) -> None:
+    net, x = Net(), Tensor(random(8, 4))
+    quantization.fake_quantize(net, x)
+    graphls.train.export(net, x, file_name=tmp_path / "net.onnx", file_format="ONNX")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.asnumpy()})
+    np.testing.assert_allclose(found, net(x).asnumpy(), atol=1e-5)

@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx.symbolic import Formula, formula, points
+from graphls.backends.onnx.formulas import Formula, formula, points
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.train import export
 from tests.train.exported import F32, NETWORKS, assert_gives, declared, made, rows, session, written
@@ -87,6 +87,58 @@ def test_images_of_any_size(tmp_path: Path) -> None:
     found = session(tmp_path)
     for batch, height, width in ((1, 32, 32), (3, 17, 40)):
         assert_gives(found, network, rows((3, height, width), F32, batch))
+
+
+def test_weights_that_meet_the_size_are_not_folded(tmp_path: Path) -> None:
+    class Shared(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = graphls.Parameter(np.arange(3, dtype=F32), name="weight")
+            self.table = nn.Embedding(40, 3)
+
+        def construct(self, x: Any) -> Any:
+            rows = self.table(graphls.Tensor(np.arange(x.shape[0], dtype=np.int32)))
+            return x + ops.broadcast_to(self.weight * 2, x.shape) + rows
+
+    network = Shared()
+    model = written(tmp_path, network, declared((3,), F32))
+    assert {tensor.name for tensor in model.graph.initializer} >= {"table.embedding_table", "weight.folded"}
+    for batch in (1, 7, 40):
+        assert_gives(session(tmp_path), network, rows((3,), F32, batch))
+
+    class Divided(Shared):
+        def construct(self, x: Any) -> Any:
+            return x * (self.weight / x.shape[0])
+
+    with pytest.raises(GraphValueError, match=r"any size of batch: div of .*test_export_sizes\.py"):
+        export(Divided(), declared((3,), F32), file_name=tmp_path / "other", file_format="ONNX")
+
+
+class Causal(nn.Cell):
+    """Attention to the words before, with positions, for sequences of any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 8), nn.Embedding(99, 8)
+        self.qkv = nn.Dense(8, 24)
+
+    def construct(self, words: Any) -> Any:
+        length = words.shape[1]
+        x = self.words(words) + self.places(graphls.Tensor(np.arange(length, dtype=np.int32)))
+        query, key, value = ops.split(self.qkv(x), 8, -1)
+        hidden = graphls.Tensor(np.triu(np.ones((length, length), bool), 1))
+        scores = ops.masked_fill(ops.matmul(query, key.swapaxes(1, 2)) / 8**0.5, hidden, float("-inf"))
+        return ops.matmul(ops.softmax(scores, -1), value), x + ops.arange(length).reshape(1, -1, 1)
+
+
+def test_sequences_of_any_length(tmp_path: Path) -> None:
+    network = Causal()
+    model = written(tmp_path, network, graphls.Tensor(shape=[None, None], dtype=graphls.int32))
+    assert shapes(model.graph.input) == [["batch", "axis_1"]]
+    assert shapes(model.graph.output) == [["batch", "axis_1", 8]] * 2
+    found = session(tmp_path)
+    for batch, length in ((1, 5), (3, 1), (2, 50)):
+        assert_gives(found, network, rows((length,), np.int32, batch))
 
 
 def test_a_condition_and_a_loop_inside(tmp_path: Path) -> None:

@@ -7,61 +7,20 @@ model for any size computes them. Every rule that lowers a primitive serves this
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
 
+from graphls.backends.onnx.formulas import Formula, Sizes, formula
+from graphls.backends.onnx.grids import Counting, grid
 from graphls.backends.onnx.lowering import Lowered
-from graphls.backends.onnx.shapes import subgraphs
+from graphls.backends.onnx.shapes import operators, subgraphs
+from graphls.backends.onnx.sizes import Axes, SizeOperators
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Node
 
 Array = np.ndarray[Any, Any]
-Sizes = Mapping[str, int]
-"""The sizes that a model is made for, by symbol."""
-
-Axes = Mapping[tuple[str, int], str]
-"""The symbols, by the names of inputs and the numbers of their axes."""
-
-
-@dataclass(frozen=True)
-class Formula:
-    """A sum of products of symbols, each with a whole factor; the empty product is the number that is added."""
-
-    factors: Mapping[tuple[str, ...], int]
-
-    def at(self, sizes: Sizes) -> int:
-        """Its number at some sizes."""
-        return sum(factor * prod(sizes[s] for s in symbols) for symbols, factor in self.factors.items())
-
-    def __str__(self) -> str:
-        terms = [(factor, "*".join(symbols)) for symbols, factor in self.factors.items()]
-        return " + ".join(name if factor == 1 and name else f"{factor}*{name}".rstrip("*") for factor, name in terms)
-
-
-def points(symbols: Mapping[str, tuple[int, int, int]]) -> list[dict[str, int]]:
-    """The sizes that models are made for: all combinations of the first two of each symbol, and the third of all.
-
-    They determine the factors of a Formula, and the last one tells whether there is one.
-    """
-    sets = [set(chosen) for count in range(len(symbols) + 1) for chosen in combinations(symbols, count)]
-    found = [{name: sizes[name in chosen] for name, sizes in symbols.items()} for chosen in sets]
-    return [*found, {name: sizes[2] for name, sizes in symbols.items()}]
-
-
-def formula(values: Sequence[int], at: Sequence[Sizes]) -> Formula | None:
-    """What gives these numbers at the sizes of `points`; None where nothing does."""
-    symbols = tuple(at[0])
-    products = [chosen for count in range(len(symbols) + 1) for chosen in combinations(symbols, count)]
-    matrix = np.array([[prod(sizes[s] for s in chosen) for chosen in products] for sizes in at[:-1]], np.float64)
-    factors = np.rint(np.linalg.solve(matrix, np.array(values[:-1], np.float64))).astype(int)
-    found = Formula({p: int(factor) for p, factor in zip(products, factors, strict=True) if factor})
-    return found if [found.at(sizes) for sizes in at] == list(values) else None
 
 
 def with_symbols(models: Sequence[Lowered], at: Sequence[Sizes], axes: Axes) -> Lowered:
@@ -80,10 +39,9 @@ class _Symbolic:
         self.constants = [_constants(model) for model in models]
         self.pairs: list[dict[str, str]] = [{} for _ in models]
         """The names of the tensors of the first model by those of each one."""
-        self.made: dict[object, str] = {}
-        self.first: list[NodeProto] = []
-        self.count = 0
-        self.origin: Node | None = None
+        taken = {name for node in operators(self.main.node) for name in node.output}
+        taken |= {info.name for info in self.main.input} | self.constants[0].keys()
+        self.sizes = SizeOperators(self.main, axes, taken, models[0].origins)
 
     def run(self) -> None:
         for inputs in zip(*(model.model.graph.input for model in self.models), strict=True):
@@ -97,7 +55,7 @@ class _Symbolic:
             self.describe([info.type.tensor_type.shape.dim for info in infos])
         rest = list(self.main.node)
         del self.main.node[:]
-        self.main.node.extend([*self.first, *rest])
+        self.main.node.extend([*self.sizes.nodes, *rest])
 
     def pair(self, names: Sequence[str]) -> None:
         for pairs, name in zip(self.pairs, names, strict=True):
@@ -116,7 +74,7 @@ class _Symbolic:
     def graphs(self, graphs: Sequence[GraphProto]) -> None:
         """Compare graphs that are one but for sizes."""
         for number, node in enumerate(graphs[0].node):
-            self.origin = self.models[0].origins.get(node.name)
+            self.sizes.origin = self.models[0].origins.get(node.name)
             others = [graph.node[number] if number < len(graph.node) else None for graph in graphs]
             if any(other is None or _kind(other) != _kind(node) for other in others):
                 self.fail("does something else")
@@ -162,7 +120,7 @@ class _Symbolic:
             columns = [[int(number) for number in column] for column in zip(*arrays, strict=True)]
             return self.list(columns, kind == "Reshape" and position == 1)
         if all(a.ndim == first.ndim for a in arrays):
-            return self.repeated(arrays)
+            return self.array(arrays)
         return self.fail("has numbers that depend on the size")
 
     def list(self, columns: Sequence[Sequence[int]], may_leave_out: bool) -> str:
@@ -175,86 +133,29 @@ class _Symbolic:
         known = [entry for entry in entries if entry is not None]
         if len(known) < len(entries):
             return self.fail("has a size that no sum of products of the given ones is")
-        return self.concatenated(known)
+        return self.sizes.concatenated(known)
 
-    def repeated(self, arrays: Sequence[Array]) -> str:
-        """An array that has the same numbers all along the axes whose sizes differ."""
+    def array(self, arrays: Sequence[Array]) -> str:
+        """An array of any size: the same numbers all along the axes whose sizes differ, or numbers by their indices."""
         first = arrays[0]
         axes = [i for i in range(first.ndim) if any(a.shape[i] != first.shape[i] for a in arrays)]
         one: Any = tuple(slice(1) if i in axes else slice(None) for i in range(first.ndim))
         single = np.ascontiguousarray(first[one])
-        if not axes or not all(np.array_equal(np.broadcast_to(single, a.shape), a) for a in arrays):
-            return self.fail("has numbers that depend on the size")
+        is_repeated = bool(axes) and all(np.array_equal(np.broadcast_to(single, a.shape), a) for a in arrays)
+        found = None if is_repeated or not axes else grid(arrays, axes)
         shape = [formula([a.shape[i] for a in arrays], self.at) for i in range(first.ndim)]
         known = [entry for entry in shape if entry is not None]
         if len(known) < len(shape):
             return self.fail("has a size that no sum of products of the given ones is")
-        return self.operator("Expand", [self.stored(single), self.concatenated(known)])
-
-    def concatenated(self, entries: Sequence[Formula]) -> str:
-        """A list of int64 of the numbers of formulas."""
-        parts: list[str] = []
-        plain: list[int] = []
-        for entry in entries:
-            if set(entry.factors) <= {()}:
-                plain.append(entry.at({}))
-                continue
-            parts += [self.stored(np.array(plain, np.int64))] if plain else []
-            plain = []
-            parts.append(self.sum(entry))
-        parts += [self.stored(np.array(plain, np.int64))] if plain else []
-        return parts[0] if len(parts) == 1 else self.operator("Concat", parts, axis=0)
-
-    def sum(self, entry: Formula) -> str:
-        """The number of a formula as a list of one."""
-        total = ""
-        for symbols, factor in sorted(entry.factors.items(), key=lambda term: -len(term[0])):
-            term = self.product(symbols)
-            if not symbols:
-                term = self.stored(np.array([factor], np.int64))
-            elif factor != 1:
-                term = self.operator("Mul", [term, self.stored(np.array([factor], np.int64))])
-            total = self.operator("Add", [total, term]) if total else term
-        return total
-
-    def product(self, symbols: Sequence[str]) -> str:
-        total = ""
-        for symbol in symbols:
-            name, axis = next(place for place, its in self.axes.items() if its == symbol)
-            size = self.operator("Shape", [name], start=axis, end=axis + 1)
-            total = self.operator("Mul", [total, size]) if total else size
-        return total
-
-    def operator(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """An operator at the start of the model, each once."""
-        key = (kind, *inputs, *attributes.items())
-        if key not in self.made:
-            self.made[key] = name = self.fresh("size")
-            node = helper.make_node(kind, inputs, [name], name=f"sizes/{kind}/{name}", **attributes)
-            if self.origin is not None:
-                self.models[0].origins[node.name] = self.origin
-            self.first.append(node)
-        return self.made[key]
-
-    def stored(self, array: Array) -> str:
-        """A constant, each once."""
-        key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self.made:
-            self.made[key] = name = self.fresh("constant_of_sizes")
-            self.main.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
-        return self.made[key]
-
-    def fresh(self, wish: str) -> str:
-        """A name that no tensor of the model has."""
-        taken = self.pairs[0].keys() | self.constants[0].keys()
-        while (name := f"{wish}_{self.count}") in taken:
-            self.count += 1
-        self.count += 1
-        return name
+        if is_repeated:
+            return self.sizes.expanded(single, known)
+        if isinstance(found, Counting):
+            return self.sizes.counted(found, known)
+        return self.sizes.triangle(found, known) if found else self.fail("has numbers that depend on the size")
 
     def fail(self, reason: str) -> str:
         """Raise GraphValueError at the node that is being compared."""
-        node = self.origin
+        node = self.sizes.origin
         where = f"{node.primitive.name} of {node.outputs[0].name!r}" if node is not None else "The network"
         symbols = ", ".join(self.at[0])
         raise GraphValueError(
@@ -275,11 +176,7 @@ def _attributes(node: NodeProto) -> list[bytes]:
 
 def _constants(model: Lowered) -> dict[str, Array]:
     """The constants of a model, by name."""
-    return {tensor.name: _array(model, tensor) for tensor in _tensors(model)}
-
-
-def _tensors(model: Lowered) -> Iterator[TensorProto]:
-    yield from model.model.graph.initializer
+    return {tensor.name: _array(model, tensor) for tensor in model.model.graph.initializer}
 
 
 def _array(model: Lowered, tensor: TensorProto) -> Array:

@@ -79,5 +79,6 @@ def _check(file: Path, before: str, now: str) -> None:
             if name == "model":
                 raise GraphValueError(f"{file} is of another model; train without --resume.")
             option = f"--{name.replace('_', '-')}" if name in (*FROM_OPTIONS, "epochs") else name
+            option = {"shuffle": "a shuffle that is"}.get(name, option)
             text = f"{file} is of a run with {option} {old.get(name)}, not {new[name]}"
             raise GraphValueError(f"{text}; give what that run had, or train without --resume.")

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from onnx import GraphProto, NodeProto, TensorProto, TypeProto
+from onnx import TypeProto
 
 import graphls.onnx
 from graphls.adapters import lora
 from graphls.adapters.lora import adapters_of
 from graphls.command_line.fixed import fixed_values
+from graphls.command_line.training.prediction import before, prediction_of
 from graphls.importing.types import element_type, text_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.registry import nearest
 from graphls.ir.types import DTYPES, DType, float16
 from graphls.onnx.files import read
 
 Shape = tuple["int | None", ...]
 """Sizes of axes as a model declares them, None for those that it leaves open."""
-_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
-_PASSING = ("Identity", "Cast")
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
     """
     original = read(options.model)
     proto = original.model()
-    output = _prediction(proto.graph, options.prediction)
-    node, tensor = _before(proto.graph, output, activation) if activation else (None, output)
+    output = prediction_of(proto.graph, options.prediction)
+    node, tensor = before(proto.graph, output, activation) if activation else (None, output)
     fixed = fixed_values(options.fixed)
     trainable = None if options.lora else options.trainable
     cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
@@ -95,36 +93,6 @@ def network_of(options: argparse.Namespace, activation: str) -> Network:
     declared = {text_of(info.name): info.type for info in proto.graph.output}
     shape = _shape(declared[output]) if output in declared else None
     return Network(cell, inputs, shape, "" if node is None else text_of(node.name) or text_of(node.output[0]))
-
-
-def _prediction(graph: GraphProto, name: str | None) -> str:
-    """The output that the loss is of: that of a name, or the only one of floats."""
-    outputs = {text_of(info.name): info.type for info in graph.output}
-    if name is not None:
-        tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
-        if name not in tensors:
-            near = nearest(name, tensors)
-            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction asks for{near}.")
-        return name
-    floats = [name for name, kind in outputs.items() if kind.tensor_type.elem_type in _FLOATS]
-    if len(floats) != 1:
-        listed = ", ".join(map(repr, floats or outputs))
-        text = f"The model has {len(floats)} outputs of floats, and a loss is of one"
-        raise GraphValueError(f"{text}; name it with --prediction, one of {listed}.")
-    return floats[0]
-
-
-def _before(graph: GraphProto, output: str, activation: str) -> tuple[NodeProto | None, str]:
-    """The activation that makes an output, and what it takes; no node and the output itself where there is none."""
-    makers = {text_of(o): node for node in graph.node for o in node.output}
-    tensor = output
-    while (node := makers.get(tensor)) is not None and not text_of(node.domain):
-        if node.op_type == activation:
-            return node, text_of(node.input[0])
-        if node.op_type not in _PASSING:
-            break
-        tensor = text_of(node.input[0])
-    return None, output
 
 
 def _input(name: str, kind: TypeProto) -> Input:

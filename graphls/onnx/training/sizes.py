@@ -38,7 +38,7 @@ def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
         if not info.type.tensor_type.HasField("shape"):
             raise GraphValueError(f"The model does not say how many axes its input {info.name!r} has; export it so.")
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            if dim.dim_value > 0:
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
             place = f"{info.name}:{axis}"
             if place in sizes:
@@ -88,7 +88,7 @@ def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list
         dtype = element_type(info.type.tensor_type.elem_type)
         if dtype not in ELEMENT_TYPES or dtype is bfloat16:
             raise GraphValueError(f"The input {info.name!r} of the model has a type that no array of NumPy has.")
-        shape = [dim.dim_value or sizes[dim.dim_param] for dim in info.type.tensor_type.shape.dim]
+        shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in info.type.tensor_type.shape.dim]
         made.append(np.zeros(shape, dtype.numpy))
     return made
 
