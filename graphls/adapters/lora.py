@@ -60,12 +60,13 @@ def lora(
     another network is run on `inputs` to see that. What compiles or optimizes the network is
     made afterwards, of `net.trainable_params()`, which are the adapters.
 
-    Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that has adapters, and where
-    no weight matches.
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that has adapters or rounded
+    products, and where no weight matches.
     """
     require_cell("lora", net)
-    if adapters_of(net) is not None:
-        raise GraphValueError("The network has adapters already; merge them first, by graphls.adapters.merge(net).")
+    if any(cell._passes for _, cell in net.cells_and_names()):
+        text = "The network has adapters or rounded products already"
+        raise GraphValueError(f"{text}; merge adapters first, by graphls.adapters.merge(net).")
     rank = positive_int("lora", "rank", rank)
     alpha = float(rank) if alpha is None else positive("lora", "alpha", alpha)
     found = sites(net, inputs)
@@ -109,7 +110,13 @@ def merge(net: Cell) -> None:
         first, second = (parameters[name].asnumpy() for name in names)
         change = adapters.alpha / adapters.rank * _product(first, second, site.axis, weight.shape)
         weight.set_data((weight.asnumpy().astype(change.dtype) + change).astype(weight.dtype.numpy))
-        for name in names:
+    detach(cell, adapters)
+
+
+def detach(cell: Cell, adapters: Adapters) -> None:
+    """Take adapters away from a cell; what was trained before is trained again."""
+    for site in adapters.sites:
+        for name in adapter_names(site.path):
             delattr(cell, name)
     cell.__dict__["_passes"] = tuple(each for each in cell._passes if each is not adapters)
     for path, parameter in cell.parameters_and_names():

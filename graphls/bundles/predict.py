@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
 
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.renaming import renamed
@@ -64,4 +64,9 @@ def _keep(model: ModelProto, name: str, array: Any) -> None:
 
 def _port(info: ValueInfoProto) -> Port:
     kind = info.type.tensor_type
-    return Port(info.name, DTYPES[kind.elem_type], tuple(dim.dim_param or dim.dim_value for dim in kind.shape.dim))
+    return Port(info.name, DTYPES[kind.elem_type], tuple(map(_size, kind.shape.dim)))
+
+
+def _size(dim: TensorShapeProto.Dimension) -> int | str:
+    """A size, its name, or "?" where it is said nowhere."""
+    return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"

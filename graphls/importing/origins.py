@@ -15,6 +15,7 @@ from graphls.ir.location import Location
 
 _LOCATION = re.compile(r"(.+):(-?\d{1,18})", re.DOTALL | re.ASCII)
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,18})', re.ASCII)
+_OF_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
 _LONGEST = 20_000
 
 
@@ -48,8 +49,10 @@ def _location(text: str) -> Location | None:
 
 
 def _last_frame(trace: str) -> Location | None:
-    frames = _FRAME.findall(trace[-_LONGEST:])
-    return Location(frames[-1][0], int(frames[-1][1])) if frames else None
+    """The innermost line, of those that are not PyTorch's own where there are others."""
+    frames = [Location(path, int(line)) for path, line in _FRAME.findall(trace[-_LONGEST:])]
+    own = [frame for frame in frames if not _OF_TORCH.search(frame.file)]
+    return next(reversed(own or frames), None)
 
 
 def _scope_of_modules(metadata: dict[str, str]) -> str:

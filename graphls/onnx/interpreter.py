@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import TypeProto, helper
 
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
 from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Stored
@@ -144,7 +144,8 @@ class Interpreter:
                 raise _named(type(error), node, error.message) from error
             except _FAULTS as error:
                 text = f"{error}." if str(error) else f"{type(error).__name__}."
-                raise _named(GraphValueError, node, text) from error
+                kind = GraphMemoryError if isinstance(error, MemoryError) else GraphValueError
+                raise _named(kind, node, text) from error
 
     def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
         inputs = [self._input(name, values) for name in node.inputs]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ class OnnxNode:
     """The nodes of the same block that take its results."""
     place: Place = ()
     """Where it stands in the bytes of the model."""
+    captured: tuple[str, ...] = ()
+    """The tensors that its blocks take from around them."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -127,8 +130,10 @@ class _Reader:
     ) -> Block:
         """A graph; with `outputs`, as far as these need it."""
         names = tuple(text_of(info.name) for info in proto.output) if outputs is None else tuple(outputs)
-        held = {text_of(tensor.name) for tensor in proto.initializer}  # which early versions list as inputs, too
-        block = Block(tuple(n for n in (text_of(info.name) for info in proto.input) if n not in held), names)
+        held = [text_of(tensor.name) for tensor in proto.initializer]  # which early versions list as inputs, too
+        inputs = tuple(n for n in (text_of(info.name) for info in proto.input) if n not in set(held))
+        _check_names([*held, *inputs], proto.node)
+        block = Block(inputs, names)
         for number, tensor in enumerate(proto.initializer):
             self._store(block, text_of(tensor.name), tensor, (*place, 5, number))
         for number, sparse in enumerate(proto.sparse_initializer):
@@ -140,6 +145,7 @@ class _Reader:
         """The body of a function."""
         if key not in self.bodies:
             block = Block(tuple(map(text_of, proto.input)), tuple(map(text_of, proto.output)))
+            _check_names(block.inputs, proto.node)
             self.bodies[key] = block
             versions = {_domain(entry.domain): entry.version for entry in proto.opset_import}
             self._fill(block, proto.node, versions, place, 7)
@@ -160,20 +166,23 @@ class _Reader:
         """The nodes that the outputs of a block need, and its Constant nodes as constants."""
         protos = list(protos)  # of a container of protobuf, each round may give other objects
         position = {id(proto): i for i, proto in enumerate(protos)}
-        wanted, kept = set(block.outputs), []
+        wanted = set(block.outputs)
+        kept: list[tuple[NodeProto, tuple[str, ...]]] = []
         for proto, needed in reversed(list(in_order(protos))):
             if wanted.isdisjoint(map(text_of, proto.output)):
                 continue
             wanted.update(needed)
-            kept.append(proto)
+            kept.append((proto, needed))
         nodes = []
-        for proto in reversed(kept):
+        for proto, needed in reversed(kept):
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
-                nodes.append(self._node(proto, versions, at))
+                node = self._node(proto, versions, at)
+                node.captured = tuple(name for name in needed if name not in node.inputs)
+                nodes.append(node)
         _connect(nodes)
         block.nodes = tuple(_with_own_states(block, nodes))
-        wanted.update(name for node in block.nodes for name in node.inputs)
+        wanted = {*block.outputs, *(name for node in block.nodes for name in (*node.inputs, *node.captured))}
         block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
         self.stored += block.constants.values()
 
@@ -257,6 +266,15 @@ class _Reader:
         return next(lists, _EMPTY.get(attribute.type, []))
 
 
+def _check_names(names: Iterable[str], protos: Iterable[NodeProto]) -> None:
+    """Raise GraphValueError where a block defines a tensor twice."""
+    seen: set[str] = set()
+    for name in chain(names, (text_of(name) for proto in protos for name in proto.output)):
+        if name and name in seen:
+            raise GraphValueError(f"The model defines the tensor {name!r} twice; every tensor needs a name of its own.")
+        seen.add(name)
+
+
 def _connect(nodes: Sequence[OnnxNode]) -> None:
     """Tell each node of a block who reads it."""
     makers = {name: node for node in nodes for name in node.outputs}
@@ -271,21 +289,25 @@ def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     Exporters give one tensor, by an Identity or by its name, to all that have the same numbers: to the statistics and
     the weights of a normalisation that has not been trained.
     """
-    makers = {name: node for node in nodes for name in node.outputs}
-    uses = Counter(name for node in nodes for name in node.inputs)
-    for node in nodes:
-        for number in node.entry.settled if node.entry is not None else ():
-            name = node.inputs[number] if number < len(node.inputs) else ""
-            maker = makers.get(name)
-            if maker is not None and maker.kind == "Identity" and maker.inputs[0] in block.constants:
-                held, own, at = block.constants[maker.inputs[0]], name, (maker.place, 0)
-            elif name in block.constants and uses[name] > 1:
-                held, own, at = block.constants[name], f"{name}.{node.name}", (node.place, number)
-                node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
-                uses[name] -= 1
-            else:
-                continue
-            block.constants[own] = replace(held, name=own, apart=at)
+    copies = {name: node for node in nodes if node.kind == "Identity" for name in node.outputs}
+    uses = Counter([*block.outputs, *(name for node in nodes for name in (*node.inputs, *node.captured))])
+    taken = [
+        (node, number, node.inputs[number])
+        for node in nodes
+        for number in (sorted(node.entry.settled) if node.entry is not None else ())
+        if number < len(node.inputs)
+    ]
+    for _, _, name in taken:
+        copy = copies.get(name)
+        if copy is not None and copy.inputs[0] in block.constants and name not in block.constants:
+            block.constants[name] = replace(block.constants[copy.inputs[0]], name=name, apart=(copy.place, 0))
+            uses[copy.inputs[0]] -= 1
+    for node, number, name in taken:
+        if name in block.constants and name not in copies and uses[name] > 1:
+            own = f"{name}.{node.name}"
+            block.constants[own] = replace(block.constants[name], name=own, apart=(node.place, number))
+            node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
+            uses[name] -= 1
     return [node for node in nodes if not block.constants.keys() & set(node.outputs)]
 
 

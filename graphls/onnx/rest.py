@@ -25,6 +25,8 @@ from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
+_OLDEST = 10
+"""The version of the format that every runtime reads."""
 _SMALL = 256
 """Elements of a known tensor that types may follow from."""
 
@@ -118,7 +120,7 @@ class Rest:
 
     def _model(self, nodes: Any, inputs: Any, outputs: Any, held: Any) -> ModelProto:
         graph = helper.make_graph(nodes, "rest", inputs, outputs, held)
-        version = min(self.model.ir_version, 10)
+        version = min(self.model.ir_version, _OLDEST)
         made: ModelProto = helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=version)
         made.functions.extend(self.model.functions)
         return made
@@ -161,8 +163,8 @@ class _Call:
         return self.rest.run(dict(zip(self.given, arrays, strict=True)), self.wanted)
 
 
-def by_reference(node: OnnxNode, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    """What ONNX's reference implementation of an operator gives for arrays."""
+def by_itself(node: OnnxNode, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
+    """What an operator gives for arrays."""
     names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
     given = {name: a for name, a in zip(names, inputs, strict=True) if name}
     results = [f"y{i}" if name else "" for i, name in enumerate(node.outputs)]
@@ -170,8 +172,8 @@ def by_reference(node: OnnxNode, inputs: Sequence[Any], attributes: Mapping[str,
     infos = [_info(name, a) for name, a in given.items()]
     outputs = [ValueInfoProto(name=name) for name in results if name]
     graph = helper.make_graph([proto], "operator", infos, outputs)
-    version = helper.make_opsetid(node.domain, node.version)
-    found = iter(ReferenceEvaluator(helper.make_model(graph, opset_imports=[version])).run(None, given))
+    opsets = [helper.make_opsetid(node.domain, node.version)]
+    found = iter(_runner(helper.make_model(graph, opset_imports=opsets, ir_version=_OLDEST))(given))
     return [np.asarray(next(found)) if name else None for name in results]
 
 

@@ -8,7 +8,7 @@ beside the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -20,6 +20,7 @@ from graphls.ir.build import Names
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.interpret import run_node
 from graphls.ir.types import Type
+from graphls.passes.cse import attributes_key
 from graphls.passes.dce import Dce
 from graphls.passes.rewrite import Rewriter
 
@@ -34,13 +35,23 @@ _SMALL = 1024
 """Elements up to which a result may be larger than what it is computed of."""
 
 
-def fold_weights(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, dict[str, Weight]]:
+def constants(graph: Graph) -> set[Hashable]:
+    """What tells the constants of a graph from others."""
+    return {attributes_key(node) for node in graph.nodes if node.primitive.is_constant}
+
+
+def fold_weights(
+    graph: Graph, weights: Mapping[str, Weight], steady: Container[Hashable] | None = None
+) -> tuple[Graph, dict[str, Weight]]:
     """The graph with the states that it needs, and what these are worth; `weights` are those of its states by name.
+
+    For a graph that is one of several, for other sizes each, `steady` are the constants that all of them have: no
+    others become part of weights.
 
     States that hold the numbers of another one, maybe in another shape, have its name; those that are computed of it
     have its name and `.folded`, or `.transposed`. Numbers change by rounding only.
     """
-    folding = _FoldWeights(graph, weights)
+    folding = _FoldWeights(graph, weights, steady)
     result = Dce().run(folding.run())
     used = {value for node in walk(result) for value in uses(node)} | {*result.outputs}
     states = tuple(value for value in folding.weights if value.is_state and value in used)
@@ -72,8 +83,11 @@ class _Affine:
 
 
 class _FoldWeights(Rewriter):
-    def __init__(self, graph: Graph, weights: Mapping[str, Weight]) -> None:
+    def __init__(
+        self, graph: Graph, weights: Mapping[str, Weight], steady: Container[Hashable] | None
+    ) -> None:
         super().__init__(graph)
+        self.steady = steady
         self.weights: dict[Value, Weight] = {state: weights[state.name] for state in graph.states}
         self.wishes: dict[Value, str] = {}
         self.affine: dict[Value, _Affine] = {}
@@ -90,7 +104,8 @@ class _FoldWeights(Rewriter):
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.primitive.is_constant:
-            self.weights[node.output] = lambda: node.attrs["value"]
+            if self.steady is None or attributes_key(node) in self.steady:
+                self.weights[node.output] = lambda: node.attrs["value"]
         elif self.is_known(node):
             return self.known(node)
         elif not (self.depth or node.after or node.regions):
@@ -104,7 +119,7 @@ class _FoldWeights(Rewriter):
             return False
         if len(node.outputs) != 1 or not any(v.is_state for v in node.inputs):
             return False
-        size = max(_SMALL, sum(v.type.size for v in node.inputs))
+        size = max(_SMALL if self.steady is None else 0, sum(v.type.size for v in node.inputs))
         return all(v in self.weights for v in node.inputs) and node.output.type.size <= size
 
     def known(self, node: Node) -> tuple[Value]:

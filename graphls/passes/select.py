@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from graphls.ir.build import substitute
 from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
@@ -30,27 +32,54 @@ class Select:
         %d = mul(%g, @w) : f32[4]  // update
         %w = where(%p, @w, %d) : f32[4]  // update
 
-    Nothing then waits for the flag, so that a GPU can record the whole step once and replay it. A `cond` with a loop in
-    a branch stays, since a loop may end only where the condition holds. Values do not change.
+    What follows %d in the branch reads %w, which is the same where the branch counts. Nothing then waits for the flag,
+    so that a GPU can record the whole step once and replay it. A `cond` with a loop in a branch stays, since a loop may
+    end only where the condition holds. Values do not change.
     """
 
     name = "select"
 
     def run(self, graph: Graph) -> Graph:
         """The graph without conditions."""
-        return _Select(graph).run()
+        return selected(graph, lambda node: True)
+
+
+def selected(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
+    """The graph without those of its conditions that are `wanted` so."""
+    return _Select(graph, wanted).run()
 
 
 class _Select(Rewriter):
+    def __init__(self, graph: Graph, wanted: Callable[[Node], bool]) -> None:
+        super().__init__(graph)
+        self.wanted = wanted
+
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if not node.primitive.is_branch or not _is_plain(node):
+        if not node.primitive.is_branch or not _is_plain(node) or not self.wanted(node):
             return node
-        for inner in (inner for region in node.regions for inner in region.nodes):
+        first, second = node.regions
+        for inner in first.nodes:
             self.e.append(inner)
-        first, second = (region.outputs for region in node.regions)
-        pairs = zip(node.outputs, first, second, strict=True)
-        condition = node.inputs[0]
-        return [x if x is y else self.e.emit("where", (condition, x, y), name=v.name)[0] for v, x, y in pairs]
+        pairs = list(zip(node.outputs, first.outputs, second.outputs, strict=True))
+        given: dict[Value, list[tuple[Value, Value]]] = {}
+        for v, x, y in pairs:
+            given.setdefault(y, []).append((v, x))
+        found: dict[Value, Value] = {}
+        later: dict[Value, Value] = {}
+        for inner in second.nodes:
+            self.e.append(substitute(inner, later))
+            # The branch goes on with what is selected, which is its own value where it counts, so that this one is
+            # needed no longer.
+            for y in inner.outputs:
+                for v, x in given.get(y, ()):
+                    later[y] = found[v] = self.chosen(node, v, x, y)
+        return [x if x is y else found.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs]
+
+    def chosen(self, node: Node, value: Value, x: Value, y: Value) -> Value:
+        """A result of the condition, which `where` gives from now on."""
+        inputs = (node.inputs[0], x, y)
+        self.e.append(replace(node, primitive=lookup("where"), inputs=inputs, outputs=(value,), regions=()))
+        return value
 
 
 def _is_plain(node: Node) -> bool:

@@ -67,15 +67,16 @@ def fake_quantize(
     have gradients. Gradients pass straight through inside of a range. What compiles or optimizes the network is made
     afterwards. `graphls.onnx.save_quantized` writes an ONNX model with integers.
 
-    Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already, and
-    where no product matches.
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already or
+    has adapters, and where no product matches.
     """
     if not isinstance(net, Cell):
         raise GraphTypeError(f"fake_quantize takes a Cell, not {type(net).__name__}.")
     if not inputs:
         raise GraphTypeError("fake_quantize takes inputs like those of the network, whose ranges are the first ones.")
-    if quantization_of(net) is not None:
-        raise GraphValueError("The products of the network are rounded already.")
+    if any(cell._passes for _, cell in net.cells_and_names()):
+        text = "The products of the network are rounded already, or have adapters"
+        raise GraphValueError(f"{text}; merge these first, by graphls.adapters.merge(net).")
     patterns = (match,) if isinstance(match, str) else tuple(match)
     options = FakeQuantize(patterns, ranges=ranges, per_channel=per_channel, momentum=momentum)
     looking = _Looking(options)

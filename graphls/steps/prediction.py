@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from graphls.tensors.tensor import Tensor
 from graphls.trace.trace import PLACE, Traced, trace
 
 if TYPE_CHECKING:
+    from graphls.backends.onnx import Lowered
     from graphls.bundles.predict import Prediction
 
 PASSES = "gradient, fold, cse, dce, order"
@@ -64,8 +66,6 @@ def prediction(
     Raises GraphValueError for a network that draws random numbers or writes states in evaluation, and what a trace
     raises.
     """
-    from graphls.backends.inference import without_dead
-    from graphls.backends.onnx.symbolic import with_symbols
     from graphls.bundles.predict import Prediction
 
     names = input_names(network, len(inputs))
@@ -73,9 +73,7 @@ def prediction(
     with COMPILING.lock, evaluating(network):
         try:
             traces = [_traced(network, taken, names, size) for size in SIZES]
-            axes = {(value.name, 0): BATCH for value in traces[0].graph.inputs if value.type.shape}
-            models, sizes = [_lowered(traced, opset) for traced in traces], [{BATCH: size} for size in SIZES]
-            lowered = without_dead(with_symbols(models, sizes, axes))
+            lowered = _opened([_lowered(traced, opset) for traced in traces])
         except GraphlsError:  # the number of rows is part of the network
             traces = [_traced(network, taken, names, None)]
             lowered = _lowered(traces[0], opset)
@@ -84,6 +82,16 @@ def prediction(
     called = {name: known.get(id(p)) for name, p in traced.parameters.items()}
     own = {name: p.asnumpy() for name, p in traced.parameters.items() if called[name] is None}
     return Prediction(lowered, network, traced.outputs, is_place, called, own)
+
+
+def _opened(models: Sequence[Lowered]) -> Lowered:
+    """The model for any number of rows."""
+    from graphls.backends.inference import without_dead
+    from graphls.backends.onnx.open_sizes import with_open_sizes
+
+    sizes, first = [{BATCH: size} for size in SIZES], models[0]
+    model = with_open_sizes([each.model for each in models], sizes, first.origins)
+    return without_dead(replace(first, model=model))
 
 
 def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: int | None) -> Traced:
@@ -98,7 +106,7 @@ def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: 
     return traced
 
 
-def _lowered(traced: Traced, opset: int | None) -> Any:
+def _lowered(traced: Traced, opset: int | None) -> Lowered:
     from graphls.backends.inference import without_dead
     from graphls.backends.onnx import lower
     from graphls.backends.onnxruntime.runtime import installed_version

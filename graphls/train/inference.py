@@ -16,7 +16,7 @@ from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
 from graphls.nn.modes import evaluating
 from graphls.passes import as_pipeline
-from graphls.passes.fold_weights import Weight
+from graphls.passes.fold_weights import Weight, constants
 from graphls.passes.host_calls import without_effects
 from graphls.passes.inference import for_inference
 from graphls.sharing.locks import COMPILING
@@ -25,6 +25,9 @@ from graphls.train.dynamic_axes import DynamicAxes, Symbolic, symbolic
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+OPEN_PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
+"""The passes where sizes vary: what grows with them is not computed, since small arrays only would be."""
 
 PRECISIONS = ("float32", "float16")
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -50,16 +53,14 @@ def inference_model(
     """What `graphls.train.export` writes, without a file; the arguments are its own."""
     _check(net, precision, external_data, metadata)
     from graphls.backends import inference
-    from graphls.backends.onnx.symbolic import points
 
     given = symbolic(net, inputs or _declared(net), dynamic_axes)
-    at = points(given.sizes) if given.sizes else []
+    at = given.points()
     with COMPILING.lock, evaluating(net):
         graphs, weights = _variants(net, given, at, precision == "float16")
     make = partial(
         inference.inference_model,
         at=at,
-        axes=given.axes,
         opset=opset,
         native_half=precision == "float16",
         threshold=external_data,
@@ -74,16 +75,32 @@ def _variants(
     net: Callable[..., object], given: Symbolic, at: list[dict[str, int]], narrow: bool
 ) -> tuple[list[Graph], Mapping[str, Weight]]:
     """The graphs of a network for some sizes, ready for inference, and the values of their states."""
-    graphs: list[Graph] = []
-    weights: Mapping[str, Weight] = {}
-    for sizes in at or [{}]:
-        traced = trace_graph(net, *given.at(sizes))
-        graph = as_pipeline(DEFAULT_PASSES).run(without_effects(traced.graph), source="trace").graph
-        values = {state.name: _value(traced.parameters[state.name]) for state in graph.states}
-        made = (graph, values) if graph.writes else for_inference(graph, values, narrow)
-        graphs.append(made[0])
-        weights = weights or made[1]
-    return graphs, weights
+    traced = [trace_graph(net, *given.at(sizes)) for sizes in at or [{}]]
+    pipeline = as_pipeline(OPEN_PASSES if at else DEFAULT_PASSES)
+    graphs = [pipeline.run(without_effects(one.graph), source="trace").graph for one in traced]
+    values = {name: _value(parameter) for name, parameter in traced[0].parameters.items()}
+    if any(graph.writes for graph in graphs):
+        return graphs, values
+    steady = set.intersection(*map(constants, graphs)) if len(graphs) > 1 else None
+    made = [for_inference(graph, values, narrow, steady) for graph in graphs]
+    for _, weights in made[1:]:
+        _require_equal(made[0][1], weights, values)
+    return [graph for graph, _ in made], made[0][1]
+
+
+def _require_equal(first: Mapping[str, Weight], other: Mapping[str, Weight], given: Mapping[str, Weight]) -> None:
+    """Raise GraphValueError for weights that are other ones for another size."""
+    for name in first.keys() | other.keys():
+        is_given = name in first and name in other and first[name] is other[name] and first[name] is given.get(name)
+        if not is_given and (name not in first or name not in other or not _are_equal(first[name](), other[name]())):
+            raise GraphValueError(
+                f"The network cannot be exported for any size, because what it makes of the parameter {name!r} depends "
+                "on the size; give the size."
+            )
+
+
+def _are_equal(first: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return first.shape == other.shape and first.dtype == other.dtype and first.tobytes() == other.tobytes()
 
 
 def _value(parameter: Parameter) -> Weight:

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 import graphls
 import graphls.onnx
-from graphls import Tensor, adapters, context, nn
+from graphls import Tensor, adapters, context, nn, quantization
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import walk
 from tests.onnx.exports.agreement import Export
@@ -270,8 +270,10 @@ def test_errors(images: Any) -> None:
     with pytest.raises(GraphValueError, match="No parameter of the network matches 'none'"):
         adapters.lora(net, trainable="none")
     adapters.lora(net)
-    with pytest.raises(GraphValueError, match="has adapters already; merge them first"):
+    with pytest.raises(GraphValueError, match="has adapters or rounded products already; merge"):
         adapters.lora(net)
+    with pytest.raises(GraphValueError, match="rounded already, or have adapters; merge these first"):
+        quantization.fake_quantize(net, Tensor(Numbers().inputs[0]))
     with pytest.raises(GraphValueError, match="give inputs like those it takes"):
         adapters.lora(Net())
     with pytest.raises(GraphTypeError, match="takes a Cell, not str"):

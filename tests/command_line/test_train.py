@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -138,6 +139,17 @@ def test_a_softmax_that_is_written_out_is_one(capsys: pytest.CaptureFixture[str]
     assert "The model ends in Softmax (p), which cross_entropy computes itself" in capsys.readouterr().out
     found = tensors("out.onnx")
     assert all(np.allclose(array, found[name], atol=1e-6) for name, array in wanted.items())
+
+
+def test_a_run_that_is_told_to_end(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(self: Progress, run_context: Any) -> None:
+        if run_context.original_args().cur_step_num == 4:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Progress, "on_train_step_begin", tell)
+    assert train("--epochs", "4", "--validate", "data.npz") == 143
+    assert "interrupted, out.onnx is as it was; --resume goes on from out.checkpoints." in capsys.readouterr().err
+    assert {path.name for path in Path("out.checkpoints").glob("*.ckpt")} == {"train-1_3.ckpt", "train-2_1.ckpt"}
 
 
 MINE = """
@@ -277,6 +289,8 @@ def test_a_model_that_gives_its_own_loss_in_batches_of_a_size(capsys: pytest.Cap
         ({"x": np.zeros((47, 4))}, "'x' has 47 rows and the label has 48; give as many of each."),
         ({"x": np.zeros((0, 4)), "label": np.zeros(0)}, "bad.npz has no rows; give it some."),
         ({"label": np.arange(48)}, "The label 3 in row 3 of bad.npz is none of the model's 3 classes"),
+        ({"label": np.arange(48) / 2}, "The label 0.5 in row 1 of bad.npz is no class; give numbers of classes, or"),
+        ({"x": np.zeros((48, 4), complex)}, "'x' in bad.npz is of the type complex128; give real numbers."),
         ({"label": np.full(48, np.inf)}, "The label in bad.npz holds nan or an infinity"),
         ({"label": None}, "has 0 arrays beside the inputs of the model, and one is the label; add it"),
         ({"more": np.zeros(48)}, "beside the inputs of the model ('label', 'more'), and one is the label; name it"),

@@ -207,6 +207,10 @@ def test_scopes_come_from_what_exporters_tell(entries: dict[str, str], scope: st
 def test_lines_come_from_the_stack_that_pytorch_tells() -> None:
     trace = 'File "/home/a b/net.py", line 12, in forward\n    x = self.fc(x)\nFile "net.py", line 7, in forward\n  y'
     assert str(told(pkg__torch__onnx__stack_trace=trace).loc) == "net.py:7"
+    trace += '\n  File "/env/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 134, in forward\n    return'
+    assert str(told(pkg__torch__onnx__stack_trace=trace).loc) == "net.py:7"
+    inside = "File " + trace.rpartition("File ")[2]
+    assert str(told(pkg__torch__onnx__stack_trace=inside).loc).endswith("linear.py:134")
     assert told(pkg__torch__onnx__stack_trace="no stack").loc is None
 
 

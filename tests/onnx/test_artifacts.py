@@ -19,6 +19,7 @@ from onnx import ModelProto
 import graphls.onnx
 from graphls.onnx import artifacts, training
 from graphls.onnx.training import CheckpointState, LinearLRScheduler, Module, Optimizer, onnxblock
+from tests.onnx import artifacts_of_exports as exports
 from tests.onnx.models import model, node, tensor
 
 X = np.sin(np.arange(15, dtype=np.float32)).reshape(5, 3)
@@ -277,6 +278,11 @@ def test_an_inference_model_has_the_trained_parameters(tmp_path: Path) -> None:
     w1, b1, w2, b2 = (state.parameters[name].data for name in NAMES)
     expected = np.maximum(X @ w1 + b1, 0) @ w2 + b2
     np.testing.assert_allclose(session.run(None, {"x": X})[0], expected, rtol=1e-5, atol=1e-6)
+    CheckpointState.save_checkpoint(state, tmp_path / "trained")
+    plain = network()
+    onnxblock.load_checkpoint_to_model(tmp_path / "trained", plain)
+    found = onnxruntime.InferenceSession(plain.SerializeToString()).run(None, {"x": X})
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="no tensor 'nothing'"):
         module.export_model_for_inferencing(tmp_path / "inference.onnx", ["nothing"])
 
@@ -484,3 +490,19 @@ def test_a_size_may_be_zero(tmp_path: Path) -> None:
     state, module, _ = opened(tmp_path, proto, ["w"])
     module(X[:2], np.zeros((0, 3), np.float32))
     assert state.parameters["w"].grad is not None
+
+
+@pytest.mark.parametrize("name", ["bert.torchscript", "gpt2.torchscript", "lstm_tagger.dynamo"])
+def test_exports_train_for_any_batch(name: str, tmp_path: Path) -> None:
+    """onnxruntime.training 1.19 trains none of these."""
+    assert exports.losses(exports.FILES / f"{name}.onnx", tmp_path) == "trains"
+
+
+def test_modules_and_optimizers_share_a_state(tmp_path: Path) -> None:
+    state, module, step = opened(tmp_path)
+    other = Module(tmp_path / "training_model.onnx", state, tmp_path / "eval_model.onnx")
+    other_step = Optimizer(tmp_path / "optimizer_model.onnx", other)
+    expected = losses_of(*opened(tmp_path)[1:], 4)
+    found = [loss for pair in ((module, step), (other, other_step)) * 2 for loss in losses_of(*pair, 1)]
+    assert found[:2] == expected[:2]
+    np.testing.assert_allclose(found, expected, rtol=1e-3)

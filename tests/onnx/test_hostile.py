@@ -70,3 +70,97 @@ def test_functions_that_call_each_other() -> None:
     proto.functions.extend(functions)
     with pytest.raises(ValueError, match="call each other without end"):
         graphls.onnx.load(proto)
+
+
+FLOATS = np.ones((1, 1, 1, 1), np.float32)
+TOO_MUCH: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "OneHot of data": ([node("Cast", "x", "i", to=INT), node("OneHot", "i huge two", "y")],
+                       {"huge": np.int64(HUGE), "two": np.zeros(2, np.float32)}),
+    "parts": ([node("ConstantOfShape", "shape", "z"), node("SplitToSequence", "z", "q"),
+               node("ConcatFromSequence", "q", "c", axis=0), node("Add", "x c", "y")], {"shape": np.array([1 << 28])}),
+    "results of Split": ([node("Split", "x", "y z", num_outputs=HUGE)], {}),
+    "Resize": ([node("Unsqueeze", "x axes", "i"), node("Resize", "i _ _ sizes", "y", mode="cubic")],
+               {"axes": np.array([0, 1]), "sizes": np.array([1, 1, 1 << 30, 1 << 30])}),
+    "Pad": ([node("Pad", "x pads", "y")], {"pads": np.array([0, 0, HUGE, HUGE])}),
+    "DFT": ([node("Unsqueeze", "x axes", "s"), node("DFT", "s huge", "y", axis=1)],
+            {"axes": np.array([2]), "huge": np.int64(HUGE)}),
+    "prime DFT": ([node("Unsqueeze", "x axes", "s"), node("DFT", "s huge", "y", axis=1)],
+                  {"axes": np.array([2]), "huge": np.int64((1 << 27) - 39)}),
+    "mel bins": ([node("MelWeightMatrix", "huge huge rate zero rate", "w"), node("MatMul", "x w", "y")],
+                 {"huge": np.int64(1 << 30), "rate": np.int64(16000), "zero": np.float32(0)}),
+    "ConvTranspose": ([node("Unsqueeze", "x axes", "i"), node("ConvTranspose", "i w", "y", strides=[HUGE, HUGE])],
+                      {"axes": np.array([0, 1]), "w": FLOATS}),
+    "concatenated": ([node("Concat", f"{c} {c}", f"c{i + 1}", axis=0)
+                      for i, c in enumerate(("x", *(f"c{i}" for i in range(1, 45))))]
+                     + [node("Identity", "c45", "y")], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_results_that_no_memory_holds(name: str) -> None:
+    nodes, constants = TOO_MUCH[name]
+    with pytest.raises(graphls.GraphlsError):
+        graphls.compile(graphls.onnx.load(model(nodes, [tensor("x", [2, 2])], ["y"], constants, 18)), X)
+
+
+def test_a_window_wider_than_all_channels() -> None:
+    nodes = [node("Unsqueeze", "x axes", "i"), node("LRN", "i", "y", size=HUGE)]
+    net = graphls.onnx.load(model(nodes, [tensor("x", [2, 2])], ["y"], {"axes": np.array([0, 1])}))
+    assert net(X).shape == (1, 1, 2, 2)
+
+
+def test_a_loop_without_an_end() -> None:
+    inputs = [tensor("i", [], INT), tensor("c", [], TensorProto.BOOL), tensor("v", None)]
+    outputs = [tensor("go", [], TensorProto.BOOL), tensor("w", None)]
+    body = helper.make_graph([node("Identity", "c", "go"), node("Neg", "v", "w")], "body", inputs, outputs)
+    nodes = [helper.make_node("Loop", ["huge", "", "x"], ["y"], body=body)]
+    net = graphls.onnx.load(model(nodes, [tensor("x", [2, 2])], ["y"], {"huge": np.int64(1 << 62)}))
+    with pytest.raises(ValueError, match=r"Loop 'y': it has \d+ rounds, which would never end"):
+        graphls.compile(net, X)
+
+
+def length_first(field: int, data: bytes) -> bytes:
+    """A field of bytes in the wire format of protobuf."""
+    size, found = len(data), bytes([field << 3 | 2])
+    while size > 127:
+        found, size = found + bytes([size & 127 | 128]), size >> 7
+    return found + bytes([size]) + data
+
+
+@pytest.mark.parametrize("depth", [20, 500])
+def test_branches_inside_of_branches(depth: int) -> None:
+    leaf = helper.make_graph([node("Identity", "x", "o")], "g", [], [tensor("o", None)]).SerializeToString()
+    graph, kind = leaf, b"\xa0\x01\x05"
+    for _ in range(depth):
+        branches = [(b"then_branch", graph), (b"else_branch", leaf)]
+        attributes = [length_first(5, length_first(1, name) + length_first(6, g) + kind) for name, g in branches]
+        inner = length_first(1, b"on") + length_first(2, b"o") + length_first(4, b"If") + b"".join(attributes)
+        graph = length_first(1, inner) + length_first(2, b"g") + length_first(12, tensor("o", None).SerializeToString())
+    proto = model([], [tensor("x", [2, 2]), tensor("on", [], TensorProto.BOOL)], ["o"])
+    inputs = b"".join(length_first(11, info.SerializeToString()) for info in proto.graph.input)
+    proto.ClearField("graph")
+    data = proto.SerializeToString() + length_first(7, graph + inputs)
+    if depth == 20:
+        assert graphls.onnx.load(data)(X, np.array(True)).shape == (2, 2)
+        return
+    with pytest.raises(ValueError, match="is not an ONNX model"):
+        graphls.onnx.load(data)
+
+
+TWICE: dict[str, Any] = {
+    "results": model([node("Relu", "x", "y"), node("Neg", "x", "y")], [tensor("x", [2, 2])], ["y"]),
+    "inputs": model([node("Relu", "x", "y")], [tensor("x", [2, 2])] * 2, ["y"]),
+    "a result and a constant": model([node("Relu", "x", "w")], [tensor("x", [2, 2])], ["w"], {"w": FLOATS}),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_names_that_stand_for_two_tensors(name: str) -> None:
+    with pytest.raises(ValueError, match=r"The model defines the tensor '\w' twice"):
+        graphls.onnx.load(TWICE[name])
+
+
+def test_operators_that_wait_for_each_other() -> None:
+    proto = model([node("Add", "x b", "a"), node("Add", "a x", "b")], [tensor("x", [2, 2])], ["b"])
+    with pytest.raises(ValueError, match="waits for its own result, in a cycle"):
+        graphls.onnx.load(proto)

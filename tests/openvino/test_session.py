@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -199,6 +201,15 @@ def test_one_element_that_is_joined_with_itself() -> None:
 
     x = np.array([-3.5], F32)
     np.testing.assert_allclose(graphls.compile(function, x, engine="openvino")(x).asnumpy(), np.exp([-3.5] * 2), 1e-6)
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+def test_integers_are_compared_to_the_last_digit(compare: Callable[[Any, Any], Any]) -> None:
+    x = RANDOM.integers(-(2**31), 2**31 - 2, 200).astype(np.int32)
+    y = np.where(RANDOM.random(200) < 0.5, x + RANDOM.integers(0, 2, 200), RANDOM.permutation(x)).astype(np.int32)
+    step = graphls.compile(compare, x, y, engine="openvino")
+    assert [segment.engine for segment in step.plan.segments] == ["openvino"]
+    np.testing.assert_array_equal(step(x, y).asnumpy(), compare(x, y))
 
 
 @pytest.mark.parametrize("axis", [0, -2])

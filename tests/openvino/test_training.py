@@ -61,3 +61,30 @@ def test_a_run_that_goes_on_from_its_states_ends_with_the_same_bits(engine: str)
     run(after, 5, 10)
     for one, other in zip(whole.get_parameters(), rest.get_parameters(), strict=True):
         assert one.asnumpy().tobytes() == other.asnumpy().tobytes(), one.name
+
+
+def test_a_small_update_is_one_segment_and_skipped_to_the_bit() -> None:
+    """Both branches run; where there was an overflow the states keep their bits, and flags and scales agree."""
+    x, y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
+
+    def begun(engine: str) -> tuple[nn.Cell, graphls.Compiled]:
+        graphls.set_seed(1)
+        network = nn.Dense(3, 2)
+        optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+        manager = nn.DynamicLossScaleUpdateCell(2.0**127, 2, 3)
+        cell = nn.TrainOneStepWithLossScaleCell(nn.WithLossCell(network, nn.MSELoss()), optimizer, manager)
+        return cell, graphls.compile(cell, x, y, engine=engine)
+
+    found = []
+    for engine in ("openvino", "onnxruntime"):
+        cell, step = begun(engine)
+        assert [segment.engine for segment in step.plan.segments] == [engine]
+        found.append([])
+        for i in range(12):
+            before = [p.asnumpy().tobytes() for p in cell.network.get_parameters()]
+            _, overflow, scale = step(x * 1e3 if i == 7 else x, y)
+            found[-1].append((bool(overflow), float(scale)))
+            after = [p.asnumpy().tobytes() for p in cell.network.get_parameters()]
+            assert (before == after) == bool(overflow)
+    assert found[0] == found[1]
+    assert {overflow for overflow, _ in found[0]} == {True, False}

@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import graphls
 import graphls.onnx
+import graphls.train
 from graphls import Tensor, nn, quantization
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
@@ -245,3 +246,26 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(GraphValueError, match="version 12, and integers by channel need 13"):
         graphls.onnx.save_quantized(net, tmp_path / "int8.onnx")
     assert not (tmp_path / "int8.onnx").exists()
+
+
+def test_a_network_of_cells_is_exported_and_loaded_for_integers(tmp_path: Path) -> None:
+    layers = nn.Conv2d(2, 4, 3, pad_mode="pad", padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dense(64, 3)
+    net, x = nn.SequentialCell(*layers), Tensor(random(3, 2, 4, 4))
+    graphls.train.export(net, x, file_name=tmp_path / "net.onnx", file_format="ONNX")
+    loaded = graphls.onnx.load(tmp_path / "net.onnx")
+    assert len(quantization.fake_quantize(loaded, x)) == 2
+    graphls.onnx.save_quantized(loaded, tmp_path / "int8.onnx")
+    found = loaded(x).asnumpy()
+    np.testing.assert_allclose(found, net.set_train(False)(x).asnumpy(), atol=np.ptp(found) / 20)
+    session = onnxruntime.InferenceSession(tmp_path / "int8.onnx", providers=["CPUExecutionProvider"])
+    (integers,) = session.run(None, {session.get_inputs()[0].name: x.asnumpy()})
+    assert np.abs(integers - found).max() < np.ptp(found) / 255
+
+
+def test_a_rounded_network_of_cells_is_exported_with_its_numbers(tmp_path: Path) -> None:
+    net, x = Net(), Tensor(random(8, 4))
+    quantization.fake_quantize(net, x)
+    graphls.train.export(net, x, file_name=tmp_path / "net.onnx", file_format="ONNX")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.asnumpy()})
+    np.testing.assert_allclose(found, net(x).asnumpy(), atol=1e-5)

@@ -11,13 +11,13 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
 from graphls.primitives.indexing import axis_size
+from graphls.primitives.logic import Comparison
 
 if TYPE_CHECKING:
     from graphls.backends.engine import Bench, Part, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
-"""What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
-way of float32."""
+"""What it computes in. It takes float64 for float32, float16 without its limits and int64 for int32."""
 
 MOST_UNROLLED = 4096
 """Nodes that a scan may come to when it is written out; OpenVINO takes about a millisecond for each."""
@@ -34,7 +34,7 @@ class Openvino:
     writes_in_place = False
 
     def takes(self, node: Node) -> bool:
-        """Whether it has no integers but those that are moved, become floats or are indices.
+        """Whether it has no integers but those that are moved, counted, become floats or are indices.
 
         Remainders, conditions, loops but short recurrences, nodes that give or take nothing, and those that the host
         draws stay elsewhere.
@@ -104,12 +104,13 @@ def _is_exact(value: Value) -> bool:
 
 
 def _only_reads_integers(node: Node) -> bool:
-    """Whether int32 is moved, counted up, or chooses from floats."""
+    """Whether int32 is moved, counted, compared, or chooses from floats."""
     primitive = node.primitive
     if {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT != {int32}:
         return False
     chooses = primitive.takes_indices and all(map(_is_exact, node.outputs))
-    return chooses or primitive.name == "add" or primitive.flops_per_element == 0
+    counts = primitive.name in {"add", "sub"} or isinstance(primitive, Comparison)
+    return chooses or counts or primitive.flops_per_element == 0
 
 
 def _counts_positions(node: Node) -> bool:

@@ -16,7 +16,8 @@ from graphls.backends.onnx.roundings import MOVES
 from graphls.backends.onnx.target import Form, Target
 from graphls.backends.onnx.writer import Writer
 from graphls.backends.openvino.runtime import has_bfloat16
-from graphls.ir.types import float32
+from graphls.ir.types import float32, int32
+from graphls.primitives.logic import Comparison
 
 Attributes = Mapping[str, Any]
 
@@ -91,16 +92,44 @@ def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> 
     return _one(e, "Reshape", joined, e.ints(node.output.type.shape))
 
 
-def _exchanged(kind: str) -> Form:
-    return lambda e, inputs, _: _one(e, kind, *inputs[::-1])
+def _is_of_integers(e: Writer) -> bool:
+    """Whether the node of this operator compares int32."""
+    node = e.node
+    return node is not None and isinstance(node.primitive, Comparison) and node.inputs[0].type.dtype is int32
+
+
+def _difference_is_zero(e: Writer, x: str, y: str) -> str:
+    """Whether int32 are equal, which are compared by way of float32: there a difference is 0 only if it is."""
+    return _one(e, "Equal", _one(e, "Sub", x, y), e.const(0, int32))
+
+
+def _equal(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    return _difference_is_zero(e, *inputs) if _is_of_integers(e) else _one(e, "Equal", *inputs)
+
+
+def _at_most(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    x, y = inputs
+    return _difference_is_zero(e, _one(e, "Max", x, y), y) if _is_of_integers(e) else _one(e, "LessOrEqual", x, y)
+
+
+def _less(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    x, y = inputs
+    return _one(e, "Not", _at_most(e, (y, x), attributes)) if _is_of_integers(e) else _one(e, "Less", x, y)
+
+
+def _exchanged(form: Form) -> Form:
+    return lambda e, inputs, attributes: form(e, inputs[::-1], attributes)
 
 
 FORMS: dict[str, Form] = {
     "Concat": _concatenation,
+    "Equal": _equal,
     "Exp": _exponential,
-    "Greater": _exchanged("Less"),
-    "GreaterOrEqual": _exchanged("LessOrEqual"),
+    "Greater": _exchanged(_less),
+    "GreaterOrEqual": _exchanged(_at_most),
     "IsNaN": _is_nan,
+    "Less": _less,
+    "LessOrEqual": _at_most,
     "Max": _extreme("Max"),
     "Min": _extreme("Min"),
     "Relu": _relu,

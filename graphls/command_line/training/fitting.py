@@ -53,7 +53,9 @@ def _cast(array: Array, wanted: Input, source: str) -> Array:
 def of_numbers(array: object, what: str, source: str) -> Array:
     """An array of numbers with rows; raises GraphTypeError for text and other objects, GraphValueError without rows."""
     found = array.asnumpy() if isinstance(array, Tensor) else np.asarray(array)
-    if found.dtype.kind in "USOMmc":
+    if found.dtype.kind in "Mmc":
+        raise GraphTypeError(f"{what} in {source} is of the type {found.dtype}; give real numbers.")
+    if found.dtype.kind in "USO":
         bad = next((text for text in found.reshape(-1) if not _is_number(text)), "objects")
         raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is no number; give numbers only.")
     if found.ndim == 0:

@@ -61,7 +61,7 @@ def label_check(name: str, prediction: Shape | None) -> Callable[[Array, str], A
         if name != "cross_entropy":
             integers = np.int64 if is_function(name) else np.float32
             return labels.astype(integers) if labels.dtype.kind in "iu" else labels
-        labels = _of_classes(labels)
+        labels = _of_classes(labels, source)
         if classes is not None and labels.dtype.kind == "i" and labels.ndim == 1:
             _check_range(labels, classes, source)
         return labels
@@ -74,12 +74,16 @@ def _classes(prediction: Shape | None) -> int | None:
     return prediction[1] if prediction is not None and len(prediction) == 2 else None
 
 
-def _of_classes(labels: Array) -> Array:
+def _of_classes(labels: Array, source: str) -> Array:
     """Labels of a cross entropy: the numbers of classes as int64, (N, 1) as (N,), and probabilities as float32."""
     is_column = labels.ndim == 2 and labels.shape[1] == 1
     labels = labels[:, 0] if is_column else labels
-    if labels.dtype.kind in "fV" and (labels.ndim > 1 or not np.equal(labels, np.floor(labels)).all()):
+    if labels.dtype.kind in "fV" and labels.ndim > 1:
         return labels.astype(np.float32)
+    if labels.dtype.kind in "fV" and not np.equal(labels, np.floor(labels)).all():
+        row = np.flatnonzero(labels != np.floor(labels))[0]
+        text = f"The label {labels[row]} in row {row} of {source} is no class"
+        raise GraphValueError(f"{text}; give numbers of classes, or another loss, such as mse.")
     return labels.astype(np.int64)
 
 

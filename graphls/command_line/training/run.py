@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGINT, SIGTERM
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,9 @@ from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype
 from graphls.tensors.random import set_seed
 from graphls.train import Model
-from graphls.train.callbacks import Callback, Progress
+from graphls.train.callbacks import Callback, OnRequestExit, Progress
 
 BATCH_SIZE = 32
-INTERRUPTED = 130
-"""The exit status after Ctrl-C, as of other programs."""
 
 
 @dataclass
@@ -138,14 +138,18 @@ def _train(run: Run) -> int:
     folder = folder_of(options)
     done = resume(run.step, folder, settings) if options.resume else 0
     verdict = Verdict(_scale_now(run), run.explain)
+    asked = OnRequestExit(save_ckpt=False)
     callbacks: list[Callback] = [verdict, Progress(None if find_spec("rich") else _Lines())]
+    callbacks += [asked] if current_thread() is main_thread() else []
     if options.has_checkpoints:
         callbacks.append(Checkpoints(folder, options.checkpoint_steps or steps, settings))
     if done < options.epochs * steps:
         try:
             _fit(run, done, callbacks)
         except KeyboardInterrupt:
-            return _interrupted(options, folder)
+            return _interrupted(options, folder, SIGINT)
+        if asked.is_requested:
+            return _interrupted(options, folder, SIGTERM)
     else:
         print(f"{done} steps are done, which are {done // steps} epochs; --epochs {done // steps + 1} would go on.")
     for line in verdict.lines():
@@ -194,10 +198,11 @@ def _fit(run: Run, done: int, callbacks: Sequence[Callback]) -> None:
         model.fit(run.options.epochs, run.data, run.validation, callbacks=callbacks)
 
 
-def _interrupted(options: argparse.Namespace, folder: Path) -> int:
+def _interrupted(options: argparse.Namespace, folder: Path, number: int) -> int:
+    """Say how to go on; returns the exit status that a signal gives to other programs."""
     kept = f"; --resume goes on from {folder}" if options.has_checkpoints and any(folder.glob("*.ckpt")) else ""
     print(f"graphls: interrupted, {options.output} is as it was{kept}.", file=sys.stderr)
-    return INTERRUPTED
+    return 128 + number
 
 
 class _Lines:

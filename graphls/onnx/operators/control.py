@@ -39,7 +39,10 @@ def loop(node: Running, most: Any = None, condition: Any = None, *carried: Any, 
     starts = True if condition is None else _truth(condition)
     if starts is False:
         count = 0
-    if starts is None or (count is None or count >= _ENDLESS) or _decides(node, body, carried):
+    decides = _decides(node, body, carried)
+    if count is not None and count >= _ENDLESS and not decides and starts is not None:
+        raise GraphValueError(f"it has {count} rounds, which would never end.")
+    if starts is None or count is None or decides:
         return _while(node, most, condition, carried, body)
     if count > _FEW and not any(isinstance(value, (list, type(None))) for value in carried):
         found = _scanned(node, count, carried, body)

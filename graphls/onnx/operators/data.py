@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls import ops
 from graphls.onnx.interpreter import Running
-from graphls.onnx.rest import by_reference
+from graphls.onnx.rest import by_itself
 from graphls.onnx.table import operator
 from graphls.onnx.values import value_of
 from graphls.ops.operands import tensor_of
@@ -33,5 +33,5 @@ def nonzero(x: Any) -> Any:
     "RegexFullMatch", "ImageDecoder", "BitCast", known=_ALL, by_data=True,
 )  # fmt: skip
 def as_defined(node: Running, *inputs: Any, **attributes: Any) -> Any:
-    """What ONNX's reference gives for arrays that are known."""
-    return tuple(map(value_of, by_reference(node.node, inputs, attributes)))
+    """What ONNX Runtime, or ONNX's reference, gives for arrays that are known."""
+    return tuple(map(value_of, by_itself(node.node, inputs, attributes)))

@@ -126,8 +126,10 @@ def lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: flo
     x = tensor_of(x)
     before, behind = (size - 1) // 2, size // 2
     squares = ops.reshape(ops.square(_wide(x)), (x.shape[0], 1, x.shape[1], -1))
+    before, behind = (min(n, x.shape[1]) for n in (before, behind))  # which is all that there is
     squares = ops.pad(squares, (0, 0, before, behind))
-    total = sum((squares[:, :, i : i + x.shape[1]] for i in range(1, size)), squares[:, :, : x.shape[1]])
+    shifted = (squares[:, :, i : i + x.shape[1]] for i in range(1, before + behind + 1))
+    total = sum(shifted, squares[:, :, : x.shape[1]])
     root = ops.pow(ops.reshape(total, x.shape) * (alpha / size) + bias, beta)
     return ops.cast(_wide(x) / root, x.dtype)
 

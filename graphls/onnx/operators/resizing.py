@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
+from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
 from graphls.onnx.values import Array, integers
 from graphls.ops.images import picked
@@ -141,6 +142,7 @@ def resized(x: Tensor, numbers: Sequence[int], axes: Sequence[Axis], settings: S
     """x with some axes resized."""
     dtype, outside = x.dtype, None
     for number, axis in zip(numbers, axes, strict=True):
+        check_size(axis.count, axis.size if settings.mode != "nearest" else 1)
         places = axis.places(settings.positions)
         if settings.positions == "tf_crop_and_resize":
             beyond = (places < 0) | (places > axis.size - 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.onnx.operators.shapes import parts_of, without_axes
+from graphls.onnx.operators.shapes import check_parts, parts_of, without_axes
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, integers, is_known
 from graphls.ops.operands import tensor_of
@@ -86,13 +86,16 @@ def split_to_sequence(x: Any, split: Any = None, *, axis: int = 0, keepdims: int
     x = tensor_of(x)
     count = x.shape[axis]
     if split is None:
+        check_parts(count)
         parts = parts_of(x, axis, [1] * count)
         return ([part if keepdims else without_axes(part, (axis,)) for part in parts],)
     sizes = list(integers(split))
     if not np.ndim(array_of(split)):
         if sizes[0] < 1:
             raise GraphValueError(f"its parts have {sizes[0]} elements.")
-        sizes = [min(sizes[0], count - start) for start in range(0, count, sizes[0])]
+        check_parts(-(-count // sizes[0]))
+        whole, rest = divmod(count, sizes[0])
+        sizes = [sizes[0]] * whole + [rest] * bool(rest)
     return (list(parts_of(x, axis, sizes)),)
 
 

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphMemoryError, GraphValueError
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size, repeated
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, is_known
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.tensor import Tensor
+
+_MOST_PARTS = 10_000
+"""Tensors that one is cut into."""
 
 
 @operator("Reshape", known=(1,))
@@ -97,6 +100,8 @@ def tile(x: Any, repeats: Any) -> Any:
 @operator("Concat")
 def concat(*xs: Any, axis: int) -> Any:
     tensors = tuple(map(tensor_of, xs))
+    if all(map(is_known, tensors)):
+        check_size(sum(x.size for x in tensors))
     return ops.concat(tensors, axis) if len(tensors) > 1 else tensors[0]
 
 
@@ -109,7 +114,9 @@ def split_by(node: Running, x: Any, *, axis: int = 0, split: Any = None) -> Any:
 def split_of(node: Running, x: Any, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     if split is not None:
         return parts_of(x, axis, list(integers(split)))
-    return parts_of(x, axis, _equal(x.shape[axis], num_outputs or node.outputs))
+    if num_outputs not in (0, node.outputs):
+        raise GraphValueError(f"it has {node.outputs} results, and says that it has {num_outputs}.")
+    return parts_of(x, axis, _equal(x.shape[axis], node.outputs))
 
 
 @operator("Slice")
@@ -146,9 +153,16 @@ def _stop(stop: int, step: int, size: int) -> int | None:
     return None if step < 0 and stop < -size else stop
 
 
+def check_parts(count: int) -> None:
+    """Raise GraphMemoryError for more tensors than one can be cut into."""
+    if count > _MOST_PARTS:
+        raise GraphMemoryError(f"it would make {count} tensors, which is too many.")
+
+
 def parts_of(x: Any, axis: int, sizes: list[int]) -> Any:
     """x cut along an axis into parts of these sizes."""
     x, parts, start = tensor_of(x), [], 0
+    check_parts(len(sizes))
     if sum(sizes) != x.shape[axis]:
         raise GraphValueError(f"the parts {sizes} do not make up the axis {axis} of the shape {x.shape}.")
     for size in sizes:

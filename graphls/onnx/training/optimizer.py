@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphls.backends.onnxruntime.blocks import block_size
 from graphls.ir.errors import GraphTypeError
 from graphls.onnx.training.memory import HostMemory, Row
 from graphls.onnx.training.module import Module
@@ -12,8 +13,6 @@ from graphls.onnx.training.parameters import MOMENTS
 from graphls.onnx.training.sessions import Bound, open_session
 
 FIRST_RATE = 0.001
-PART = 1 << 15
-"""Elements that are updated at once on a CPU, so that what is between the operators stays in its cache."""
 
 
 class Optimizer:
@@ -27,8 +26,8 @@ class Optimizer:
         self._session = open_session(optimizer_uri, module._device, module._options)
         names = {info.name for info in self._session.get_inputs()}
         self._numbers = {name: HostMemory(1, np.dtype(np.float32)) for name in (RATE, NORM) if name in names}
-        self._step = HostMemory(1, np.dtype(np.int64))
         held = self._state._content.optimizer
+        self._step = self._state._step
         self._step.array[0] = int(held.get(STEP, 0))
         self.set_learning_rate(held.get(RATE, FIRST_RATE))
         self._state._moments = {name: self._moment(name) for name in MOMENTS if name in names}
@@ -37,6 +36,8 @@ class Optimizer:
     def _moment(self, name: str) -> Row:
         """A moment of each parameter: zeros, or what the checkpoint had."""
         row, joined, place = self._module._row(), self._state._content.moments.get(name), 0
+        if name in self._state._moments:
+            return self._state._moments[name]
         if joined is None:
             return row
         values = {}
@@ -48,13 +49,13 @@ class Optimizer:
         return row
 
     def _bound(self, names: set[str]) -> list[Bound]:
-        """A binding for each part of the parameters, in place."""
+        """A binding for each part of the parameters, in place: on a CPU, of as many as its caches hold."""
         gradients = self._state._gradients
         assert gradients is not None
         if not self._module._names:
             return []
         rows = {PARAMETERS: self._state._row(self._module._names[0]), GRADIENTS: gradients, **self._state._moments}
-        size = PART if self._module._device.kind == "cpu" else gradients.count
+        size = block_size() if self._module._device.kind == "cpu" else gradients.count
         return [
             self._part(rows, place, min(size, gradients.count - place), names)
             for place in range(0, gradients.count, size)
@@ -63,14 +64,13 @@ class Optimizer:
     def _part(self, rows: dict[str, Row], place: int, count: int, names: set[str]) -> Bound:
         bound = Bound(self._session, self._module._device)
         for name, row in rows.items():
-            address = row.memory.address + place * row.dtype.itemsize
-            bound.take_at(name, address, row.dtype, (count,))
+            bound.take_at(name, row.memory, place, (count,))
             if name != GRADIENTS:
-                bound.give_at(f"{name}.updated", address, row.dtype, (count,))
+                bound.give_at(f"{name}.updated", row.memory, place, (count,))
         for name, memory in self._numbers.items():
-            bound.take_at(name, memory.address, np.float32, (1,), on_host=True)
+            bound.take_at(name, memory, 0, (1,))
         if STEP in names:
-            bound.take_at(STEP, self._step.address, np.int64, (1,), on_host=True)
+            bound.take_at(STEP, self._step, 0, (1,))
         return bound
 
     def step(self) -> None:

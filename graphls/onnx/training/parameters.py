@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from graphls.files.files import as_path, write_bytes
 from graphls.files.safetensors_format import decode, encode
@@ -131,6 +131,14 @@ def save_checkpoint(
     kinds = [_kind(tensor, True) for tensor in trained] + [_kind(tensor, False) for tensor in frozen]
     values = {} if nominal_checkpoint else {t.name: numpy_helper.to_array(t) for t in (*trained, *frozen)}
     write(Content(kinds, values), path_to_checkpoint)
+
+
+def load_checkpoint_to_model(path_to_checkpoint: object, model: ModelProto) -> None:
+    """Give the initializers of a model, in place, the values that a checkpoint has for their names."""
+    values = read(path_to_checkpoint).values
+    for tensor in model.graph.initializer:
+        if tensor.name in values:
+            tensor.CopyFrom(numpy_helper.from_array(values[tensor.name], tensor.name))
 
 
 def _kind(tensor: TensorProto, is_trained: bool) -> Kind:

@@ -12,7 +12,7 @@ import onnxruntime
 
 import graphls
 import graphls.onnx
-from graphls import nn, ops
+from graphls import amp, nn, ops
 
 FILES = Path(__file__).parent / "files"
 NO_PARAMETERS = ("*/Constant*", "zeros_*", "matmul_*")
@@ -79,10 +79,10 @@ def gradients_difference(export: Export) -> float:
     parameters = list(net.trainable_params())
     gradients = ops.grad(cell, None, parameters)(*export.inputs, export.labels)
     wanted = export.arrays["gradients"]
-    return max(_differences([p.asnumpy() for p in parameters], [g.asnumpy() for g in gradients], wanted))
+    return max(differences_of([p.asnumpy() for p in parameters], [g.asnumpy() for g in gradients], wanted))
 
 
-def _differences(values: list[Any], found: list[Any], wanted: Any) -> list[float]:
+def differences_of(values: list[Any], found: list[Any], wanted: Any) -> list[float]:
     """Of each tensor; the wanted gradients stand in the order of the numbers that all parameters hold."""
     together = np.concatenate([v.reshape(-1) for v in values])
     assert together.size == wanted.size
@@ -97,18 +97,24 @@ def _differences(values: list[Any], found: list[Any], wanted: Any) -> list[float
     ]
 
 
-def trained(export: Export) -> tuple[Any, list[float]]:
-    """The network after as many steps as the framework made, with the loss before each."""
+def trained(export: Export, level: str = "O0") -> tuple[Any, list[float]]:
+    """The network after as many steps as the framework made, with the loss before each; in float16 from level O1 on."""
     net, rate = export.load(), float(export.arrays["learning_rate"])
     parameters = net.trainable_params()
     if export.arrays["optimizer"] == "adamw":
         optimizer: Any = nn.AdamW(parameters, rate, weight_decay=0.01)
     else:
         optimizer = nn.Momentum(parameters, rate, 0.9)
-    step = nn.TrainOneStepCell(WithLoss(net, export.loss), optimizer)
+    cell = WithLoss(net, export.loss)
+    if level == "O0":
+        step = nn.TrainOneStepCell(cell, optimizer)
+    else:
+        scaling = amp.DynamicLossScaleManager(2.0**10)
+        step = amp.build_train_network(cell, optimizer, level=level, loss_scale_manager=scaling)
     step.set_train()
     inputs = [*export.inputs, export.labels]
-    return net, [float(step(*inputs).asnumpy()) for _ in export.arrays["losses"]]
+    results = (step(*inputs) for _ in export.arrays["losses"])
+    return net, [float((y[0] if isinstance(y, tuple) else y).asnumpy()) for y in results]
 
 
 def losses_difference(export: Export, folder: Path) -> tuple[float, float]:
