@@ -27,6 +27,9 @@ from graphls.train.dynamic_axes import DynamicAxes, Symbolic, symbolic
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+OPEN_PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
+"""The passes where sizes vary: what grows with them is not computed, since small arrays only would be."""
+
 PRECISIONS = ("float32", "float16")
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -51,16 +54,14 @@ def inference_model(
     """What `graphls.train.export` writes, without a file; the arguments are its own."""
     _check(net, precision, external_data, metadata)
     from graphls.backends import inference
-    from graphls.backends.onnx.formulas import points
 
     given = symbolic(net, inputs or _declared(net), dynamic_axes)
-    at = points(given.sizes) if given.sizes else []
+    at = given.points()
     with COMPILING.lock, _evaluating(net):
         graphs, weights = _variants(net, given, at, precision == "float16")
     make = partial(
         inference.inference_model,
         at=at,
-        axes=given.axes,
         opset=opset,
         native_half=precision == "float16",
         threshold=external_data,
@@ -76,7 +77,7 @@ def _variants(
 ) -> tuple[list[Graph], Mapping[str, Weight]]:
     """The graphs of a network for some sizes, ready for inference, and the values of their states."""
     traced = [trace_graph(net, *given.at(sizes)) for sizes in at or [{}]]
-    pipeline = as_pipeline(DEFAULT_PASSES)
+    pipeline = as_pipeline(OPEN_PASSES if at else DEFAULT_PASSES)
     graphs = [pipeline.run(without_effects(one.graph), source="trace").graph for one in traced]
     values = {name: _value(parameter) for name, parameter in traced[0].parameters.items()}
     if any(graph.writes for graph in graphs):
