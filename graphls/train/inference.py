@@ -75,7 +75,7 @@ def _variants(
     net: Callable[..., object], given: Symbolic, at: list[dict[str, int]], narrow: bool
 ) -> tuple[list[Graph], Mapping[str, Weight]]:
     """The graphs of a network for some sizes, ready for inference, and the values of their states."""
-    traced = [trace_graph(net, *given.at(sizes)) for sizes in at or [{}]]
+    traced = [trace_graph(net, *given.at(sizes), names=given.wishes) for sizes in at or [{}]]
     pipeline = as_pipeline(OPEN_PASSES if at else DEFAULT_PASSES)
     graphs = [pipeline.run(without_effects(one.graph), source="trace").graph for one in traced]
     values = {name: _value(parameter) for name, parameter in traced[0].parameters.items()}
