@@ -250,6 +250,39 @@ def test_predictions_on_the_states_of_a_loop(tmp_path: Path) -> None:
     assert network.training is False
 
 
+def test_a_step_for_any_number_of_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    network = nn.SequentialCell(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(p=0.3), nn.Dense(48, 4))
+    loss = nn.WithLossCell(network.to_float(graphls.float16), nn.CrossEntropyLoss())
+    scale = nn.DynamicLossScaleUpdateCell(2**12, 2, 100)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.Momentum(loss.trainable_params(), 0.1, 0.9), scale).set_train()
+
+    def batch(rows: int) -> tuple[Array, Array]:
+        return rng.normal(size=(rows, 1, 4, 4)).astype(np.float32), np.arange(rows, dtype=np.int32) % 4
+
+    graphls.set_seed(3)
+    first = graphls.compile(cell, *batch(8))
+    loop = loop_of(tmp_path, first.export(tmp_path / "bundle", any_rows=True))
+    assert loop.manifest["inputs"][0]["shape"] == ["batch", 1, 4, 4]
+    assert loop.manifest["random"]["draws"][0]["shape"] == ["batch", 48]
+    for rows in (8, 3, 1, 20):
+        data, label = batch(rows)
+        expected = graphls.compile(cell, data, label)(data, label)[0].asnumpy()
+        assert np.allclose(loop(data=data, label=label)["loss"], expected, rtol=2e-3)
+    with pytest.raises(ValueError, match=r"'label' has the shape \(2,\)"):
+        loop(data=batch(3)[0], label=batch(2)[1])
+
+
+def test_a_runtime_that_cannot_run_the_step(bundle: Path, tmp_path: Path) -> None:
+    for path in bundle.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    model = onnx.load(tmp_path / "step.onnx")
+    model.graph.node[0].op_type = "OperatorOfTomorrow"
+    onnx.save(model, tmp_path / "step.onnx")
+    with pytest.raises(RuntimeError, match=r"ONNX Runtime [\d.]+ cannot run .*OperatorOfTomorrow"):
+        loop_in(bundle).Step(tmp_path)
+
+
 class Average(nn.Cell):
     """A batch normalisation, whose statistics are states, and a mask that evaluation has not."""
 
