@@ -90,3 +90,13 @@ def test_a_small_update_is_one_segment_and_skipped_to_the_bit(rate: float | list
             assert (before == after) == bool(overflow)
     assert found[0] == found[1]
     assert {overflow for overflow, _ in found[0]} == {True, False}
+
+
+def test_what_a_small_update_shares_with_the_results_may_come_late() -> None:
+    """The rate, which the step gives as well, is behind the first value that is selected."""
+    x, y = np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32)
+    network = nn.Dense(4, 3, weight_init="ones", bias_init="ones")
+    optimizer = nn.Momentum(network.trainable_params(), [0.1, 0.2], 0.9)
+    cell = nn.MFTrainOneStepCell(nn.WithLossCell(network, nn.MSELoss()), optimizer)
+    step = graphls.compile(cell, x, y, engine="openvino")
+    np.testing.assert_allclose([float(step(x, y)[3]) for _ in range(3)], [0.1, 0.2, 0.2], rtol=1e-6)
