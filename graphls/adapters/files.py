@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from graphls.adapters.finding import Site, sites
-from graphls.adapters.lora import adapters_of, attach, holder, require_cell
+from graphls.adapters.lora import Adapters, adapters_of, attach, detach, holder, require_cell
 from graphls.files.checkpoint_format import Entry
 from graphls.files.files import as_path, write_bytes, write_text
 from graphls.files.safetensors_format import decode, encode
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.passes.lora import adapter_names
 from graphls.tensors.parameter import Parameter
 
 PREFIX, TENSORS, CONFIGURATION = "base_model.model.", "adapter_model.safetensors", "adapter_config.json"
 _ADAPTER = re.compile(r"(?P<module>.+)\.lora_(?P<which>[AB])(?:\.default)?\.weight")
+Pairs = dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 _STRANGE = ("use_dora", "rank_pattern", "alpha_pattern", "layer_replication", "lora_bias")
 """Settings of PEFT, off by default, that make something else of the tensors."""
 
@@ -71,7 +72,8 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
     tensors, configuration = _files(as_path(path))
     pairs, others = _sorted(_decoded(tensors))
     settings = _settings(configuration)
-    if adapters_of(net) is None:
+    is_new = adapters_of(net) is None
+    if is_new:
         rank, alpha = _size(pairs, settings)
         found = {site.module: site for site in sites(net, inputs)}
         meant = {_fitting(module, found) for module in pairs}
@@ -79,6 +81,17 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
         paths = dict(net.parameters_and_names())
         attach(net, chosen, rank, alpha, [_fitting(name, paths) for name in others])
     cell, adapters = holder(net)
+    try:
+        _fill(cell, adapters, pairs, others)
+    except GraphlsError:
+        if is_new:
+            detach(cell, adapters)
+        raise
+    return [site.module for site in adapters.sites]
+
+
+def _fill(cell: Cell, adapters: Adapters, pairs: Pairs, others: Mapping[str, Any]) -> None:
+    """Give the adapters of a cell, and what else is trained, the numbers of a file."""
     parameters = dict(cell.parameters_and_names())
     modules = {site.module: site for site in adapters.sites}
     for module, arrays in pairs.items():
@@ -86,7 +99,6 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
             _set(parameters[name], array)
     for name, array in others.items():
         _set(parameters[_fitting(name, parameters)], array)
-    return list(modules)
 
 
 def _files(path: Path) -> tuple[Path, Path]:
@@ -110,15 +122,12 @@ def _settings(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise GraphFileError(f"What adapters are cannot be read from {path}: {error}.") from None
     strange = [name for name in _STRANGE if found.get(name)] if isinstance(found, dict) else ["no settings"]
     if strange:
         raise GraphValueError(f"{path} has {', '.join(strange)}, which graphls does not compute; it takes plain LoRA.")
     return dict(found)
-
-
-Pairs = dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
 def _sorted(entries: Mapping[str, Entry]) -> tuple[Pairs, dict[str, Any]]:
@@ -134,8 +143,9 @@ def _sorted(entries: Mapping[str, Entry]) -> tuple[Pairs, dict[str, Any]]:
             halves.setdefault(match["module"], {})[match["which"]] = array
     lonely = [module for module, pair in halves.items() if len(pair) != 2]
     strange = [name for name in others if ".lora_" in name]
-    if lonely or strange or not halves:
-        what = f"of {lonely[0]!r} it has one tensor of two" if lonely else f"it has {strange or 'no adapters'}"
+    flat = [f"{module!r} of shape {a.shape}" for module, pair in halves.items() for a in pair.values() if a.ndim < 2]
+    if lonely or strange or flat or not halves:
+        what = f"of {lonely[0]!r} it has one tensor of two" if lonely else f"it has {strange or flat or 'no adapters'}"
         raise GraphValueError(f"The file holds no adapters that graphls computes: {what}.")
     return {module: (pair["A"], pair["B"]) for module, pair in halves.items()}, others
 
@@ -143,11 +153,13 @@ def _sorted(entries: Mapping[str, Entry]) -> tuple[Pairs, dict[str, Any]]:
 def _size(pairs: Pairs, settings: Mapping[str, Any]) -> tuple[int, float]:
     """The rank and alpha of adapters; raises GraphValueError where they have several ranks."""
     ranks = {len(first) for first, _ in pairs.values()}
-    if len(ranks) != 1 or settings.get("r", min(ranks)) not in ranks:
+    rank = min(ranks)
+    numbers = [settings.get(name, rank) for name in ("r", "lora_alpha")]
+    if not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
+        raise GraphValueError(f"The rank and alpha of adapters are numbers, not {numbers[0]!r} and {numbers[1]!r}.")
+    if len(ranks) != 1 or numbers[0] != rank:
         raise GraphValueError(f"The adapters have the ranks {sorted(ranks)}, and graphls takes one for all.")
-    rank = ranks.pop()
-    alpha = float(settings.get("lora_alpha", rank))
-    return rank, alpha * math.sqrt(rank) if settings.get("use_rslora") else alpha
+    return rank, numbers[1] * math.sqrt(rank) if settings.get("use_rslora") else float(numbers[1])
 
 
 def _fitting(name: str, known: Mapping[str, Site | Parameter]) -> str:

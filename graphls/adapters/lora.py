@@ -110,7 +110,13 @@ def merge(net: Cell) -> None:
         first, second = (parameters[name].asnumpy() for name in names)
         change = adapters.alpha / adapters.rank * _product(first, second, site.axis, weight.shape)
         weight.set_data((weight.asnumpy().astype(change.dtype) + change).astype(weight.dtype.numpy))
-        for name in names:
+    detach(cell, adapters)
+
+
+def detach(cell: Cell, adapters: Adapters) -> None:
+    """Take adapters away from a cell; what was trained before is trained again."""
+    for site in adapters.sites:
+        for name in adapter_names(site.path):
             delattr(cell, name)
     cell.__dict__["_passes"] = tuple(each for each in cell._passes if each is not adapters)
     for path, parameter in cell.parameters_and_names():

@@ -72,6 +72,8 @@ class OnnxNode:
     """The nodes of the same block that take its results."""
     place: Place = ()
     """Where it stands in the bytes of the model."""
+    captured: tuple[str, ...] = ()
+    """The tensors that its blocks take from around them."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -164,20 +166,23 @@ class _Reader:
         """The nodes that the outputs of a block need, and its Constant nodes as constants."""
         protos = list(protos)  # of a container of protobuf, each round may give other objects
         position = {id(proto): i for i, proto in enumerate(protos)}
-        wanted, kept = set(block.outputs), []
+        wanted = set(block.outputs)
+        kept: list[tuple[NodeProto, tuple[str, ...]]] = []
         for proto, needed in reversed(list(in_order(protos))):
             if wanted.isdisjoint(map(text_of, proto.output)):
                 continue
             wanted.update(needed)
-            kept.append(proto)
+            kept.append((proto, needed))
         nodes = []
-        for proto in reversed(kept):
+        for proto, needed in reversed(kept):
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
-                nodes.append(self._node(proto, versions, at))
+                node = self._node(proto, versions, at)
+                node.captured = tuple(name for name in needed if name not in node.inputs)
+                nodes.append(node)
         _connect(nodes)
         block.nodes = tuple(_with_own_states(block, nodes))
-        wanted.update(name for node in block.nodes for name in node.inputs)
+        wanted = {*block.outputs, *(name for node in block.nodes for name in (*node.inputs, *node.captured))}
         block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
         self.stored += block.constants.values()
 
@@ -284,21 +289,25 @@ def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     Exporters give one tensor, by an Identity or by its name, to all that have the same numbers: to the statistics and
     the weights of a normalisation that has not been trained.
     """
-    makers = {name: node for node in nodes for name in node.outputs}
-    uses = Counter(name for node in nodes for name in node.inputs)
-    for node in nodes:
-        for number in node.entry.settled if node.entry is not None else ():
-            name = node.inputs[number] if number < len(node.inputs) else ""
-            maker = makers.get(name)
-            if maker is not None and maker.kind == "Identity" and maker.inputs[0] in block.constants:
-                held, own, at = block.constants[maker.inputs[0]], name, (maker.place, 0)
-            elif name in block.constants and uses[name] > 1:
-                held, own, at = block.constants[name], f"{name}.{node.name}", (node.place, number)
-                node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
-                uses[name] -= 1
-            else:
-                continue
-            block.constants[own] = replace(held, name=own, apart=at)
+    copies = {name: node for node in nodes if node.kind == "Identity" for name in node.outputs}
+    uses = Counter([*block.outputs, *(name for node in nodes for name in (*node.inputs, *node.captured))])
+    taken = [
+        (node, number, node.inputs[number])
+        for node in nodes
+        for number in (sorted(node.entry.settled) if node.entry is not None else ())
+        if number < len(node.inputs)
+    ]
+    for _, _, name in taken:
+        copy = copies.get(name)
+        if copy is not None and copy.inputs[0] in block.constants and name not in block.constants:
+            block.constants[name] = replace(block.constants[copy.inputs[0]], name=name, apart=(copy.place, 0))
+            uses[copy.inputs[0]] -= 1
+    for node, number, name in taken:
+        if name in block.constants and name not in copies and uses[name] > 1:
+            own = f"{name}.{node.name}"
+            block.constants[own] = replace(block.constants[name], name=own, apart=(node.place, number))
+            node.inputs = (*node.inputs[:number], own, *node.inputs[number + 1 :])
+            uses[name] -= 1
     return [node for node in nodes if not block.constants.keys() & set(node.outputs)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ranks.collectives import Array
-from graphls.ranks.reading import Parts, ask, keep, serve
+from graphls.ranks.reading import Parts, ask, forget_gone, serve
 from graphls.ranks.shards import gather_shards, shard_of, shard_size, whole_of
 from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
@@ -25,14 +25,18 @@ class Division:
     """
 
     def __init__(self, group: Group, whole: tuple[int, ...], current: Callable[[], Array]) -> None:
-        self.group, self.whole = group, whole
+        self.group, self.whole, self.current = group, whole, current
         self.part: tuple[int, ...] = (shard_size(prod(whole), group.size),)
         self.parts = Parts(lambda: self.shard(current()))
-        self.number = keep(self.parts)
 
     def shard(self, array: Array) -> Array:
         """This rank's part of the value, whichever of both is given."""
         return array if array.shape == self.part else self.of(array)
+
+    def leaves(self, current: Callable[[], Array]) -> None:
+        """Keep what there has been until now, for ranks that read it later than this one; of a copy, nothing."""
+        if current == self.current:
+            self.parts.leaves()
 
     def of(self, whole: Array) -> Array:
         """This rank's shard."""
@@ -45,7 +49,7 @@ class Division:
         """
         if self.group.comm is None:
             return whole_of([part], self.whole)
-        return whole_of(ask(apart(self.group, "read"), self.number, part), self.whole)
+        return whole_of(ask(apart(self.group, "read"), self.parts, part), self.whole)
 
     def joined_by_all(self, part: Array) -> Array:
         """The whole array, on all ranks, which go on with it; raises GraphRuntimeError where others do not ask."""
@@ -60,6 +64,7 @@ _communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
 
 def prepare(group: Group) -> None:
     """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
+    forget_gone()
     if group.comm is None or ("gather", group.members) in _communicators:
         return
     for purpose in ("gather", "read"):

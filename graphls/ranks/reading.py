@@ -29,30 +29,50 @@ SELDOM, OFTEN, SOON = 0.005, 0.0001, 0.1
 
 
 class Parts:
-    """What this rank has of one divided state."""
+    """What this rank has of one divided state, which has been replaced so many times.
+
+    What it had last is kept where it is replaced or freed, as other ranks, which are slower, may still ask for it.
+    """
 
     def __init__(self, current: Callable[[], Array]) -> None:
         self.current = current
+        self.replaced = 0
+        self.number = next(_state_numbers)
+        _states[self.number] = self
+
+    def leaves(self) -> None:
+        """Keep what the state has had until now, as it gets another value; of a torn one, nothing."""
+        try:
+            _gone[self.number] = self.replaced, self.current()
+        except Exception:  # also at the end of the process, where modules may have gone
+            _gone.pop(self.number, None)
+        self.replaced += 1
+
+    def __del__(self) -> None:
+        self.leaves()
 
 
 class Question(NamedTuple):
-    """What a rank asks for: a state, as it is after so many steps. Answers have the `number` of their question."""
+    """What a rank asks for: a state, as it is after so many steps and values that replaced it.
+
+    Answers have the `number` of their question.
+    """
 
     number: int
     state: int
+    replaced: int
     steps: int
 
 
 _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
+_gone: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
 _clocks: list[Clock] = []
 
 
-def keep(parts: Parts) -> int:
-    """Let others ask for a state; the number by which they do, which is the same on all ranks."""
-    number = next(_state_numbers)
-    _states[number] = parts
-    return number
+def forget_gone() -> None:
+    """Free what nobody asks for any more: all ranks have met behind all that they have read."""
+    _gone.clear()
 
 
 def count_steps(clock: Clock) -> None:
@@ -64,9 +84,9 @@ def _steps() -> int:
     return sum(clock.ticks for clock in _clocks)
 
 
-def ask(group: Group, state: int, own: Array) -> list[Array]:
+def ask(group: Group, parts: Parts, own: Array) -> list[Array]:
     """The parts of all ranks; raises GraphRuntimeError where one does not answer, or cannot."""
-    question = Question(next(_question_numbers), state, _steps())
+    question = Question(next(_question_numbers), parts.number, parts.replaced, _steps())
     others = [rank for rank in range(group.size) if rank != group.rank]
     sent = [group.comm.isend(question, rank, ASKED) for rank in others]
     found = {group.rank: own}
@@ -129,7 +149,7 @@ class Server:
 
         A step that has begun does not change it, up to its update: that waits for gradients of the rank that asks.
         """
-        array = _held(question.state) if _steps() == question.steps and not _updates() else None
+        array = _held(question) if _steps() == question.steps and not _updates() else None
         if array is None or _steps() != question.steps or _updates():
             if _steps() <= question.steps and time.monotonic() - since < UPDATE:
                 return False
@@ -144,11 +164,14 @@ class Server:
             self.thread.join()
 
 
-def _held(state: int) -> Array | None:
+def _held(question: Question) -> Array | None:
     """A copy of what this rank has of a state; None for one that is torn, or that it has no more."""
-    parts = _states.get(state)
+    replaced, array = _gone.get(question.state, (-1, None))
+    if replaced == question.replaced:
+        return array
+    parts = _states.get(question.state)
     try:
-        return None if parts is None else np.array(parts.current())
+        return np.array(parts.current()) if parts is not None and parts.replaced == question.replaced else None
     except GraphRuntimeError:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,9 @@ class Division(Protocol):
 
     def joined(self, part: Array) -> Array:
         """The whole value, of this part and those for which it asks the other ranks."""
+
+    def leaves(self, current: Callable[[], Array]) -> None:
+        """Keep what there has been until now, the value or a part of it, as another one comes."""
 
     def joined_by_all(self, part: Array) -> Array:
         """The whole value, of the parts that all ranks give at the same time, as they go on with it."""
@@ -135,6 +139,8 @@ class Storage:
         """Hold another value, in this buffer alone."""
         with holding(self):
             self.expected = None
+            if self.division is not None:
+                self.division.leaves(self.own)
             self.move(buffer)
 
     def move(self, buffer: Buffer) -> None:

@@ -98,6 +98,8 @@ def test_modules_are_found_by_the_ends_of_their_names(tmp_path: Path) -> None:
         ({"use_dora": True}, "has use_dora, which graphls does not compute"),
         ({"rank_pattern": {"conv": 4}}, "has rank_pattern"),
         ({"r": 4}, "have the ranks \\[2\\]"),
+        ({"r": [2]}, "are numbers, not \\[2\\] and 6"),
+        ({"lora_alpha": "much"}, "are numbers, not 2 and 'much'"),
     ],
 )
 def test_settings_that_mean_something_else(tmp_path: Path, settings: Any, message: str) -> None:
@@ -115,13 +117,17 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     for arrays, message in (
         ({"q_proj.lora_A.weight": (2, 6)}, "of 'q_proj' it has one tensor of two"),
         ({"q_proj.lora_embedding_A": (2, 6)}, "lora_embedding_A"),
+        ({"q_proj.lora_A.weight": (), "q_proj.lora_B.weight": (5, 2)}, "'q_proj' of shape \\(\\)"),
         ({"k.lora_A.weight": (2, 6), "k.lora_B.weight": (5, 2)}, "nothing that is called 'k'"),
         ({"q_proj.lora_A.weight": (2, 7), "q_proj.lora_B.weight": (5, 2)}, "has \\(2, 7\\) for 'onnx::MatMul_9.lora_A"),
     ):
         save_file({name: np.zeros(shape, np.float32) for name, shape in arrays.items()}, file)
+        net = network()
         with pytest.raises(GraphValueError, match=message):
-            adapters.load_adapters(network(), file)
+            adapters.load_adapters(net, file)
+        assert [p.name for p in net.trainable_params()] == [p.name for p in network().trainable_params()]
     written(tmp_path)
-    (tmp_path / "adapter_config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(GraphFileError, match="What adapters are cannot be read"):
-        adapters.load_adapters(network(), tmp_path)
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "adapter_config.json").write_text(text, encoding="utf-8")
+        with pytest.raises(GraphFileError, match="What adapters are cannot be read"):
+            adapters.load_adapters(network(), tmp_path)

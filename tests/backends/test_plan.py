@@ -212,8 +212,8 @@ def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -
 
 def cut(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let every graph be so large that it is cut."""
-    monkeypatch.setattr("graphls.passes.partition.MOST_LOOKS", 0)
-    monkeypatch.setattr("graphls.passes.partition.MOST_NODES", most)
+    monkeypatch.setattr("graphls.passes.cut.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.cut.MOST_NODES", most)
 
 
 @pytest.mark.parametrize(("scaled", "most"), [(False, 10), (True, 10), (True, 1)])

@@ -496,3 +496,13 @@ def test_a_size_may_be_zero(tmp_path: Path) -> None:
 def test_exports_train_for_any_batch(name: str, tmp_path: Path) -> None:
     """onnxruntime.training 1.19 trains none of these."""
     assert exports.losses(exports.FILES / f"{name}.onnx", tmp_path) == "trains"
+
+
+def test_modules_and_optimizers_share_a_state(tmp_path: Path) -> None:
+    state, module, step = opened(tmp_path)
+    other = Module(tmp_path / "training_model.onnx", state, tmp_path / "eval_model.onnx")
+    other_step = Optimizer(tmp_path / "optimizer_model.onnx", other)
+    expected = losses_of(*opened(tmp_path)[1:], 4)
+    found = [loss for pair in ((module, step), (other, other_step)) * 2 for loss in losses_of(*pair, 1)]
+    assert found[:2] == expected[:2]
+    np.testing.assert_allclose(found, expected, rtol=1e-3)

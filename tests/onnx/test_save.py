@@ -222,3 +222,16 @@ def test_statistics_that_share_a_tensor_with_weights_are_states_of_their_own(tmp
     (found,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": X})
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     np.testing.assert_array_equal(graphls.onnx.load(tmp_path / "m.onnx")(X).asnumpy(), wanted)
+
+
+def test_statistics_that_several_share_by_identities_are_states_of_each_and_not_trained() -> None:
+    """As PyTorch's older exporter writes a network of which no normalisation has been trained."""
+    weights = {name: np.full(3, i + 1, np.float32) for i, name in enumerate(("a", "b", "c", "d"))}
+    constants = {**weights, "mean": np.zeros(3, np.float32), "var": np.ones(3, np.float32)}
+    nodes = [
+        node("Identity", "mean", "mean_2"), node("Identity", "var", "var_2"),
+        node("BatchNormalization", "x a b mean var", "y"), node("BatchNormalization", "y c d mean_2 var_2", "z"),
+    ]  # fmt: skip
+    net = graphls.onnx.load(model(nodes, [tensor("x", ["n", 3])], ["z"], constants))
+    assert [p.name for p in net.trainable_params()] == ["a", "b", "c", "d"]
+    assert sorted(p.name for p in net.untrainable_params()) == ["mean", "mean_2", "var", "var_2"]

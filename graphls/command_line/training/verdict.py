@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.diagnosis.ranges import power
 from graphls.diagnosis.regimes import Regimes
 from graphls.diagnosis.report import History, StepReport
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.train.callbacks import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of
 
@@ -54,7 +55,8 @@ class Verdict(Callback):
         if report.skipped:
             self.skipped.append(told["cur_step_num"])  # type: ignore[arg-type]
             if self.explanation is None or (change is not None and change.regime == "falling"):
-                self.explanation = self.explain(told["train_dataset_element"])  # type: ignore[arg-type]
+                with suppress(GraphlsError):  # a run goes on without an explanation
+                    self.explanation = self.explain(told["train_dataset_element"])  # type: ignore[arg-type]
         return report.skipped
 
     @property

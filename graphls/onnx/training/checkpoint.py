@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.onnx.training.memory import Array, Device, Row
+from graphls.onnx.training.memory import Array, Device, HostMemory, Row
 from graphls.onnx.training.parameters import Content, Kind, Property, read, write
 from graphls.tensors.tensor import TensorLike
 
@@ -23,6 +23,7 @@ class CheckpointState:
         self._rows: dict[str, Row] = {}
         self._gradients: Row | None = None
         self._moments: dict[str, Row] = {}
+        self._step = HostMemory(1, np.dtype(np.int64))
         self._is_nominal = not content.values and bool(content.kinds)
         self._place(Device("cpu", None))
 

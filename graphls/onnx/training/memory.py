@@ -16,7 +16,15 @@ STEP = 16
 class Memory:
     """Elements in a row; `get` gives them as an array, which may be the memory itself, and `set` takes one."""
 
-    address: int = 0
+    def __init__(self, address: int, dtype: Any, device: tuple[str, int] = ("cpu", 0)) -> None:
+        self.address = address
+        self.dtype = dtype
+        self.device = device
+
+    def at(self, place: int) -> int:
+        """The address of an element."""
+        offset: int = place * self.dtype.itemsize
+        return self.address + offset
 
     def get(self) -> Array:
         """The elements."""
@@ -35,7 +43,7 @@ class HostMemory(Memory):
         raw = np.zeros(size + 64, np.uint8)
         start = -raw.ctypes.data % 64
         self.array: Array = raw[start : start + size].view(dtype)
-        self.address = self.array.ctypes.data
+        super().__init__(self.array.ctypes.data, dtype)
 
     def get(self) -> Array:
         return self.array
@@ -51,7 +59,7 @@ class DeviceMemory(Memory):
     def __init__(self, count: int, dtype: Any, device: Device) -> None:
         zeros = np.zeros(count, dtype)
         self.value = device.runtime.OrtValue.ortvalue_from_numpy(zeros, device.kind, device.number)
-        self.address = self.value.data_ptr()
+        super().__init__(self.value.data_ptr(), dtype, (device.kind, device.number))
 
     def get(self) -> Array:
         copied: Array = self.value.numpy()
@@ -94,11 +102,6 @@ class Row:
             self.places[name] = self.count
             self.count += -(-max(prod(shape), 1) // STEP) * STEP
         self.memory = device.memory(self.count, self.dtype)
-
-    def address(self, name: str) -> int:
-        """Where an array begins."""
-        offset: int = self.places[name] * self.dtype.itemsize
-        return self.memory.address + offset
 
     def get(self, name: str) -> Array:
         """A copy of an array."""

@@ -46,7 +46,7 @@ class Module:
         self._accumulates = False
         self._train = _Steps(train_model_uri, self)
         self._eval = None if eval_model_uri is None else _Steps(eval_model_uri, self)
-        state._gradients = self._row()
+        state._gradients = state._gradients or self._row()
         self._fresh = self._train.bound(state._gradients)
         self._sum: _Sum | None = None
 
@@ -178,11 +178,12 @@ class _Steps:
         on_device = bool(inputs) and all(isinstance(value, kind) for value in inputs)
         bound.give_new(self.outputs, not on_device)
         bound.give_new(self.updated)
-        for info, value in zip(self.inputs, inputs, strict=True):
+        given = [v if isinstance(v, kind) else checked(i, v) for i, v in zip(self.inputs, inputs, strict=True)]
+        for info, value in zip(self.inputs, given, strict=True):
             if isinstance(value, kind):
                 bound.binding.bind_ortvalue_input(info.name, value)
             else:
-                bound.binding.bind_cpu_input(info.name, checked(info, value))
+                bound.binding.bind_cpu_input(info.name, value)
         bound.run()
         made = dict(zip(self._order(bound), bound.binding.get_outputs(), strict=True))
         self._keep({name.removesuffix(UPDATED): made[name].numpy() for name in self.updated})

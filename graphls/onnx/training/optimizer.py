@@ -26,8 +26,8 @@ class Optimizer:
         self._session = open_session(optimizer_uri, module._device, module._options)
         names = {info.name for info in self._session.get_inputs()}
         self._numbers = {name: HostMemory(1, np.dtype(np.float32)) for name in (RATE, NORM) if name in names}
-        self._step = HostMemory(1, np.dtype(np.int64))
         held = self._state._content.optimizer
+        self._step = self._state._step
         self._step.array[0] = int(held.get(STEP, 0))
         self.set_learning_rate(held.get(RATE, FIRST_RATE))
         self._state._moments = {name: self._moment(name) for name in MOMENTS if name in names}
@@ -36,6 +36,8 @@ class Optimizer:
     def _moment(self, name: str) -> Row:
         """A moment of each parameter: zeros, or what the checkpoint had."""
         row, joined, place = self._module._row(), self._state._content.moments.get(name), 0
+        if name in self._state._moments:
+            return self._state._moments[name]
         if joined is None:
             return row
         values = {}
@@ -62,14 +64,13 @@ class Optimizer:
     def _part(self, rows: dict[str, Row], place: int, count: int, names: set[str]) -> Bound:
         bound = Bound(self._session, self._module._device)
         for name, row in rows.items():
-            address = row.memory.address + place * row.dtype.itemsize
-            bound.take_at(name, address, row.dtype, (count,))
+            bound.take_at(name, row.memory, place, (count,))
             if name != GRADIENTS:
-                bound.give_at(f"{name}.updated", address, row.dtype, (count,))
+                bound.give_at(f"{name}.updated", row.memory, place, (count,))
         for name, memory in self._numbers.items():
-            bound.take_at(name, memory.address, np.float32, (1,), on_host=True)
+            bound.take_at(name, memory, 0, (1,))
         if STEP in names:
-            bound.take_at(STEP, self._step.address, np.int64, (1,), on_host=True)
+            bound.take_at(STEP, self._step, 0, (1,))
         return bound
 
     def step(self) -> None:

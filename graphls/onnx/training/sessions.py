@@ -11,7 +11,7 @@ import numpy as np
 from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.files.files import as_path
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.onnx.training.memory import Device, Row
+from graphls.onnx.training.memory import Device, Memory, Row
 from graphls.tensors.tensor import TensorLike
 
 TYPES: dict[str, Any] = {
@@ -34,29 +34,31 @@ def open_session(path: object, device: Device, options: Any = None) -> Any:
 
 
 class Bound:
-    """A session with a binding of its inputs and outputs; rows stay bound, others are for one run."""
+    """A session with a binding of its inputs and outputs; memory stays bound, and there, others are for one run."""
 
     def __init__(self, session: Any, device: Device) -> None:
         self.session = session
         self.device = device
         self.binding = session.io_binding()
+        self.held: list[Memory] = []
 
     def take(self, name: str, row: Row, of: str) -> None:
         """Read an input from an array of a row."""
-        self.take_at(name, row.address(of), row.dtype, row.shapes[of])
+        self.take_at(name, row.memory, row.places[of], row.shapes[of])
 
-    def take_at(self, name: str, address: int, dtype: Any, shape: Sequence[int], on_host: bool = False) -> None:
-        """Read an input from memory."""
-        place = ("cpu", 0) if on_host else (self.device.kind, self.device.number)
-        self.binding.bind_input(name, *place, dtype, list(shape), address)
+    def take_at(self, name: str, memory: Memory, place: int, shape: Sequence[int]) -> None:
+        """Read an input from a place in memory."""
+        self.held.append(memory)
+        self.binding.bind_input(name, *memory.device, memory.dtype, list(shape), memory.at(place))
 
     def give(self, name: str, row: Row, of: str) -> None:
         """Write an output to an array of a row."""
-        self.give_at(name, row.address(of), row.dtype, row.shapes[of])
+        self.give_at(name, row.memory, row.places[of], row.shapes[of])
 
-    def give_at(self, name: str, address: int, dtype: Any, shape: Sequence[int]) -> None:
-        """Write an output to memory."""
-        self.binding.bind_output(name, self.device.kind, self.device.number, dtype, list(shape), address)
+    def give_at(self, name: str, memory: Memory, place: int, shape: Sequence[int]) -> None:
+        """Write an output to a place in memory."""
+        self.held.append(memory)
+        self.binding.bind_output(name, *memory.device, memory.dtype, list(shape), memory.at(place))
 
     def give_new(self, names: Sequence[str], on_host: bool = True) -> None:
         """Make new outputs in the next run."""

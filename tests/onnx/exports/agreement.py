@@ -79,10 +79,10 @@ def gradients_difference(export: Export) -> float:
     parameters = list(net.trainable_params())
     gradients = ops.grad(cell, None, parameters)(*export.inputs, export.labels)
     wanted = export.arrays["gradients"]
-    return max(_differences([p.asnumpy() for p in parameters], [g.asnumpy() for g in gradients], wanted))
+    return max(differences_of([p.asnumpy() for p in parameters], [g.asnumpy() for g in gradients], wanted))
 
 
-def _differences(values: list[Any], found: list[Any], wanted: Any) -> list[float]:
+def differences_of(values: list[Any], found: list[Any], wanted: Any) -> list[float]:
     """Of each tensor; the wanted gradients stand in the order of the numbers that all parameters hold."""
     together = np.concatenate([v.reshape(-1) for v in values])
     assert together.size == wanted.size
