@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from graphls.backends.onnx.formulas import Sizes
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
+from graphls.backends.onnx.open_sizes import with_open_sizes
 from graphls.backends.onnx.shapes import graphs, subgraphs
-from graphls.backends.onnx.sizes import Axes
-from graphls.backends.onnx.symbolic import with_symbols
+from graphls.backends.onnx.size_terms import Sizes
 from graphls.backends.onnx.target import target_of
 from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
 from graphls.backends.onnx.weights import Weights
@@ -33,27 +33,26 @@ def inference_model(
     variants: Sequence[Graph],
     weights: Mapping[str, Callable[[], Array]],
     *,
-    at: Sequence[Sizes] = (),
-    axes: Axes | None = None,
+    at: Sizes = (),
     opset: int | None = None,
     native_half: bool = False,
     threshold: int | None = None,
 ) -> tuple[ModelProto, Mapping[str, Array]]:
     """A graph as an ONNX model whose only inputs are those of the graph; `weights` give the values of its states.
 
-    `variants` are the same graph for the sizes `at`, which the symbols of `axes` stand for; one graph where there are
-    none. The outputs are called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights
-    tell where they come from, as those of a saved step do. With `native_half`, float16 is computed as such. Beside the
-    model come the arrays that it does not hold, by the names of their tensors: weights from `threshold` bytes on, or
-    what is too much for a file. Raises GraphValueError for a graph that writes states or draws random numbers, or that
+    `variants` are the same graph for the sizes `at`, which stay open; one graph where there are none. The outputs are
+    called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights tell where they come
+    from, as those of a saved step do. With `native_half`, float16 is computed as such. Beside the model come the arrays
+    that it does not hold, by the names of their tensors: weights from `threshold` bytes on, or what is too much for a
+    file. Raises GraphValueError for a graph that writes states or draws random numbers, or that
     is not the same for all sizes.
     """
     for graph in variants:
         _check(graph)
     target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
     target = target.for_any_runtime(native_half)
-    models = [_without_dead(lower(graph, target=target)) for graph in variants]
-    lowered = _without_dead(with_symbols(models, at, axes or {})) if len(models) > 1 else models[0]
+    models = [without_dead(lower(graph, target=target)) for graph in variants]
+    lowered = _opened(models, at) if len(models) > 1 else models[0]
     model = described(lowered, variants[0])
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
     _rename(model.graph, _output_names(model.graph))
@@ -62,7 +61,13 @@ def inference_model(
     return model, outside
 
 
-def _without_dead(lowered: Lowered) -> Lowered:
+def _opened(models: Sequence[Lowered], at: Sizes) -> Lowered:
+    """The model for all sizes."""
+    first = models[0]
+    return replace(first, model=with_open_sizes([each.model for each in models], at, first.origins))
+
+
+def without_dead(lowered: Lowered) -> Lowered:
     """The same model, in place, without operators and constants that nothing reads, as operands of compositions."""
     main = lowered.model.graph
     read, kept = {info.name for info in main.output}, list[NodeProto]()

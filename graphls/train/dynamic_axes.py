@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,26 +21,35 @@ from graphls.trace.inputs import is_input, static_inputs
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 """The names of the sizes by input and axis, as `torch.onnx.export` takes them, or axes only."""
 
-BATCHES = (17, 19, 23)
+BATCHES = (17, 19, 23, 29, 31)
 """Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance.
 
 Small ones would not do: constants that are repeated a few times only are computed before.
 """
 
-LENGTH = 32
-"""A size that nothing is known of."""
+LENGTHS = (37, 41, 43, 47, 53)
+"""Other sizes that nothing is known of."""
+
+STEPS = ((0, 1, 2, 4, 8), (1, 4, 2, 8, 0), (2, 0, 8, 1, 4))
+"""How often a size is added to itself, for each symbol in another order, so that none follows from another."""
 
 MOST = 3
-"""Symbols that a model may have; the network is traced for all combinations of two sizes of each."""
+"""Symbols that a model may have."""
 
 
 @dataclass(frozen=True)
 class Symbolic:
-    """Inputs with symbols for some sizes: their names by place, and for each three sizes to try."""
+    """Inputs with symbols for some sizes: their names by place, and for each some sizes to try."""
 
     inputs: tuple[Any, ...]
     axes: dict[tuple[str, int], str]
-    sizes: dict[str, tuple[int, int, int]]
+    sizes: dict[str, tuple[int, ...]]
+    wishes: tuple[str, ...]
+
+    def points(self) -> list[dict[str, int]]:
+        """The sizes to trace with: three for one symbol, and one more for each other."""
+        count = len(self.sizes) + 2 if self.sizes else 0
+        return [{symbol: sizes[number] for symbol, sizes in self.sizes.items()} for number in range(count)]
 
     def at(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
         """Inputs of these sizes."""
@@ -48,8 +58,6 @@ class Symbolic:
             map_leaves(partial(self._leaf, wish, names, sizes), arg)
             for wish, arg in zip(self.wishes, self.inputs, strict=True)
         )
-
-    wishes: tuple[str, ...] = ()
 
     def _leaf(self, wish: str, names: Names, sizes: Mapping[str, int], leaf: Any) -> Any:
         if not is_input(leaf):
@@ -66,8 +74,7 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     Raises GraphTypeError and GraphValueError for names of no input, axes that it does not have, and too many symbols.
     """
     wrapped = tuple(map(static_inputs, inputs))
-    names = input_names(net, len(wrapped)) if isinstance(net, Cell) else []
-    wishes = (*names, *(f"x{i}" for i in range(len(names), len(wrapped))))
+    wishes = _argument_names(net, len(wrapped))
     fresh, shapes = Names(), dict[str, tuple[int, ...]]()
     for wish, arg in zip(wishes, wrapped, strict=True):
         shapes.update((fresh.fresh(wish), leaf.type.shape) for leaf in leaves(arg) if is_input(leaf))
@@ -76,8 +83,22 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     symbols = dict.fromkeys(axes.values())
     if len(symbols) > MOST:
         raise GraphValueError(f"export takes up to {MOST} sizes that vary, not {', '.join(symbols)}; fix some of them.")
-    sizes = {symbol: _sizes([(shapes[n], a) for (n, a), its in axes.items() if its == symbol]) for symbol in symbols}
+    places = {symbol: [(shapes[n], a) for (n, a), its in axes.items() if its == symbol] for symbol in symbols}
+    sizes = {symbol: _sizes(places[symbol], steps) for symbol, steps in zip(symbols, STEPS, strict=False)}
     return Symbolic(wrapped, axes, sizes, wishes)
+
+
+def _argument_names(net: Callable[..., object], count: int) -> tuple[str, ...]:
+    """What the inputs of a network are called: its parameters, and numbered names where it does not tell them."""
+    if isinstance(net, Cell):
+        names = input_names(net, count)
+    else:
+        try:
+            parameters = list(inspect.signature(net).parameters.values())
+        except (TypeError, ValueError):  # of a function of another language
+            parameters = []
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return (*names, *(f"x{i}" for i in range(len(names), count)))
 
 
 def _plain(axis: int) -> str:
@@ -113,11 +134,12 @@ def _axes(name: object, axes: object) -> list[Any]:
     raise GraphTypeError(f"dynamic_axes has {axes!r} for {name!r}; give a list of axes, or names of sizes by axis.")
 
 
-def _sizes(places: Sequence[tuple[tuple[int, ...], int]]) -> tuple[int, int, int]:
+def _sizes(places: Sequence[tuple[tuple[int, ...], int]], steps: Sequence[int]) -> tuple[int, ...]:
     """Sizes to trace with: primes for the first axis, else multiples of the one that is given."""
     if any(axis == 0 for _, axis in places):
         return BATCHES
     given = max(shape[axis] for shape, axis in places)
-    step = given if given > 1 else LENGTH
-    least = step * -(-BATCHES[0] // step)  # multiples, for a network that divides it
-    return least, least + step, least + 2 * step
+    if given <= 1:
+        return tuple(LENGTHS[more % len(LENGTHS)] for more in steps)
+    least = given * -(-BATCHES[0] // given)  # multiples, for a network that divides it
+    return tuple(least + given * more for more in steps)

@@ -7,39 +7,50 @@ compute it; where no formula gives it, or where the operators differ, the sizes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
 
+import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from graphls.backends.onnx.size_arrays import SizeArrays
 from graphls.backends.onnx.size_terms import Sizes, integer_formula
 from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Node
 
+Array = np.ndarray[Any, Any]
 Names = list[dict[str, str]]
 """For each model, how the first one calls its tensors."""
 
 
-def with_open_sizes(models: Sequence[ModelProto], sizes: Sizes) -> ModelProto:
+def with_open_sizes(
+    models: Sequence[ModelProto], sizes: Sizes, origins: MutableMapping[str, Node] | None = None
+) -> ModelProto:
     """The model that is each of `models` at its sizes; the first three suffice to tell formulas from coincidences.
 
-    Inputs have the names of the sizes where these stand. Raises GraphValueError where a model depends on a size in
-    another way than by shapes, counts and masks, or has other operators at another size.
+    Inputs have the names of the sizes where these stand. `origins` has the nodes that the operators of the first model
+    compute, by name, and learns of those that are added. Raises GraphValueError, with the user's line where `origins`
+    tells it, where a model depends on a size in another way than by shapes, counts and masks, or has other operators at
+    another size.
     """
     made = ModelProto()
     made.CopyFrom(models[0])
-    _Opening(models, sizes).graph([model.graph for model in models], made.graph)
+    _Opening(models, sizes, {} if origins is None else origins).graph([model.graph for model in models], made.graph)
     return made
 
 
 class _Opening:
     """The comparison of models node by node."""
 
-    def __init__(self, models: Sequence[ModelProto], sizes: Sizes) -> None:
+    def __init__(self, models: Sequence[ModelProto], sizes: Sizes, origins: MutableMapping[str, Node]) -> None:
         self.sizes = sizes
+        self.origins = origins
+        self.origin: Node | None = None
         self.names: Names = [{} for _ in models]
         self.arrays: list[dict[str, TensorProto]] = [{} for _ in models]
         self.made = SizeArrays(sizes)
         self.replaced: dict[tuple[str, ...], str] = {}
+        self.placed: list[str] = []
 
     def graph(self, graphs: Sequence[GraphProto], made: GraphProto) -> None:
         """Compare the graphs of models, and complete the first one."""
@@ -57,11 +68,20 @@ class _Opening:
     def _body(self, graphs: Sequence[GraphProto], made: GraphProto) -> None:
         for arrays, graph in zip(self.arrays, graphs, strict=True):
             arrays.update((tensor.name, tensor) for tensor in graph.initializer)
-        if len({len(graph.node) for graph in graphs}) > 1:
-            counts = " and ".join(str(len(graph.node)) for graph in graphs)
-            raise self._fault(f"the model has {counts} operators for different sizes")
-        for number, nodes in enumerate(zip(*(graph.node for graph in graphs), strict=True)):
+        counts = " and ".join(str(len(graph.node)) for graph in graphs)
+        reason = f"the model has {counts} operators for different sizes"
+        is_other = len({len(graph.node) for graph in graphs}) > 1
+        if is_other and not self.origins:  # else the first operator that differs tells a line
+            raise self._fault(reason)
+        for number, nodes in enumerate(zip(*(graph.node for graph in graphs), strict=False)):
+            self.origin = self.origins.get(nodes[0].name)
             self._node(nodes, made.node[number])
+            for added in self.made.nodes[len(self.placed) :]:
+                self.placed.append(added.name)
+                if self.origin is not None:
+                    self.origins[added.name] = self.origin
+        if is_other:
+            raise self._fault(reason)
         for number, outputs in enumerate(zip(*(graph.output for graph in graphs), strict=True)):
             made.output[number].name = self._tensor([info.name for info in outputs], "an output")
 
@@ -70,7 +90,8 @@ class _Opening:
         if len(kinds) > 1:
             raise self._fault(f"at {nodes[0].name!r} the operators differ")
         for number, names in enumerate(zip(*(node.input for node in nodes), strict=True)):
-            made.input[number] = self._tensor(names, f"{nodes[0].op_type} {nodes[0].name!r}")
+            is_shape = nodes[0].op_type == "Reshape" and number == 1
+            made.input[number] = self._tensor(names, f"{nodes[0].op_type} {nodes[0].name!r}", is_shape)
         for number, attributes in enumerate(zip(*(node.attribute for node in nodes), strict=True)):
             self._attribute(nodes[0], attributes, made.attribute[number])
         for names in zip(*(node.output for node in nodes), strict=True):
@@ -92,8 +113,8 @@ class _Opening:
         for known, name in zip(self.names, names, strict=True):
             known[name] = names[0]
 
-    def _tensor(self, names: Sequence[str], where: str) -> str:
-        """What an input of an operator is called in the model that is made."""
+    def _tensor(self, names: Sequence[str], where: str, is_shape: bool = False) -> str:
+        """What an input of an operator is called in the model that is made; of a shape to take, one size may be -1."""
         found = {known.get(name) for known, name in zip(self.names, names, strict=True)}
         if len(found) == 1 and None not in found:
             return names[0]
@@ -102,18 +123,19 @@ class _Opening:
         held = [arrays.get(name) for arrays, name in zip(self.arrays, names, strict=True)]
         if any(tensor is None for tensor in held):
             raise self._fault(f"{where} takes other tensors for other sizes")
-        key = tuple(names)
+        key = (*names, str(is_shape))
         if key not in self.replaced:
-            self.replaced[key] = self._constant([tensor for tensor in held if tensor is not None], where)
+            self.replaced[key] = self._constant([tensor for tensor in held if tensor is not None], where, is_shape)
         return self.replaced[key]
 
-    def _constant(self, tensors: Sequence[TensorProto], where: str) -> str:
+    def _constant(self, tensors: Sequence[TensorProto], where: str, is_shape: bool) -> str:
         first = tensors[0]
         if all(t.data_type == first.data_type and t.dims == first.dims for t in tensors):
             contents = {_content(t) for t in tensors}
             if len(contents) == 1:
                 return first.name
-        name = self.made.add([numpy_helper.to_array(tensor) for tensor in tensors])
+        arrays = [numpy_helper.to_array(tensor) for tensor in tensors]
+        name = self.made.add(_left_out(arrays) if is_shape else arrays)
         if name is None:
             shapes = " and ".join(str(tuple(t.dims)) for t in tensors[:2])
             raise self._fault(f"{where} takes a constant of the shapes {shapes} that no formula of the sizes gives")
@@ -137,7 +159,19 @@ class _Opening:
                         self.made.sources.setdefault(formula.size, (info.name, axis))
 
     def _fault(self, reason: str) -> GraphValueError:
-        return GraphValueError(f"The sizes {', '.join(self.sizes[0])} cannot stay open: {reason}.")
+        where = f" of {self.origin.primitive.name}" if self.origin is not None else ""
+        location = self.origin.loc if self.origin is not None else None
+        return GraphValueError(f"The sizes {', '.join(self.sizes[0])} cannot stay open: {reason}{where}.", location)
+
+
+def _left_out(shapes: Sequence[Array]) -> Sequence[Array]:
+    """Shapes whose first size that differs is -1, which follows from the others: no formula is needed for it."""
+    stacked = np.stack(shapes) if len({shape.shape for shape in shapes}) == 1 else np.zeros((1, 0))
+    differing = np.flatnonzero((stacked != stacked[0]).any(0))
+    if not len(differing) or stacked.min() < 1:
+        return shapes
+    stacked[:, differing[0]] = -1
+    return list(stacked)
 
 
 def _content(tensor: TensorProto) -> bytes:

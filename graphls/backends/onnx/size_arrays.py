@@ -38,6 +38,8 @@ class SizeArrays:
     # Numbers of arrays whose shapes do not change.
 
     def _numbers(self, arrays: Sequence[Array]) -> str | None:
+        if all(array.tobytes() == arrays[0].tobytes() for array in arrays):
+            return self.constant(arrays[0])
         pieces = []
         for values in zip(*(array.reshape(-1).tolist() for array in arrays), strict=True):
             piece = self._number(values, arrays[0].dtype)
