@@ -76,6 +76,7 @@ docs: $(VENV)/.installed-test
 	$(RUN) -m tools.operators
 	$(RUN) -m tools.fill_blocks
 	$(RUN) -m tools.onnx_operators
+	$(RUN) -m tools.traps
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
