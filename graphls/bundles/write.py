@@ -125,7 +125,7 @@ def _draw(node: Node, port: Port) -> Draw:
 
 
 def _schedules(types: Mapping[str, Type]) -> dict[str, str | None]:
-    """The learning rates among the states: None for a number, which the host may set, the counter for a list of them."""
+    """The learning rates among the states: None for one number, which the host may set, for a list the counter."""
     rates = {name: kind for name, kind in types.items() if name.startswith("learning_rate")}
     return {name: None if not kind.shape else "global_step" for name, kind in rates.items()}
 

@@ -145,7 +145,7 @@ class Compiled:
 
     def _lowered_for_any_rows(self, cell: object, opset: int | None) -> Lowered:
         if not isinstance(cell, Cell) or type(cell).__name__ != self.graph.name:
-            raise GraphValueError("Only the step of a cell is exported for any number of rows; make the function a cell.")
+            raise GraphValueError("Only the step of a cell is exported for any number of rows; make a cell of it.")
         return opened_step(cell, self.graph.inputs, self._pipeline, partial(self._lower, opset=opset))
 
     @property
