@@ -11,7 +11,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs fuzz \
+.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs fuzz \
 	neighbours clean
 
 demo: $(VENV)/.installed-demo
@@ -49,6 +49,11 @@ lint: $(VENV)/.installed-test
 	$(RUN) -m mypy --strict graphls tools
 	$(RUN) -m tools.operators --check
 
+# A folder for any static host: a page that trains the demo's network. npm brings ONNX Runtime for browsers.
+web: $(VENV)/.installed-test
+	$(RUN) -m graphls export examples.digits:page -o out/web --page
+	@echo "python -m http.server --directory out/web shows it"
+
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
 
@@ -71,6 +76,7 @@ docs: $(VENV)/.installed-test
 	$(RUN) -m tools.operators
 	$(RUN) -m tools.fill_blocks
 	$(RUN) -m tools.onnx_operators
+	$(RUN) -m tools.traps
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz

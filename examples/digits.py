@@ -84,6 +84,14 @@ def train(
     return skipped
 
 
+def page() -> tuple[graphls.Compiled, dict[str, np.ndarray]]:
+    """The step before any training, and the digits, for `make web`: the page trains by itself."""
+    graphls.set_seed(1)
+    images, labels, test_images, test_labels = load()
+    step = graphls.compile(make_step(LeNet().to_float(graphls.float16)), images[:BATCH], labels[:BATCH])
+    return step, {"images": images, "labels": labels, "test_images": test_images, "test_labels": test_labels}
+
+
 def main() -> None:
     """Compile, train, test, dump."""
     console = Console()

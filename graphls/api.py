@@ -169,13 +169,17 @@ def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
     return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
 
 
-def trace_graph(cell: Callable[..., object], *inputs: object) -> Traced:
-    """Trace a cell or function on inputs like these; the graph has no backward yet."""
+def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[str] | None = None) -> Traced:
+    """Trace a cell or function on inputs like these; the graph has no backward yet.
+
+    `names` are those of the inputs, by default the parameters of a cell.
+    """
     if current_tracer() is not None:
         raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
     if not callable(cell):
         raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.")
-    names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
+    if names is None:
+        names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
     return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
 
 

@@ -60,8 +60,8 @@ ALLOWED: dict[str, str] = {
     "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "adapters api backends calling communication compat context dataset diagnosis files importing ir "
-    "nn onnx ops passes primitives profile ranks sharing steps tensors text train viz",
+    "command_line": "adapters api backends bundles calling communication compat context dataset diagnosis files "
+    "importing ir nn onnx ops passes primitives profile ranks sharing steps tensors text train viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
@@ -95,7 +95,8 @@ PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
-    "graphls.backends", "graphls.bundles.write", "graphls.command_line.training", "graphls.importing", "graphls.onnx",
+    "graphls.backends", "graphls.bundles.predict", "graphls.bundles.write", "graphls.command_line.training",
+    "graphls.importing", "graphls.onnx",
 )  # fmt: skip
 """Packages that import them."""
 

@@ -74,7 +74,7 @@ def _functions() -> str:
 def _is_made(function: Callable[..., Any]) -> bool:
     """Whether a decorator made the function, as `by_axes` does: mypy does not see its parameters there."""
     own = inspect.unwrap(function)
-    return inspect.isfunction(own) and own.__code__.co_name != own.__name__
+    return inspect.isfunction(own) and own.__code__.co_name != function.__name__
 
 
 def _classes() -> str:

@@ -51,7 +51,7 @@ def inference_model(
         _check(graph)
     target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
     target = target.for_any_runtime(native_half)
-    models = [_without_dead(lower(graph, target=target)) for graph in variants]
+    models = [without_dead(lower(graph, target=target)) for graph in variants]
     lowered = _opened(models, at) if len(models) > 1 else models[0]
     model = described(lowered, variants[0])
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
@@ -67,7 +67,7 @@ def _opened(models: Sequence[Lowered], at: Sizes) -> Lowered:
     return replace(first, model=with_open_sizes([each.model for each in models], at, first.origins))
 
 
-def _without_dead(lowered: Lowered) -> Lowered:
+def without_dead(lowered: Lowered) -> Lowered:
     """The same model, in place, without operators and constants that nothing reads, as operands of compositions."""
     main = lowered.model.graph
     read, kept = {info.name for info in main.output}, list[NodeProto]()

@@ -11,7 +11,7 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 
 FORMAT, VERSION = "graphls bundle", 1
-MANIFEST, MODEL, IR, STATES = "step.json", "step.onnx", "step.ir", "state.safetensors"
+MANIFEST, MODEL, PREDICT, IR, STATES = "step.json", "step.onnx", "predict.onnx", "step.ir", "state.safetensors"
 """The files of a bundle."""
 ALGORITHM = "Philox4x64-10"
 """The generator of random numbers by Salmon, Moraes, Dror and Shaw, "Parallel random numbers" (2011)."""

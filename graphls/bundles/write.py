@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import file_of
 from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.names import NEXT, chosen, input_names, output_names
+from graphls.bundles.predict import Prediction, write_prediction
+from graphls.bundles.programs import LOOPS, loop_source
 from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
 from graphls.files.safetensors_format import encode
@@ -26,9 +27,6 @@ from graphls.ir.text import dump as dump_graph
 from graphls.ir.types import Type
 from graphls.passes.collectives import collectives
 from graphls.version import __version__
-
-LOOPS = {"python": "step.py", "javascript": "step.mjs"}
-"""The loops that a bundle can carry along, by language."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Source:
     results: object
     is_tensor: Callable[[object], bool]
     parameters: Mapping[str, Any]
+    prediction: Prediction | None
 
 
 def write_bundle(
@@ -62,12 +61,9 @@ def write_bundle(
     write_bytes(folder / STATES, encode({n: _exchanged(a, names.types[n]) for n, a in states.items()}))
     for language in loops:
         write_bytes(folder / LOOPS[language], loop_source(language))
-    write_text(folder / MANIFEST, dump(_manifest(source, names, model, folder)))
-
-
-def loop_source(language: str) -> bytes:
-    """The program that trains a bundle in that language."""
-    return (resources.files("graphls.bundles") / "loops" / LOOPS[language]).read_bytes()
+    of = source.prediction
+    predict = None if of is None else write_prediction(of, folder, names.inputs)
+    write_text(folder / MANIFEST, dump(replace(_manifest(source, names, model, folder), predict=predict)))
 
 
 def _require_alone(graph: Graph) -> None:

@@ -30,6 +30,7 @@ from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context.parallel import force_one_rank
 from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError, GraphTypeError
 from graphls.names.lazy import find, is_missing, public_names
+from graphls.names.traps import expect_mindspore
 
 PACKAGE = "mindspore"
 OFFERED_DUNDERS = ("__all__", "__version__")
@@ -173,6 +174,7 @@ def install() -> None:
         sys.meta_path.insert(0, _finder)
         set_context(mode=PYNATIVE_MODE)
         replace_missing_devices(True)
+        expect_mindspore(True)
         force_one_rank(True)
         tell_children()
 
@@ -182,6 +184,7 @@ def uninstall() -> None:
     if is_installed():
         sys.meta_path.remove(_finder)
         replace_missing_devices(False)
+        expect_mindspore(False)
         force_one_rank(False)
         tell_children_no_more()
     for name in [name for name, module in sys.modules.items() if isinstance(module, Mirror)]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls import nn, ops
 from graphls.initializer import Initial
+from graphls.ir.checks import probability
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, float32
@@ -72,9 +73,10 @@ def _batch_norm(base: Any) -> Any:
             self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
             track_running_stats: bool = True, dtype: DTypeLike | None = None,
         ) -> None:  # fmt: skip
-            super().__init__(
-                num_features, eps, 1 - momentum, affine, use_batch_statistics=None if track_running_stats else True
-            )
+            by_batch = None if track_running_stats else True
+            probability(base.__name__, "momentum", momentum)
+            super().__init__(num_features, eps, affine=affine, use_batch_statistics=by_batch)
+            self.momentum = 1 - momentum  # graphls.nn counts what stays
 
     BatchNorm.__name__ = BatchNorm.__qualname__ = base.__name__
     return BatchNorm

@@ -13,6 +13,7 @@ from graphls.initializer import HeUniform, Initial, Uniform, fans, initializer
 from graphls.ir.checks import boolean, positive, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
+from graphls.names.traps import KEEP_PROB, warns_of
 from graphls.nn.activations import get_activation
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
@@ -60,11 +61,13 @@ class Dropout3d(Dropout2d):
     function = staticmethod(ops.dropout3d)
 
 
+@warns_of(KEEP_PROB)
 class Dropout(Cell):
     """In training, elements set to 0 with probability `p` and the others divided by 1 - p; else x itself.
 
-    `keep_prob`, the older argument, is 1 - p, and `dtype` changes nothing. Raises GraphTypeError for what is no number,
-    GraphValueError unless some elements are kept.
+    `keep_prob`, the older argument, is 1 - p, and `dtype` changes nothing. A `keep_prob` below 0.5 that is not named
+    warns, since PyTorch's first argument is `p`. Raises GraphTypeError for what is no number, GraphValueError unless
+    some elements are kept.
     """
 
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: DTypeLike = float32) -> None:

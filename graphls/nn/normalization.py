@@ -11,6 +11,7 @@ from graphls.initializer import Initial, initializer
 from graphls.ir.checks import boolean, check_format, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
+from graphls.names.traps import MOMENTUM, warns_of
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.convolution import Conv2d
@@ -29,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@warns_of(MOMENTUM)
 class BatchNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of images (N, C, H, W).
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.ir.checks import boolean, check_format, positive
+from graphls.names.traps import STRIDE, warns_of
 from graphls.nn.cell import Cell
 from graphls.ops.operands import Sizes
 from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
@@ -39,6 +40,7 @@ class _Pool(Cell):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}, padding={self.padding}"
 
 
+@warns_of(STRIDE)
 class MaxPool2d(_Pool):
     """The largest element of each window of (N, C, H, W) or (C, H, W); `pad_mode` as in Conv2d.
 
@@ -84,6 +86,7 @@ class MaxPool3d(MaxPool2d):
     axes, formats, function = 3, "NCDHW", staticmethod(ops.max_pool3d)
 
 
+@warns_of(STRIDE)
 class AvgPool2d(_Pool):
     """The mean of each window of (N, C, H, W) or (C, H, W); `pad_mode` and `ceil_mode` as in MaxPool2d.
 
@@ -119,6 +122,7 @@ class AvgPool2d(_Pool):
         return y
 
 
+@warns_of(STRIDE)
 class AvgPool1d(_Pool):
     """The mean of each window of (N, C, L) or (C, L); see AvgPool2d."""
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from graphls.ir.checks import positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, int32, int64
+from graphls.names.traps import STRIDE, warns_of
 from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import add, cast, mod, mul, pow
@@ -77,6 +78,7 @@ def batched(name: str, axes: int, x: TensorLike, function: Callable[[Tensor], Re
 
 
 @operation
+@warns_of(STRIDE)
 def avg_pool1d(
     input_x: TensorLike, kernel_size: Sizes = 1, stride: Sizes = 1, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, pad_mode: str = "pad",
@@ -95,6 +97,7 @@ def avg_pool(axes: int) -> Callable[..., Tensor]:
     Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
 
+    @warns_of(STRIDE)
     def pooled(
         input_x: TensorLike, kernel_size: Sizes = 1, stride: Sizes = 1, padding: Sizes = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = 0, *, pad_mode: str = "pad",

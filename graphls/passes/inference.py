@@ -26,7 +26,12 @@ def for_inference(
     """
     # Activations come first, because a sum in them would else go into the weights before them.
     folded, weights = fold_weights(Recognise(sums=False).run(Recurrent().run(graph)), weights, steady)
-    recognised = Recognise().run(folded)
+    known = Recognise().run(folded)
     if narrow:
-        recognised, weights = narrowed(recognised, weights)
-    return Cse().run(recognised), dict(weights)
+        known, weights = narrowed(known, weights)
+    return Cse().run(known), dict(weights)
+
+
+def recognised(graph: Graph) -> Graph:
+    """A graph that nothing differentiates with single operators for compositions, and its states as they are."""
+    return Cse().run(Recognise().run(Recurrent().run(graph)))

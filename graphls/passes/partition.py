@@ -76,13 +76,13 @@ class Partition:
         if not self.may_cut(graph):
             return graph
         # Dead nodes go first: an engine takes no segment whose results nobody needs.
-        live = Dce().run(graph)
-        cut = Cut(self.without_small_branches(live), self.engine, self.least, self.bucket)
+        live = self.without_small_branches(Dce().run(graph))
+        cut = Cut(live, self.engine, self.least, self.bucket)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
         made = cut.into_segments(branch)
-        verify_plan(graph, made)
+        verify_plan(live, made)
         return proven(made)
 
     def without_small_branches(self, graph: Graph) -> Graph:

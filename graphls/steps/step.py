@@ -21,11 +21,12 @@ from graphls.passes.dce import Dce
 from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
+from graphls.steps.prediction import is_place, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
-from graphls.trace.trace import PLACE, Traced, fill_outputs
+from graphls.trace.trace import Traced, fill_outputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -165,6 +166,7 @@ class Compiled:
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         opset: int | None = None,
+        predict: Cell | bool = True,
         loops: Sequence[str] = (),
     ) -> Path:
         """Write the step as a folder that any ONNX Runtime trains from, in any language, and return its path.
@@ -172,17 +174,21 @@ class Compiled:
         It has the model, `step.onnx`; its states as they are now, `state.safetensors`; the graph as text, `step.ir`;
         and `step.json`, which says what they are made of. Inputs are called as the arguments that they are, outputs
         `loss`, `overflow`, `scale` or by their keys and positions, unless `inputs` or `outputs` name them; what becomes
-        of a state `weight` is the output `weight:next`. `opset` is as in `save`. `loops` are the languages, "python"
-        and "javascript", of which the folder gets a program that trains it. See docs/everywhere.md, and `load_step`.
+        of a state `weight` is the output `weight:next`. `predict.onnx` is the network in evaluation mode with the same
+        states as inputs, for any number of rows where it can: that of WithLossCell, or the cell `predict`, which takes
+        the first inputs of the step; with `predict=False`, and where the step has no such network, there is none.
+        `opset` is as in `save`. `loops` are the languages, "python" and "javascript", of which the folder gets a
+        program that trains it. See docs/everywhere.md, and `load_step`.
 
         Raises GraphValueError for names that do not fit and for a step that calls Python or other ranks,
         GraphFileError where a file cannot be written; `step.json` is written last, so that it never tells of others.
         """
         from graphls.bundles.write import Source, write_bundle
 
-        cell = next(iter(self._traced.cells), None)
-        lowered = self._lowered(opset)
-        source = Source(self._model_graph, lowered, cell, self._outputs, lambda leaf: leaf is PLACE, self.parameters)
+        cells, graph = self._traced.cells, self._model_graph
+        lowered, prediction = self._lowered(opset), wished_prediction(predict, cells, graph, self.parameters, opset)
+        cell = next(iter(cells), None)
+        source = Source(graph, lowered, cell, self._outputs, is_place, self.parameters, prediction)
         folder = as_path(directory)
         checked(write_bundle, source, folder, inputs, outputs, loops)
         return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,7 @@ class Symbolic:
     inputs: tuple[Any, ...]
     axes: dict[tuple[str, int], str]
     sizes: dict[str, tuple[int, ...]]
-    wishes: tuple[str, ...] = ()
+    wishes: tuple[str, ...]
 
     def points(self) -> list[dict[str, int]]:
         """The sizes to trace with: three for one symbol, and one more for each other."""
@@ -73,8 +74,7 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     Raises GraphTypeError and GraphValueError for names of no input, axes that it does not have, and too many symbols.
     """
     wrapped = tuple(map(static_inputs, inputs))
-    names = input_names(net, len(wrapped)) if isinstance(net, Cell) else []
-    wishes = (*names, *(f"x{i}" for i in range(len(names), len(wrapped))))
+    wishes = _argument_names(net, len(wrapped))
     fresh, shapes = Names(), dict[str, tuple[int, ...]]()
     for wish, arg in zip(wishes, wrapped, strict=True):
         shapes.update((fresh.fresh(wish), leaf.type.shape) for leaf in leaves(arg) if is_input(leaf))
@@ -86,6 +86,19 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     places = {symbol: [(shapes[n], a) for (n, a), its in axes.items() if its == symbol] for symbol in symbols}
     sizes = {symbol: _sizes(places[symbol], steps) for symbol, steps in zip(symbols, STEPS, strict=False)}
     return Symbolic(wrapped, axes, sizes, wishes)
+
+
+def _argument_names(net: Callable[..., object], count: int) -> tuple[str, ...]:
+    """What the inputs of a network are called: its parameters, and numbered names where it does not tell them."""
+    if isinstance(net, Cell):
+        names = input_names(net, count)
+    else:
+        try:
+            parameters = list(inspect.signature(net).parameters.values())
+        except (TypeError, ValueError):  # of a function of another language
+            parameters = []
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return (*names, *(f"x{i}" for i in range(len(names), count)))
 
 
 def _plain(axis: int) -> str:

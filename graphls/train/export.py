@@ -30,7 +30,8 @@ def export(
     `inputs` are tensors of the shapes and dtypes that the model will take; numbers among them become constants. A size
     of None, as in `Tensor(shape=[None, 3, 32, 32])`, is any size; without inputs, those of `net.set_inputs` count. So
     does `dynamic_axes={"x": {0: "batch"}}`, which names sizes by the inputs and axes that have them. The model's inputs
-    are called as the parameters of `construct`, its outputs `output`, or `output_0`, `output_1` and so on.
+    are called as the parameters of `construct`, or of a function, its outputs `output`, or `output_0`, `output_1` and
+    so on.
 
     Dropout is off, batch normalisation uses its moving averages and becomes part of the weights before it; what ONNX
     has one operator for is one. The network is in the same mode after as before. `opset` is the version of operators,

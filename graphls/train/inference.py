@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,12 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
+from graphls.nn.modes import evaluating
 from graphls.passes import as_pipeline
 from graphls.passes.fold_weights import Weight, constants
 from graphls.passes.host_calls import without_effects
 from graphls.passes.inference import for_inference
 from graphls.sharing.locks import COMPILING
-from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter
 from graphls.train.dynamic_axes import DynamicAxes, Symbolic, symbolic
 
@@ -57,7 +56,7 @@ def inference_model(
 
     given = symbolic(net, inputs or _declared(net), dynamic_axes)
     at = given.points()
-    with COMPILING.lock, _evaluating(net):
+    with COMPILING.lock, evaluating(net):
         graphs, weights = _variants(net, given, at, precision == "float16")
     make = partial(
         inference.inference_model,
@@ -76,7 +75,7 @@ def _variants(
     net: Callable[..., object], given: Symbolic, at: list[dict[str, int]], narrow: bool
 ) -> tuple[list[Graph], Mapping[str, Weight]]:
     """The graphs of a network for some sizes, ready for inference, and the values of their states."""
-    traced = [trace_graph(net, *given.at(sizes)) for sizes in at or [{}]]
+    traced = [trace_graph(net, *given.at(sizes), names=given.wishes) for sizes in at or [{}]]
     pipeline = as_pipeline(OPEN_PASSES if at else DEFAULT_PASSES)
     graphs = [pipeline.run(without_effects(one.graph), source="trace").graph for one in traced]
     values = {name: _value(parameter) for name, parameter in traced[0].parameters.items()}
@@ -127,21 +126,3 @@ def _check(net: object, precision: object, external_data: object, metadata: obje
     is_text = isinstance(metadata, Mapping) and all(isinstance(t, str) for pair in metadata.items() for t in pair)
     if metadata is not None and not is_text:
         raise GraphTypeError(f"For 'export', 'metadata' must be texts by texts, but got {metadata!r}.")
-
-
-@contextmanager
-def _evaluating(net: object) -> Iterator[None]:
-    """Every cell of a network in evaluation mode, and afterwards each as it was."""
-    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
-    flags = [cell.training for cell in cells]
-    _set_training(cells, [False] * len(cells))
-    try:
-        yield
-    finally:
-        _set_training(cells, flags)
-
-
-def _set_training(cells: list[Cell], flags: list[bool]) -> None:
-    for cell, flag in zip(cells, flags, strict=True):
-        cell.__dict__["training"] = flag
-    Configuration.note_change()

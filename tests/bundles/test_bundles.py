@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import graphls
+from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
-from graphls.bundles.write import loop_source
+from graphls.bundles.programs import loop_source
 from graphls.tensors.pytree import leaves as leaves_of
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.bundles.steps import CASES, Case, digits
@@ -225,3 +227,63 @@ def test_states_go_into_checkpoints(bundle: Path, tmp_path: Path) -> None:
     entries = load_checkpoint(tmp_path / "trained.ckpt")
     load_param_into_net(network, {"0.weight": entries["conv1.weight"]})
     assert np.array_equal(network[0].weight.asnumpy(), step.parameters["conv1.weight"].asnumpy())
+
+
+def test_predictions_on_the_states_of_a_loop(tmp_path: Path) -> None:
+    graphls.set_seed(7)
+    network = LeNet().to_float(graphls.float16)
+    images, labels, test_images, _ = load()
+    step = graphls.compile(make_step(network), images[:BATCH], labels[:BATCH])
+    loop = loop_of(tmp_path, step.export(tmp_path / "bundle"))
+    for _ in range(3):
+        loop(data=images[:BATCH], label=labels[:BATCH])
+        step(images[:BATCH], labels[:BATCH])
+    predict = loop.manifest["predict"]
+    assert predict["inputs"] == [{"name": "data", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+    assert predict["outputs"] == [{"name": "output", "dtype": "float32", "shape": ["batch", 10]}]
+    session = onnxruntime.InferenceSession(tmp_path / "bundle" / predict["file"]["name"])
+    network.set_train(False)
+    for count in (1, 5, 64):
+        states = {name: loop.states[name] for name in predict["states"]}
+        (found,) = session.run(["output"], {"data": test_images[:count], **states})
+        assert np.allclose(found, network(test_images[:count]).asnumpy(), atol=2e-3)
+    assert network.training is False
+
+
+class Average(nn.Cell):
+    """A batch normalisation, whose statistics are states, and a mask that evaluation has not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.normal = nn.BatchNorm1d(3)
+        self.drop = nn.Dropout(p=0.5)
+        self.dense = nn.Dense(3, 2)
+
+    def construct(self, x: Any) -> Any:
+        return {"logits": self.dense(self.drop(self.normal(x))), "rows": ops.reshape(x, (x.shape[0] * 3,))}
+
+
+def test_predictions_of_a_cell_that_is_named(tmp_path: Path) -> None:
+    network = Average()
+
+    class Loss(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def construct(self, x: Any, y: Any) -> Any:
+            return ops.mse_loss(self.network(x)["logits"], y)
+
+    x, y = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32), np.ones((6, 2), np.float32)
+    loss = Loss()
+    step = graphls.compile(nn.TrainOneStepCell(loss, nn.SGD(loss.trainable_params())).set_train(), x, y)
+    assert not (step.export(tmp_path / "none") / "predict.onnx").exists()
+    step(x, y)
+    folder = step.export(tmp_path / "bundle", predict=network)
+    manifest = json.loads((folder / "step.json").read_text(encoding="utf-8"))
+    assert manifest["predict"]["outputs"][1]["shape"] == ["?"] and network.training
+    states = loop_of(tmp_path, folder).states
+    feeds = {"x": x[:2], **{name: states[name] for name in manifest["predict"]["states"]}}
+    found, rows = onnxruntime.InferenceSession(folder / "predict.onnx").run(["logits", "rows"], feeds)
+    network.set_train(False)
+    assert np.allclose(found, network(x[:2])["logits"].asnumpy(), atol=1e-6) and rows.shape == (6,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -200,3 +201,14 @@ def test_it_refuses_to_mix_with_mindspore_itself(monkeypatch: pytest.MonkeyPatch
 def test_other_modules_are_found_as_ever() -> None:
     assert importlib.util.find_spec("json") is not None
     assert importlib.util.find_spec("mindspored") is None
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_scripts_of_mindspore_are_told_what_mindspore_2_tells() -> None:
+    """MindSpore 2.10 says this of each Dropout without a `p`, and nothing of the others."""
+    for call in (lambda: nn.Dropout(0.1), lambda: nn.Dropout(keep_prob=0.9), nn.Dropout):
+        with pytest.warns(UserWarning, match="this parameter `keep_prob` will be deprecated, please use `p` instead"):
+            call()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nn.Dropout(p=0.1), nn.MaxPool2d(2), nn.BatchNorm2d(2, momentum=0.1)

@@ -115,6 +115,7 @@ def test_gradients_are_those_of_differences_in_float64(name: str) -> None:
     model = onnx.load(path_of(name))
     feeds = inputs_of(name, onnxruntime.InferenceSession(path_of(name)))
     net = graphls.onnx.load(doubled(model), fixed={"sr": feeds["sr"]} if "sr" in feeds else None)
+    feeds |= {"x": feeds["x"][:1, :, :, :96]} if name == "rapidocr" else {}  # whose 143 tensors take their time
     arrays = [feeds[n].astype(np.float64) if feeds[n].dtype == np.float32 else feeds[n] for n in net.open_inputs]
     arguments = [graphls.Tensor(array) for array in arrays]
     assert all(y.dtype == np.float64 for y in results(net(*arguments)))

@@ -63,14 +63,15 @@ def test_a_run_that_goes_on_from_its_states_ends_with_the_same_bits(engine: str)
         assert one.asnumpy().tobytes() == other.asnumpy().tobytes(), one.name
 
 
-def test_a_small_update_is_one_segment_and_skipped_to_the_bit() -> None:
+@pytest.mark.parametrize("rate", [0.1, [0.1, 0.05]])
+def test_a_small_update_is_one_segment_and_skipped_to_the_bit(rate: float | list[float]) -> None:
     """Both branches run; where there was an overflow the states keep their bits, and flags and scales agree."""
     x, y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
 
     def begun(engine: str) -> tuple[nn.Cell, graphls.Compiled]:
         graphls.set_seed(1)
         network = nn.Dense(3, 2)
-        optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+        optimizer = nn.Momentum(network.trainable_params(), rate, 0.9)
         manager = nn.DynamicLossScaleUpdateCell(2.0**127, 2, 3)
         cell = nn.TrainOneStepWithLossScaleCell(nn.WithLossCell(network, nn.MSELoss()), optimizer, manager)
         return cell, graphls.compile(cell, x, y, engine=engine)
@@ -78,7 +79,8 @@ def test_a_small_update_is_one_segment_and_skipped_to_the_bit() -> None:
     found = []
     for engine in ("openvino", "onnxruntime"):
         cell, step = begun(engine)
-        assert [segment.engine for segment in step.plan.segments] == [engine]
+        engines = [segment.engine for segment in step.plan.segments]
+        assert engines == [engine] or (rate != 0.1 and engine in engines), "the index of a rate is for ONNX Runtime"
         found.append([])
         for i in range(12):
             before = [p.asnumpy().tobytes() for p in cell.network.get_parameters()]
@@ -88,3 +90,13 @@ def test_a_small_update_is_one_segment_and_skipped_to_the_bit() -> None:
             assert (before == after) == bool(overflow)
     assert found[0] == found[1]
     assert {overflow for overflow, _ in found[0]} == {True, False}
+
+
+def test_what_a_small_update_shares_with_the_results_may_come_late() -> None:
+    """The rate, which the step gives as well, is behind the first value that is selected."""
+    x, y = np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32)
+    network = nn.Dense(4, 3, weight_init="ones", bias_init="ones")
+    optimizer = nn.Momentum(network.trainable_params(), [0.1, 0.2], 0.9)
+    cell = nn.MFTrainOneStepCell(nn.WithLossCell(network, nn.MSELoss()), optimizer)
+    step = graphls.compile(cell, x, y, engine="openvino")
+    np.testing.assert_allclose([float(step(x, y)[3]) for _ in range(3)], [0.1, 0.2, 0.2], rtol=1e-6)

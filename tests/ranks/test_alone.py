@@ -51,7 +51,7 @@ def ended(folder: Path, *arguments: str, start: tuple[str, ...] = (), **variable
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1", **variables}
     environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     command = [*start, sys.executable, str(path), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -53,7 +53,7 @@ def test_a_rank_that_ends_ends_all(end: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
 def test_trainings_that_are_ended_at_random_moments_lose_nothing() -> None:
     """In two ways; `python -m tests.ranks.kills` tries all of them, and often."""
-    assert "2 trainings ended" in campaign(("kill", "interrupt"), 2, (2,), 1)
+    assert "2 trainings ended" in campaign(("kill", "interrupt"), 2, (2,), 1, longest_end=600)
 
 
 @needs_ranks
@@ -61,7 +61,7 @@ def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
     path = tmp_path / "early.py"
     path.write_text(EARLY)
     with open(tmp_path / "err", "w") as err:
-        assert launched(2, path, stderr=err).wait(100) != 0
+        assert launched(2, path, stderr=err).wait(600) != 0
     assert "ZeroDivisionError" in (tmp_path / "err").read_text()
 
 

@@ -17,12 +17,8 @@ from tests.ranks.test_training import TRAINED
 def test_four_ranks(tmp_path: Path) -> None:
     """Batches are joined, also by some of the ranks, states are divided, and training is that of one process."""
     same = SAME.format(cases=["pairs", "some", "unequal"])
-    found = each_ended_well(4, tmp_path, same=same, shards=STEPS, trained=(TRAINED, "scaled", "20"))
+    found = each_ended_well(4, tmp_path, same=same, shards=(STEPS, "accumulated"), trained=(TRAINED, "scaled", "20"))
     assert found["same"] == ["same"] * 4
     # More than two ranks may be added up in another order, as may norms.
-    assert [line.replace("False", "True") for line in found["shards"][::4]] == [
-        "accumulated True True [] accu_grads adam_m adam_v ema",
-        "clipped True True [] adam_m adam_v ema",
-        "plain True True [] moment1 moment2",
-    ]
+    assert found["shards"][0].replace("False", "True") == "accumulated True True [] accu_grads adam_m adam_v ema"
     assert len(set(found["trained"])) == 1 and found["trained"][0].split()[0] == "3"

@@ -64,8 +64,8 @@ def test_inputs_have_the_names_of_arguments(tmp_path: Path) -> None:
             return attend(query, key, value)
 
     arrays = [rows((4,), F32, 3) for _ in range(3)]
-    for opset in (17, 25):
-        graph = written(tmp_path, Attend(), *arrays, opset=opset).graph
+    for network, opset in ((Attend(), 17), (Attend(), 25), (attend, 20)):
+        graph = written(tmp_path, network, *arrays, opset=opset).graph
         assert [info.name for info in graph.input] == ["query", "key", "value"]
         assert [info.name for info in graph.output] == ["output_0", "output_1"]
 

@@ -1,0 +1,72 @@
+"""The model of a bundle that predicts: inputs and states by the names that they have in the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
+
+from graphls.backends.onnx import Lowered
+from graphls.backends.onnx.renaming import renamed
+from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
+from graphls.backends.onnx.weights import write_model
+from graphls.bundles.hashes import file_of
+from graphls.bundles.manifest import PREDICT, Port, Predict
+from graphls.bundles.names import chosen, output_names
+from graphls.ir.types import type_of
+
+DTYPES = {number: dtype.long_name for dtype, number in ELEMENT_TYPES.items()}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A network in evaluation mode: its model, and what it returns.
+
+    `states` are the names in the step by those of the model, None for those that no step has, whose values are `own`.
+    """
+
+    lowered: Lowered
+    cell: object
+    results: object
+    is_tensor: Callable[[object], bool]
+    states: Mapping[str, str | None]
+    own: Mapping[str, Any]
+
+
+def write_prediction(of: Prediction, folder: Path, inputs: list[str]) -> Predict:
+    """Write `predict.onnx`, whose inputs are called as the first `inputs` of the step, and tell of it."""
+    lowered, states = of.lowered, of.states
+    names = dict(zip(lowered.inputs, inputs, strict=False))
+    names |= {tensor: called for name, tensor in lowered.states.items() if (called := states[name]) is not None}
+    own = output_names(of.cell, of.is_tensor, of.results)
+    outputs = chosen("output", own, None, set(names.values()))
+    names |= dict(zip(lowered.outputs, outputs, strict=True))
+    model = renamed(lowered.model, names)
+    for name, array in of.own.items():
+        _keep(model, lowered.states[name], array)
+    write_model(folder / PREDICT, model, lowered.outside)
+    ports = {info.name: _port(info) for info in (*model.graph.input, *model.graph.output)}
+    kept = tuple(called for name in lowered.states if (called := states[name]) is not None)
+    taken = tuple(ports[name] for name in inputs[: len(lowered.inputs)])
+    return Predict(file_of(folder / PREDICT), taken, tuple(ports[name] for name in outputs), kept)
+
+
+def _keep(model: ModelProto, name: str, array: Any) -> None:
+    """Make a constant of an input that no state of the step is."""
+    info = next(info for info in model.graph.input if info.name == name)
+    model.graph.input.remove(info)
+    kind = exchanged(type_of(array))
+    model.graph.initializer.append(numpy_helper.from_array(array.astype(kind.dtype.numpy), name))
+
+
+def _port(info: ValueInfoProto) -> Port:
+    kind = info.type.tensor_type
+    return Port(info.name, DTYPES[kind.elem_type], tuple(map(_size, kind.shape.dim)))
+
+
+def _size(dim: TensorShapeProto.Dimension) -> int | str:
+    """A size, its name, or "?" where it is said nowhere."""
+    return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"

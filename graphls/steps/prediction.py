@@ -1,0 +1,117 @@
+"""What a bundle predicts with: the network of a step in evaluation mode, on the states of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.ir.graph import Graph, Value
+from graphls.nn.cell import Cell, input_names
+from graphls.nn.modes import evaluating
+from graphls.passes import as_pipeline
+from graphls.passes.host_calls import without_effects
+from graphls.passes.inference import recognised
+from graphls.sharing.locks import COMPILING
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
+from graphls.trace.trace import PLACE, Traced, trace
+
+if TYPE_CHECKING:
+    from graphls.backends.onnx import Lowered
+    from graphls.bundles.predict import Prediction
+
+PASSES = "gradient, fold, cse, dce, order"
+BATCH = "batch"
+SIZES = (11, 13, 17)
+"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance."""
+
+
+def wished_prediction(
+    wish: Cell | bool, cells: Sequence[object], graph: Graph, states: Mapping[str, Parameter], opset: int | None
+) -> Prediction | None:
+    """The prediction of a cell, or of the network that a step has; None where none is wished or that has none.
+
+    Raises as `prediction` does for a cell that was named.
+    """
+    if isinstance(wish, Cell):
+        return prediction(wish, graph.inputs, states, opset)
+    network = _network_of(cells) if wish else None
+    try:
+        return None if network is None else prediction(network, graph.inputs, states, opset)
+    except GraphlsError:
+        return None
+
+
+def is_place(leaf: object) -> bool:
+    """Whether a leaf of a result stands for a tensor."""
+    return leaf is PLACE
+
+
+def _network_of(cells: Sequence[object]) -> Cell | None:
+    """The network among the cells of a step that has a loss behind it, where there is one."""
+    found = (getattr(cell, "backbone_network", None) for cell in cells)
+    return next((network for network in found if isinstance(network, Cell)), None)
+
+
+def prediction(
+    network: Cell, inputs: Sequence[Value], states: Mapping[str, Parameter], opset: int | None
+) -> Prediction:
+    """The model of a network in evaluation mode for the first of the inputs of a step, as many as it takes.
+
+    Its states have the names that they have in the step, and it takes any number of rows where the network does.
+    Raises GraphValueError for a network that draws random numbers or writes states in evaluation, and what a trace
+    raises.
+    """
+    from graphls.bundles.predict import Prediction
+
+    names = input_names(network, len(inputs))
+    taken = inputs[: len(names)]
+    with COMPILING.lock, evaluating(network):
+        try:
+            traces = [_traced(network, taken, names, size) for size in SIZES]
+            lowered = _opened([_lowered(traced, opset) for traced in traces])
+        except GraphlsError:  # the number of rows is part of the network
+            traces = [_traced(network, taken, names, None)]
+            lowered = _lowered(traces[0], opset)
+    traced = traces[0]
+    known = {id(parameter): name for name, parameter in states.items()}
+    called = {name: known.get(id(p)) for name, p in traced.parameters.items()}
+    own = {name: p.asnumpy() for name, p in traced.parameters.items() if called[name] is None}
+    return Prediction(lowered, network, traced.outputs, is_place, called, own)
+
+
+def _opened(models: Sequence[Lowered]) -> Lowered:
+    """The model for any number of rows."""
+    from graphls.backends.inference import without_dead
+    from graphls.backends.onnx.open_sizes import with_open_sizes
+
+    sizes, first = [{BATCH: size} for size in SIZES], models[0]
+    model = with_open_sizes([each.model for each in models], sizes, first.origins)
+    return without_dead(replace(first, model=model))
+
+
+def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: int | None) -> Traced:
+    """The trace of a network for examples like the inputs, with another number of rows where one is given."""
+    examples: list[Any] = []
+    for value in inputs:
+        shape = value.type.shape
+        shape = (rows, *shape[1:]) if rows is not None and shape else shape
+        examples.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
+    traced = trace(network, tuple(examples), names, type(network).__name__)
+    traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
+    return traced
+
+
+def _lowered(traced: Traced, opset: int | None) -> Lowered:
+    from graphls.backends.inference import without_dead
+    from graphls.backends.onnx import lower
+    from graphls.backends.onnxruntime.runtime import installed_version
+
+    graph: Graph = traced.graph
+    if graph.writes or any(node.primitive.on_host for node in graph.nodes):
+        raise GraphValueError("The network writes states or draws random numbers in evaluation, which no model can.")
+    return without_dead(lower(graph, opset=opset, runtime=installed_version()))

@@ -1,0 +1,144 @@
+"""The page that trains the demo's network, in a browser."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import graphls
+from examples.digits import LeNet, load, page
+from graphls.bundles.page_files import RUNTIME, check_data, write_page
+from graphls.train import load_checkpoint, load_param_into_net
+from tests.bundles.install import PACKAGES, missing
+
+needs_npm = pytest.mark.skipif(bool(missing()), reason=missing())
+PATIENCE = 120_000
+"""Milliseconds after which a browser that hangs is given up."""
+
+
+class Files(SimpleHTTPRequestHandler):
+    """A static host that says nothing."""
+
+    extensions_map: ClassVar[dict[str, str]] = {
+        **SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    step, data = page()
+    step.export(folder)
+    write_page(folder, data, str(PACKAGES / "onnxruntime-web"))
+    host = ThreadingHTTPServer(("localhost", 0), partial(Files, directory=str(folder)))
+    thread = threading.Thread(target=host.serve_forever)
+    thread.start()
+    yield f"http://localhost:{host.server_port}/"
+    host.shutdown()
+    host.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: str) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 390, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
+    found = context.new_page()
+    errors: list[str] = []
+    found.on("pageerror", lambda error: errors.append(str(error)))
+    found.goto(site)
+    ready(found)
+    yield found
+    context.close()
+    assert errors == []
+
+
+def ready(found: Page) -> None:
+    expect(found.locator("#status")).to_contain_text("Runs on WebAssembly; ready after", timeout=PATIENCE)
+
+
+def shown(found: Page, name: str) -> float:
+    return float(found.locator(f"#{name}").text_content() or "nan")
+
+
+@needs_npm
+def test_a_visitor_trains_the_digits(visitor: Page, tmp_path: Path) -> None:
+    visitor.get_by_role("button", name="Train", exact=True).press("Enter")
+    enough = "Number(document.getElementById('accuracy').textContent) > 0.95"
+    visitor.wait_for_function(enough, timeout=PATIENCE)
+    visitor.get_by_role("button", name="Pause").press("Enter")
+    expect(visitor.get_by_role("button", name="Train", exact=True)).to_be_visible()
+    for name in ("losses", "scales", "accuracies"):
+        label = visitor.locator(f"#{name}").get_attribute("aria-label")
+        assert label is not None and " steps: from " in label
+    steps, accuracy, skipped = (shown(visitor, name) for name in ("steps", "accuracy", "skipped"))
+    assert steps > 20 and accuracy > 0.93 and skipped > 0
+    assert visitor.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    with visitor.expect_download() as downloading:
+        visitor.get_by_role("button", name="Download the states").click()
+    states = tmp_path / "trained.safetensors"
+    downloading.value.save_as(states)
+
+    network = LeNet().to_float(graphls.float16)
+    load_param_into_net(network, load_checkpoint(states, format="safetensors"))
+    network.set_train(False)
+    _, _, images, labels = load()
+    guesses = network(images).asnumpy().argmax(1)
+    assert abs(float((guesses == labels).mean()) - accuracy) < 0.005
+    tiles = [text.split(",")[0] for text in visitor.locator("#samples figcaption").all_text_contents()]
+    assert np.mean(guesses[: len(tiles)] == np.array(tiles, int)) > 0.95
+
+    visitor.reload()
+    ready(visitor)
+    assert (shown(visitor, "steps"), shown(visitor, "accuracy")) == (steps, accuracy)
+    visitor.get_by_role("button", name="Start over").click()
+    expect(visitor.locator("#steps")).to_have_text("0")
+    visitor.locator("#upload").set_input_files(states)
+    expect(visitor.locator("#status")).to_have_text("The states of trained.safetensors are loaded.")
+    expect(visitor.locator("#accuracy")).to_have_text(f"{accuracy:.3f}")
+    (tmp_path / "damaged.safetensors").write_bytes(states.read_bytes()[:1000])
+    visitor.locator("#upload").set_input_files(tmp_path / "damaged.safetensors")
+    expect(visitor.locator("#status")).to_contain_text("The file of safetensors is damaged")
+
+
+@needs_npm
+def test_a_digit_is_drawn_by_keyboard(visitor: Page) -> None:
+    pad = visitor.locator("#pad")
+    pad.focus()
+    for key in ["ArrowRight"] * 3 + [" ", "ArrowDown"] * 8:
+        pad.press(key)
+    expect(pad).to_have_attribute("aria-label", "Drawing of 8 by 8 squares, 8 filled; at row 8, column 4")
+    expect(visitor.locator("#guess .best")).to_have_count(1)
+    visitor.locator("#digit").select_option("1")
+    visitor.get_by_role("button", name="Add to the training data").click()
+    expect(visitor.locator("#data")).to_have_text("The training data are 1437 digits and 1 of yours.")
+    expect(visitor.locator("#guess .best")).to_have_count(0)
+
+
+def test_what_a_page_needs(tmp_path: Path) -> None:
+    step, data = page()
+    with pytest.raises(graphls.GraphlsError, match="let the function return the step and a dict of images, labels"):
+        check_data(step, None)
+    with pytest.raises(graphls.GraphlsError, match=r"images of shape \(3, 1\) and labels of shape .* do not"):
+        check_data(step, {**data, "images": np.zeros((3, 1))})
+    other = graphls.compile(lambda x: x * 2, np.ones(2, np.float32))
+    with pytest.raises(graphls.GraphlsError, match=r"not of f32\[2\]"):
+        check_data(other, data)
+    folder = step.export(tmp_path / "page")
+    with pytest.raises(graphls.GraphlsError, match=f"is no folder of onnxruntime-web: it has no {RUNTIME[0]}"):
+        write_page(folder, data, str(tmp_path))
+    assert json.loads((folder / "step.json").read_text())["predict"] is not None
