@@ -17,6 +17,7 @@ from graphls.command_line.placement import add_placement
 from graphls.command_line.simulate import add_simulate
 from graphls.command_line.train import add_train
 from graphls.command_line.view import add_view
+from graphls.context import force_device
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphlsError, visible
 from graphls.ir.graph import Graph, walk
@@ -57,7 +58,6 @@ def _script_at(arguments: Sequence[str]) -> int:
 def execute(options: argparse.Namespace) -> int:
     """Run a script that imports mindspore."""
     from graphls.compat.script import run_main
-    from graphls.context import force_device
 
     force_device(options.device)
     return run_main(options.script, options.arguments)
