@@ -18,7 +18,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "settings, which threads that start later have to see, changed as a whole under a lock": (
         "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.root._offload", "compat.root._servers",
         "context._settings", "context.Replacement.devices", "context.Replacement.forced",
-        "context.Replacement.is_allowed", "context.Replacement.warned", "context.parallel._settings", "context.parallel.OneRank.has_warned",
+        "context.Replacement.is_allowed", "context.Replacement.warned", "context.parallel._settings",
+        "context.parallel.OneRank.has_warned",
         "context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "names.traps.Meaning.is_mindspore",
         "backends.cache._settings", "tensors.random._seeded",
