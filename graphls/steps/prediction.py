@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 PASSES = "gradient, fold, cse, dce, order"
 BATCH = "batch"
-SIZES = (11, 13, 17)
-"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance."""
+SIZES = (17, 19, 23)
+"""Numbers of rows that a network is traced with.
+
+They are prime, so that hardly any other size is one of them by chance, and more than constants have that are folded.
+"""
 
 
 def wished_prediction(
