@@ -47,11 +47,11 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
         ({"vjp": None}, "It has no gradient rule; define `vjp`"),
         (
             {"infer": lambda self, x: Type(float32, x.shape)},
-            r"on its sample 0 \(f32\[2,3\]\) in float64: The type rule .*\n.* says f32\[2,3\], and NumPy makes f64\[2,3\]",
+            r"on its sample 0 \(f32\[2,3\]\) in float64: The type rule .*\n.* says f32.*, and NumPy makes f64",
         ),
         (
             {"vjp": lambda self, e, g, x, out: e.mul(g, e.tanh(x))},
-            r"in float64: The gradient rule gives the slope .*\nIn a random direction the rule gives .*, and differences ",
+            r"in float64: The gradient rule .*\nIn a random direction the rule gives .*, and differences ",
         ),
         ({"onnx": "Relu"}, r"in float32: The ONNX model gives what NumPy gives\.\n\s*Not equal to tolerance rtol="),
         ({"onnx": "NoSuchOperator"}, r"in float32: The ONNX model gives .*\n\w+: "),
