@@ -95,8 +95,9 @@ PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
-    "graphls.backends", "graphls.bundles.predict", "graphls.bundles.write", "graphls.command_line.training",
-    "graphls.importing", "graphls.onnx", "graphls.testing.laws", "graphls.testing.samples",
+    "graphls.backends", "graphls.bundles.ports", "graphls.bundles.predict", "graphls.bundles.write",
+    "graphls.command_line.training", "graphls.importing", "graphls.onnx", "graphls.testing.laws",
+    "graphls.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
 
