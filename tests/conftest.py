@@ -14,7 +14,7 @@ from graphls.backends.onnxruntime import ort
 from graphls.backends.onnxruntime.threads import threads
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
 
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("quick", max_examples=10, derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile("fixed")

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, numpy_helper
 
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.renaming import renamed
-from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
+from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import file_of
-from graphls.bundles.manifest import PREDICT, Port, Predict
+from graphls.bundles.manifest import PREDICT, Predict
 from graphls.bundles.names import chosen, output_names
+from graphls.bundles.ports import ports_of
 from graphls.ir.types import type_of
-
-DTYPES = {number: dtype.long_name for dtype, number in ELEMENT_TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def write_prediction(of: Prediction, folder: Path, inputs: list[str]) -> Predict
     for name, array in of.own.items():
         _keep(model, lowered.states[name], array)
     write_model(folder / PREDICT, model, lowered.outside)
-    ports = {info.name: _port(info) for info in (*model.graph.input, *model.graph.output)}
+    ports = ports_of(model)
     kept = tuple(called for name in lowered.states if (called := states[name]) is not None)
     taken = tuple(ports[name] for name in inputs[: len(lowered.inputs)])
     return Predict(file_of(folder / PREDICT), taken, tuple(ports[name] for name in outputs), kept)
@@ -60,13 +59,3 @@ def _keep(model: ModelProto, name: str, array: Any) -> None:
     model.graph.input.remove(info)
     kind = exchanged(type_of(array))
     model.graph.initializer.append(numpy_helper.from_array(array.astype(kind.dtype.numpy), name))
-
-
-def _port(info: ValueInfoProto) -> Port:
-    kind = info.type.tensor_type
-    return Port(info.name, DTYPES[kind.elem_type], tuple(map(_size, kind.shape.dim)))
-
-
-def _size(dim: TensorShapeProto.Dimension) -> int | str:
-    """A size, its name, or "?" where it is said nowhere."""
-    return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"

@@ -16,13 +16,14 @@ from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import file_of
 from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.names import NEXT, chosen, input_names, output_names
+from graphls.bundles.ports import ports_of
 from graphls.bundles.predict import Prediction, write_prediction
 from graphls.bundles.programs import LOOPS, loop_source
 from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
 from graphls.files.safetensors_format import encode
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node
 from graphls.ir.text import dump as dump_graph
 from graphls.ir.types import Type
 from graphls.passes.collectives import collectives
@@ -96,40 +97,35 @@ class _Names:
 
 
 def _manifest(source: Source, names: _Names, model: ModelProto, folder: Path) -> Manifest:
-    graph, lowered = source.graph, source.lowered
+    ports = ports_of(model)
     return Manifest(
-        step=graph.name,
+        step=source.graph.name,
         graphls=__version__,
         opset=next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
         model=file_of(folder / MODEL),
         ir=file_of(folder / IR),
-        inputs=_ports(names.inputs, graph.inputs),
-        outputs=_ports(names.outputs, graph.outputs),
+        inputs=tuple(ports[name] for name in names.inputs),
+        outputs=tuple(ports[name] for name in names.outputs),
         results=structure_of(source.results, source.is_tensor),
-        states=tuple(State(**_port(n, kind), next=names.next.get(n)) for n, kind in names.types.items()),
-        random=tuple(_draw(node, name) for node, name in lowered.host),
+        states=tuple(State(**vars(ports[name]), next=names.next.get(name)) for name in names.types),
+        random=tuple(_draw(node, ports[name]) for node, name in source.lowered.host),
         schedules=_schedules(names.types),
     )
 
 
-def _ports(names: Sequence[str], values: Sequence[Value]) -> tuple[Port, ...]:
-    return tuple(Port(**_port(name, exchanged(v.type))) for name, v in zip(names, values, strict=True))
-
-
-def _port(name: str, kind: Type) -> dict[str, Any]:
-    return {"name": name, "dtype": kind.dtype.long_name, "shape": kind.shape}
-
-
-def _draw(node: Node, name: str) -> Draw:
+def _draw(node: Node, port: Port) -> Draw:
     state, attrs = node.inputs[0].name, dict(node.attrs)
     site = attrs.pop("site") % 2**64
+    if "?" in port.shape:
+        message = f"The size of {node.primitive.name} follows from the number of rows in a way that no loop knows"
+        raise GraphValueError(f"{message}; export the step without any_rows.").at(node.loc)
     options = {key: value for key, value in attrs.items() if isinstance(value, (int, float)) and key != "size"}
     kind = node.primitive.name.removeprefix("random_")
-    return Draw(**_port(name, exchanged(node.output.type)), kind=kind, state=state, site=site, options=options)
+    return Draw(**vars(port), kind=kind, state=state, site=site, options=options)
 
 
 def _schedules(types: Mapping[str, Type]) -> dict[str, str | None]:
-    """What the host may set between steps, or what the model reads by itself: "set", or the state with the step."""
+    """The learning rates among the states: None for one number, which the host may set, for a list the counter."""
     rates = {name: kind for name, kind in types.items() if name.startswith("learning_rate")}
     return {name: None if not kind.shape else "global_step" for name, kind in rates.items()}
 

@@ -17,6 +17,7 @@ from graphls.command_line.placement import add_placement
 from graphls.command_line.simulate import add_simulate
 from graphls.command_line.train import add_train
 from graphls.command_line.view import add_view
+from graphls.context import force_device
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphlsError, visible
 from graphls.ir.graph import Graph, walk
@@ -35,17 +36,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
-        from graphls.compat.script import run_main
-
-        return run_main(arguments[1], arguments[2:])
-    options = _parser().parse_args(arguments)
-
+    of_script = _script_at(arguments) + 1 if arguments[:1] == ["exec"] else len(arguments)
+    options = _parser().parse_args(arguments[:of_script])
+    if options.command is execute:
+        options.arguments = arguments[of_script:]
     try:
         return int(options.command(options))
     except (GraphlsError, OSError, ImportError) as error:
         print(f"graphls: {visible(str(error).splitlines()[0])}", file=sys.stderr)
         return 2 if options.command is compare else 1
+
+
+def _script_at(arguments: Sequence[str]) -> int:
+    """The place of the script in `exec [--device cpu] script arguments`; what follows is the script's own."""
+    place = 1
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if arguments[place] == "--device" else 1
+    return place
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run a script that imports mindspore."""
+    from graphls.compat.script import run_main
+
+    force_device(options.device)
+    return run_main(options.script, options.arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(command=diagnose)
     doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="what a step on this device needs")
     script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
+    script.set_defaults(command=execute)
+    script.add_argument("--device", choices=["cpu", "cuda"], default="", help="run on it, whatever the script says")
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
     add_view(commands)

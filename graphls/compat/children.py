@@ -10,14 +10,20 @@ import sys
 from multiprocessing import spawn
 from typing import Any
 
+from graphls.context import forced_device
+
 KEY = "graphls.compat"
 
 
 class Installation:
-    """Pickles as a call that installs the hook where it is loaded, which comes before the child knows its path."""
+    """Pickles as a call that installs the hook where it is loaded, which comes before the child knows its path.
+
+    A device that everything runs on here is that of the child.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         lines = f"import sys\nsys.path[:] = {sys.path!r}\nfrom graphls.compat import install\ninstall()\n"
+        lines += f"from graphls.context import force_device\nforce_device({forced_device()!r})\n"
         return exec, (lines, {})
 
 

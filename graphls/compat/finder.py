@@ -142,9 +142,9 @@ def not_offered(module: str, name: str) -> str:
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """`; the nearest is 'x'`: the name in other capitals, or that with the most letters in common."""
+    """`; the nearest is 'x'`: the name in other capitals, or one that shares most of its letters, if there is any."""
     same = [other for other in known if other.lower() == name.lower()]
-    found = same or get_close_matches(name, known, 1, cutoff=0.4)
+    found = same or get_close_matches(name, known, 1, cutoff=0.7)
     return f"; the nearest is {found[0]!r}" if found else ""
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from graphls import ops
-from graphls.compat.torch_names import with_torch_names
-from graphls.ir.errors import GraphAttributeError
-from graphls.ir.registry import nearest
+from graphls.compat.torch_names import offering
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Axis, Operand, tensor_of
-from graphls.ops.record import ALSO
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
@@ -106,12 +102,4 @@ _NAMES = "clone flatten gather max min median norm var std meshgrid transpose t 
 DEFINED = _NAMES.split()
 """Functions that are another than those of `graphls.ops`."""
 
-__all__ = sorted({*ALSO["mint"], *DEFINED})
-
-
-@cache
-def __getattr__(name: str) -> Any:
-    if name not in ALSO["mint"]:
-        hint = "" if name.startswith("__") else nearest(name, __all__)
-        raise GraphAttributeError(f"graphls does not offer mindspore.mint.{name}{hint}.")
-    return with_torch_names(ALSO["mint"][name])
+__getattr__, __all__ = offering("mint", DEFINED)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 from graphls import ops
-from graphls.compat.torch_names import with_torch_names
-from graphls.ir.errors import GraphAttributeError
-from graphls.ir.registry import nearest
+from graphls.compat.torch_names import offering
 from graphls.ops.operands import Sizes, tensor_of
-from graphls.ops.record import ALSO
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
@@ -69,12 +63,4 @@ def binary_cross_entropy_with_logits(
 
 
 _NAMES = "binary_cross_entropy_with_logits dropout embedding gelu layer_norm linear normalize"
-__all__ = sorted({*ALSO["mint.nn.functional"], *_NAMES.split()})
-
-
-@cache
-def __getattr__(name: str) -> Any:
-    if name not in ALSO["mint.nn.functional"]:
-        hint = "" if name.startswith("__") else nearest(name, __all__)
-        raise GraphAttributeError(f"graphls does not offer mindspore.mint.nn.functional.{name}{hint}.")
-    return with_torch_names(ALSO["mint.nn.functional"][name])
+__getattr__, __all__ = offering("mint.nn.functional", _NAMES.split())

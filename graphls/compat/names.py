@@ -168,6 +168,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("dataset.vision", "c_transforms transforms utils", VISION),
     "dataset.vision.py_transforms": ("graphls.dataset.vision.py_transforms", *VISION),
     "mint": ("graphls.compat.mint",),
+    "mint.linalg": ("graphls.compat.mint_linalg",),
+    "mint.special": ("graphls.compat.mint_special",),
     "mint.nn": ("graphls.compat.mint_nn",),
     "mint.nn.functional": ("graphls.compat.mint_functional",),
     "mint.optim": OPTIM,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from typing import Any
 
+from graphls.ir.errors import GraphAttributeError
+from graphls.ir.registry import nearest
+from graphls.ops.record import ALSO
 from graphls.tensors.tensor import TensorLike
 
 SPELLINGS = {
@@ -15,7 +18,7 @@ SPELLINGS = {
     "keepdim": ("keepdim", "keepdims", "keep_dims"),
     "end_dim": ("end_dim",),
 }
-PLACES = {"input": 0, "self": 0, "other": 1, "mat2": 1, "vec2": 1, "exponent": 1}
+PLACES = {"input": 0, "A": 0, "self": 0, "other": 1, "mat2": 1, "vec2": 1, "exponent": 1}
 
 
 def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,3 +40,17 @@ def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **given)
 
     return called
+
+
+def offering(path: str, own: Iterable[str] = ()) -> tuple[Callable[[str], Any], list[str]]:
+    """`__getattr__` and `__all__` of the module that stands for one of MindSpore, with functions of its own."""
+    names = sorted({*ALSO[path], *own})
+
+    @cache
+    def get(name: str) -> Any:
+        if name not in ALSO[path]:
+            hint = "" if name.startswith("__") else nearest(name, names)
+            raise GraphAttributeError(f"graphls does not offer mindspore.{path}.{name}{hint}.")
+        return with_torch_names(ALSO[path][name])
+
+    return get, names

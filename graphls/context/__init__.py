@@ -55,6 +55,7 @@ class Replacement:
     is_allowed = False
     warned: ClassVar[set[str]] = set()
     devices: ClassVar[dict[str, str]] = {}
+    forced = ""
 
 
 def set_context(**kwargs: Any) -> None:
@@ -140,7 +141,9 @@ def _bytes(limit: object) -> int:
 def default_device() -> str | Cuda:
     """The device that cells run on when they are called: "cpu" or a GPU."""
     target = _settings.given("device_target")
-    if target is None:
+    if Replacement.forced:
+        device = Replacement.forced
+    elif target is None:
         device = os.environ.get("GRAPHLS_DEVICE", "cpu")
     else:
         device = Replacement.devices.get(target) or str(DEVICES[target])
@@ -187,6 +190,23 @@ def replace_missing_devices(is_allowed: bool) -> None:
         Replacement.warned.clear()
 
 
+def force_device(device: str) -> None:
+    """Run on a device, "cpu" or "cuda", whatever `device_target` says; "" ends that.
+
+    Raises GraphRuntimeError for a device that is not there; then nothing has changed.
+    """
+    fault = _fault_of(next(name for name, known in DEVICES.items() if known == device)) if device else None
+    if fault is not None:
+        raise fault
+    with _settings.lock:
+        Replacement.forced = device
+
+
+def forced_device() -> str:
+    """The device that everything runs on, whatever `device_target` says; "" where that decides."""
+    return Replacement.forced
+
+
 def is_eager() -> bool:
     """Whether cells run step by step when they are called."""
     return bool(_settings.given("mode") == PYNATIVE_MODE)
@@ -194,6 +214,8 @@ def is_eager() -> bool:
 
 def _find_device(target: str) -> None:
     """Find what runs for a target; raises GraphRuntimeError where that is not there and nothing may take its place."""
+    if Replacement.forced:
+        return
     fault = _fault_of(target)
     if fault is None or not Replacement.is_allowed:
         Replacement.devices.pop(target, None)

@@ -193,7 +193,7 @@ def exp(x: TensorLike) -> Tensor:
     return apply("exp", float_of(x))
 
 
-@operation(names="tensor_expm1", classes="Expm1", in_place="expm1_", also="numpy mint")
+@operation(names="tensor_expm1", classes="Expm1", in_place="expm1_", also="numpy mint mint.special")
 def expm1(x: TensorLike) -> Tensor:
     """exp(x) - 1, exact for a small x."""
     return apply("expm1", float_of(x))
@@ -205,7 +205,7 @@ def log(x: TensorLike) -> Tensor:
     return apply("log", float_of(x))
 
 
-@operation(classes="Log1p", also="numpy mint")
+@operation(classes="Log1p", also="numpy mint mint.special")
 def log1p(x: TensorLike) -> Tensor:
     """The natural logarithm of 1 + x, exact for a small x."""
     return apply("log1p", float_of(x))
@@ -247,7 +247,7 @@ def ceil(x: TensorLike) -> Tensor:
     return apply("ceil", float_of(x))
 
 
-@operation(classes="Rint Round", also="mint", checks={"decimals": integer})
+@operation(classes="Rint Round", also="mint mint.special", checks={"decimals": integer})
 def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
     if not decimals:

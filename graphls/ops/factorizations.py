@@ -230,7 +230,7 @@ def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
     return result
 
 
-@operation
+@operation(also="mint.linalg")
 def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """The matrices Q with orthonormal columns and the upper triangular R with which matrices are Q @ R.
 

@@ -178,7 +178,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
     return result
 
 
-@operation(also="mint")
+@operation(also="mint mint.linalg.inv")
 def inverse(input: TensorLike) -> Tensor:
     """The inverses of square matrices; infinite or nan for a singular one.
 

@@ -130,7 +130,7 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     return apply("softmax", x, axis=axis_of(axis, x.ndim))
 
 
-@operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional")
+@operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional mint.special")
 def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     """The logarithm of the softmax along an axis."""
     x = float_of(logits)

@@ -41,7 +41,7 @@ from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 
 
-@operation(spelled=True)
+@operation(spelled=True, also="mint.linalg")
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of a vector along one axis, or of a matrix along two; without axes and `ord`, that of all elements.
 
@@ -59,7 +59,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, 
     raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.")
 
 
-@operation(spelled=True, checks={"ord": between(-math.inf)})
+@operation(spelled=True, checks={"ord": between(-math.inf)}, also="mint.linalg")
 def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of all elements along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
 
@@ -91,7 +91,7 @@ def _power(x: Tensor, exponent: float) -> Tensor:
     return where(is_zero, 0.0 if exponent > 0 else math.inf, pow(where(is_zero, 1.0, x), exponent))
 
 
-@operation(spelled=True)
+@operation(spelled=True, also="mint.linalg")
 def matrix_norm(
     x: Any, ord: Any = "fro", axis: tuple[int, int] = (-2, -1), keepdims: bool = False, *, dtype: Any = None
 ) -> Tensor:

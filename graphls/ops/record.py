@@ -73,7 +73,9 @@ OPERATIONS: list[Operation] = []
 FUNCTIONS: dict[str, Any] = {}
 """What `graphls.ops` has by each public name."""
 
-ALSO: dict[str, dict[str, Any]] = {"numpy": {}, "mint": {}, "mint.nn.functional": {}}
+ALSO: dict[str, dict[str, Any]] = {
+    "numpy": {}, "mint": {}, "mint.linalg": {}, "mint.nn.functional": {}, "mint.special": {},
+}  # fmt: skip
 """The functions that modules of MindSpore besides `mindspore.ops` have, by their names there."""
 
 

@@ -32,7 +32,7 @@ from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation(also="numpy")
+@operation(also="numpy mint mint.special")
 def exp2(x: TensorLike) -> Tensor:
     """The power 2 ** x."""
     return pow(2.0, float_of(x))
@@ -109,7 +109,7 @@ def ldexp(x: TensorLike, other: TensorLike) -> Tensor:
     return in_single(lambda a, b: mul(a, pow(2.0, b)), *floats(x, other))
 
 
-@operation(classes="Erfc", also="mint")
+@operation(classes="Erfc", also="mint mint.special")
 def erfc(x: TensorLike) -> Tensor:
     """1 - erf(x), exact where it is tiny."""
     return apply("erfc", float_of(x))
@@ -209,7 +209,7 @@ def rad2deg(x: TensorLike) -> Tensor:
     return mul(float_of(x), 180 / math.pi)
 
 
-@operation(classes="Sinc", also="mint")
+@operation(classes="Sinc", also="mint mint.special")
 def sinc(x: TensorLike) -> Tensor:
     """sin(pi x) / (pi x), which is 1 at 0."""
     return in_single(_sinc, float_of(x))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from graphls.ir.graph import Graph, Node, Value, inside, uses
 from graphls.ir.reach import before
 from graphls.primitives.cast import Cast
+from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
 from graphls.primitives.control import Depend, StopGradient
 from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
@@ -88,7 +89,7 @@ def _equal_states(graph: Graph, ranks: int, least: int, kept: set[str]) -> Itera
 
 def _is_common(node: Node) -> bool:
     """Whether a node gives all ranks the same, whatever they give it."""
-    return node.primitive.name in ("all_reduce", "all_gather", "broadcast") and node.attrs["group"] == WORLD
+    return isinstance(node.primitive, (AllGather, AllReduce, Broadcast)) and node.attrs["group"] == WORLD
 
 
 def _is_of_rank(node: Node) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.nn.cell import Cell, input_names
 from graphls.nn.modes import evaluating
-from graphls.passes import as_pipeline
+from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.host_calls import without_effects
 from graphls.passes.inference import recognised
 from graphls.sharing.locks import COMPILING
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 PASSES = "gradient, fold, cse, dce, order"
 BATCH = "batch"
-SIZES = (11, 13, 17)
-"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance."""
+SIZES = (17, 19, 23)
+"""Numbers of rows that a network is traced with.
+
+They are prime, so that hardly any other size is one of them by chance, and more than constants have that are folded.
+"""
 
 
 def wished_prediction(
@@ -44,6 +47,23 @@ def wished_prediction(
         return None if network is None else prediction(network, graph.inputs, states, opset)
     except GraphlsError:
         return None
+
+
+def opened_step(
+    cell: Cell, inputs: Sequence[Value], pipeline: Pipeline, lower: Callable[[Graph], Lowered]
+) -> Lowered:
+    """The model of a step for any number of rows of all its inputs.
+
+    Raises GraphValueError, with the user's line, for a step that is another one for other numbers of rows.
+    """
+    from graphls.backends.onnx.open_sizes import with_open_sizes
+
+    names = input_names(cell, len(inputs))
+    with COMPILING.lock:
+        traces = [trace(cell, _examples(inputs, size), names, type(cell).__name__) for size in SIZES]
+    models = [lower(without_effects(pipeline.run(traced.graph, source="trace").graph)) for traced in traces]
+    sizes, first = [{BATCH: size} for size in SIZES], models[0]
+    return replace(first, model=with_open_sizes([each.model for each in models], sizes, first.origins))
 
 
 def is_place(leaf: object) -> bool:
@@ -96,14 +116,19 @@ def _opened(models: Sequence[Lowered]) -> Lowered:
 
 def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: int | None) -> Traced:
     """The trace of a network for examples like the inputs, with another number of rows where one is given."""
-    examples: list[Any] = []
+    traced = trace(network, _examples(inputs, rows), names, type(network).__name__)
+    traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
+    return traced
+
+
+def _examples(inputs: Sequence[Value], rows: int | None) -> tuple[Tensor, ...]:
+    """Inputs of these types, with another number of rows where one is given."""
+    found = []
     for value in inputs:
         shape = value.type.shape
         shape = (rows, *shape[1:]) if rows is not None and shape else shape
-        examples.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
-    traced = trace(network, tuple(examples), names, type(network).__name__)
-    traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
-    return traced
+        found.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
+    return tuple(found)
 
 
 def _lowered(traced: Traced, opset: int | None) -> Lowered:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphls.files.files import as_path, write_text
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.plan import Plan, is_plan, plan_of
 from graphls.ir.reporting import checked
@@ -21,7 +22,7 @@ from graphls.passes.dce import Dce
 from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
-from graphls.steps.prediction import is_place, wished_prediction
+from graphls.steps.prediction import is_place, opened_step, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -132,13 +133,20 @@ class Compiled:
 
     def _lowered(self, opset: int | None = None) -> Lowered:
         """What the session runs or, at another opset, a model for any runtime."""
+        found: Lowered | None = getattr(self._session, "whole", None) if self._model_graph is self.graph else None
+        return found if found is not None and opset is None else self._lower(self._model_graph, opset)
+
+    def _lower(self, graph: Graph, opset: int | None) -> Lowered:
+        """A model for the runtime at hand or, at another opset, for any."""
         from graphls.backends.onnx import lower
         from graphls.backends.onnxruntime.runtime import installed_version
 
-        if opset is not None:
-            return lower(self._model_graph, device=self._session.device, opset=opset)
-        found: Lowered | None = getattr(self._session, "whole", None) if self._model_graph is self.graph else None
-        return found or lower(self._model_graph, device=self._session.device, runtime=installed_version())
+        return lower(graph, device=self._session.device, opset=opset, runtime=None if opset else installed_version())
+
+    def _lowered_for_any_rows(self, cell: object, opset: int | None) -> Lowered:
+        if not isinstance(cell, Cell) or type(cell).__name__ != self.graph.name:
+            raise GraphValueError("Only the step of a cell is exported for any number of rows; make a cell of it.")
+        return opened_step(cell, self.graph.inputs, self._pipeline, partial(self._lower, opset=opset))
 
     @property
     def _model_graph(self) -> Graph:
@@ -167,6 +175,7 @@ class Compiled:
         outputs: Sequence[str] | None = None,
         opset: int | None = None,
         predict: Cell | bool = True,
+        any_rows: bool = False,
         loops: Sequence[str] = (),
     ) -> Path:
         """Write the step as a folder that any ONNX Runtime trains from, in any language, and return its path.
@@ -177,8 +186,9 @@ class Compiled:
         of a state `weight` is the output `weight:next`. `predict.onnx` is the network in evaluation mode with the same
         states as inputs, for any number of rows where it can: that of WithLossCell, or the cell `predict`, which takes
         the first inputs of the step; with `predict=False`, and where the step has no such network, there is none.
-        `opset` is as in `save`. `loops` are the languages, "python" and "javascript", of which the folder gets a
-        program that trains it. See docs/everywhere.md, and `load_step`.
+        With `any_rows` the step, too, takes any number of rows of all its inputs; `load_step` takes that which it was
+        compiled for. `opset` is as in `save`. `loops` are the languages, "python" and "javascript", of which the folder
+        gets a program that trains it. See docs/everywhere.md, and `load_step`.
 
         Raises GraphValueError for names that do not fit and for a step that calls Python or other ranks,
         GraphFileError where a file cannot be written; `step.json` is written last, so that it never tells of others.
@@ -186,8 +196,9 @@ class Compiled:
         from graphls.bundles.write import Source, write_bundle
 
         cells, graph = self._traced.cells, self._model_graph
-        lowered, prediction = self._lowered(opset), wished_prediction(predict, cells, graph, self.parameters, opset)
         cell = next(iter(cells), None)
+        lowered = self._lowered_for_any_rows(cell, opset) if any_rows else self._lowered(opset)
+        prediction = wished_prediction(predict, cells, graph, self.parameters, opset)
         source = Source(graph, lowered, cell, self._outputs, is_place, self.parameters, prediction)
         folder = as_path(directory)
         checked(write_bundle, source, folder, inputs, outputs, loops)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
 import graphls
+import graphls.onnx
 from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
 from graphls.bundles.programs import loop_source
@@ -248,6 +250,65 @@ def test_predictions_on_the_states_of_a_loop(tmp_path: Path) -> None:
         (found,) = session.run(["output"], {"data": test_images[:count], **states})
         assert np.allclose(found, network(test_images[:count]).asnumpy(), atol=2e-3)
     assert network.training is False
+
+
+def test_a_step_for_any_number_of_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    network = nn.SequentialCell(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(p=0.3), nn.Dense(48, 4))
+    loss = nn.WithLossCell(network.to_float(graphls.float16), nn.CrossEntropyLoss())
+    scale = nn.DynamicLossScaleUpdateCell(2**12, 2, 100)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.Momentum(loss.trainable_params(), 0.1, 0.9), scale).set_train()
+
+    def batch(rows: int) -> tuple[Array, Array]:
+        return rng.normal(size=(rows, 1, 4, 4)).astype(np.float32), np.arange(rows, dtype=np.int32) % 4
+
+    graphls.set_seed(3)
+    first = graphls.compile(cell, *batch(8))
+    loop = loop_of(tmp_path, first.export(tmp_path / "bundle", any_rows=True))
+    assert loop.manifest["inputs"][0]["shape"] == ["batch", 1, 4, 4]
+    assert loop.manifest["random"]["draws"][0]["shape"] == ["batch", 48]
+    for rows in (8, 3, 1, 20):
+        data, label = batch(rows)
+        expected = graphls.compile(cell, data, label)(data, label)[0].asnumpy()
+        assert np.allclose(loop(data=data, label=label)["loss"], expected, rtol=2e-3)
+    with pytest.raises(ValueError, match=r"'label' has the shape \(2,\)"):
+        loop(data=batch(3)[0], label=batch(2)[1])
+
+
+CLASSIFIER = """
+<ir_version: 8, opset_import: ["": 17]>
+classifier (float[batch, 4] x) => (float[batch, 3] logits)
+<float[4, 3] weight = {0.5, -0.1, 0.2, 0.4, 0.3, -0.6, -0.2, 0.1, 0.7, 0.9, -0.8, 0.6}, float[3] bias = {0, 0, 0}>
+{ product = MatMul(x, weight) logits = Add(product, bias) }
+"""
+
+
+def test_a_model_of_others_trains_in_a_loop_and_goes_back_to_its_file(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(CLASSIFIER), tmp_path / "model.onnx")
+    network = graphls.onnx.load(tmp_path / "model.onnx")
+    loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    cell = nn.TrainOneStepCell(loss, nn.SGD(network.trainable_params(), 0.1)).set_train()
+    x, label = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32), np.arange(6, dtype=np.int32) % 3
+    loop = loop_of(tmp_path, graphls.compile(cell, x, label).export(tmp_path / "bundle", any_rows=True))
+    losses = [float(loop(data=x[i % 3 :], label=label[i % 3 :])["loss"]) for i in range(30)]
+    assert losses[-3] < losses[0]
+    loop.save(tmp_path / "trained.safetensors")
+    load_param_into_net(network, load_checkpoint(tmp_path / "trained.safetensors", format="safetensors"))
+    graphls.onnx.save(network, tmp_path / "tuned.onnx")
+    (tuned,) = onnxruntime.InferenceSession(tmp_path / "tuned.onnx").run(None, {"x": x})
+    feeds = {"data": x, **{name: loop.states[name] for name in loop.manifest["predict"]["states"]}}
+    (found,) = onnxruntime.InferenceSession(tmp_path / "bundle" / "predict.onnx").run(None, feeds)
+    assert np.allclose(tuned, found, atol=1e-6) and loop.states["weight"].shape == (4, 3)
+
+
+def test_a_runtime_that_cannot_run_the_step(bundle: Path, tmp_path: Path) -> None:
+    for path in bundle.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    model = onnx.load(tmp_path / "step.onnx")
+    model.graph.node[0].op_type = "OperatorOfTomorrow"
+    onnx.save(model, tmp_path / "step.onnx")
+    with pytest.raises(RuntimeError, match=r"ONNX Runtime [\d.]+ cannot run .*OperatorOfTomorrow"):
+        loop_in(bundle).Step(tmp_path)
 
 
 class Average(nn.Cell):

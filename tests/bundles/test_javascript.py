@@ -87,6 +87,8 @@ import * as ort from 'onnxruntime-web';
 const [folder] = process.argv.slice(1);
 const {Step, readSafetensors} = await import(`${folder}/../step.mjs`);
 const step = await Step.load(ort, folder);
+const {readFile} = await import('node:fs/promises');
+const read = async (name) => new Uint8Array(await readFile(`${folder}/${name}`));
 const sequence = new Float32Array(5 * 7 * 6), tags = new Int32Array(35);
 const said = async (call) => { try { await call(); return ''; } catch (error) { return error.message; } };
 console.log(JSON.stringify([
@@ -99,6 +101,7 @@ console.log(JSON.stringify([
   await said(() => Step.load(ort, `${folder}-none`)),
   await said(() => Step.load(ort, async () => new TextEncoder().encode('{"format": "graphls bundle", "version": 9}'))),
   await said(() => step.run({sequence: Array.from(sequence), tags: Array.from(tags)})),
+  await said(() => Step.load(ort, async (name) => name === 'step.onnx' ? new Uint8Array(9) : read(name))),
 ]));
 """
     command = ["node", "--input-type=module", "--eval", script, "--", str(folder)]
@@ -111,3 +114,4 @@ console.log(JSON.stringify([
     assert said[4] == "The file of safetensors is damaged: it ends within its header."
     assert said[5].startswith("The file of safetensors is damaged: it ends before '")
     assert "ENOENT" in said[6] and "of version 9" in said[7] and said[8] == ""
+    assert said[9].startswith("This ONNX Runtime cannot run step.onnx: ")

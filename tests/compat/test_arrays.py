@@ -10,7 +10,7 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor
-from graphls.compat import mint, mint_functional
+from graphls.compat import mint, mint_functional, mint_linalg, mint_special
 from graphls.compat import numpy as mnp
 from graphls.ops.record import ALSO
 
@@ -94,7 +94,7 @@ def test_an_array_is_a_copy() -> None:
     np.testing.assert_array_equal(tensor.asnumpy(), A)
 
 
-@pytest.mark.parametrize("module", [mint, mint_functional])
+@pytest.mark.parametrize("module", [mint, mint_functional, mint_linalg, mint_special])
 def test_names_of_mint_are_those_of_the_records(module: Any) -> None:
     path = module.__doc__.split("`")[1].removeprefix("mindspore.")
     for name, function in ALSO[path].items():
@@ -156,6 +156,23 @@ def test_mint_computes_what_numpy_does(name: str) -> None:
 @pytest.mark.parametrize("name", mint.__all__)
 def test_every_name_of_mint_is_a_function(name: str) -> None:
     assert callable(getattr(mint, name))
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_linalg_and_special_of_mint() -> None:
+    ms: Any = importlib.import_module("mindspore")
+    linalg, special = ms.mint.linalg, importlib.import_module("mindspore.mint.special")
+    square = np.float32([[2.0, 1.0], [0.5, -3.0]])
+    x = Tensor(square)
+    np.testing.assert_allclose(linalg.inv(A=x).asnumpy(), np.linalg.inv(square), rtol=1e-6)
+    np.testing.assert_allclose(linalg.vector_norm(x, 1, dim=0, keepdim=True).asnumpy(), np.abs(square).sum(0)[None])
+    np.testing.assert_allclose(linalg.matrix_norm(x).item(), np.linalg.norm(square), rtol=1e-6)
+    np.testing.assert_allclose(linalg.norm(x, ord=1, dim=(0, 1)).item(), np.linalg.norm(square, 1), rtol=1e-6)
+    q, r = linalg.qr(x, mode="reduced")
+    np.testing.assert_allclose((q @ r).asnumpy(), square, rtol=1e-6)
+    assert special.__all__ == ["erfc", "exp2", "expm1", "log1p", "log_softmax", "round", "sinc"]
+    np.testing.assert_allclose(special.exp2(input=x).asnumpy(), np.exp2(square), rtol=1e-6)
+    np.testing.assert_allclose(special.log_softmax(x, dim=0).exp().sum(0).asnumpy(), [1, 1], rtol=1e-6)
 
 
 @pytest.mark.usefixtures("mindspore")

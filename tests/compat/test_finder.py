@@ -164,6 +164,13 @@ def test_what_is_not_offered_names_the_nearest(module: str, name: str, near: str
     assert not hasattr(importlib.import_module(module), name)
 
 
+@pytest.mark.usefixtures("mindspore")
+@pytest.mark.parametrize("name", ["scipi", "utilities", "qqqq"])
+def test_where_nothing_is_near_nothing_is_named(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"graphls does not offer mindspore.mint.{name}\. \("):
+        getattr(importlib.import_module("mindspore.mint"), name)
+
+
 def test_only_where_it_is_installed() -> None:
     with pytest.raises(ModuleNotFoundError, match="No module named 'mindspore'"):
         importlib.import_module("mindspore")

@@ -10,13 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from graphls.command_line.main import main
+from graphls.context import _fault_of, forced_device
+
 ROOT = Path(__file__).parent.parent.parent
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def run(script: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`python -m graphls exec script arguments`, from a folder."""
-    command = [sys.executable, "-m", "graphls", "exec", str(script), *arguments]
+    return execute(str(script), *arguments, folder=folder)
+
+
+def execute(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m graphls exec` with any arguments, from a folder."""
+    command = [sys.executable, "-m", "graphls", "exec", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -152,3 +160,28 @@ def test_tests_of_loss_scaling_run_as_scripts(name: str, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     names = re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
     assert re.findall(r"^test_\w+$", done.stdout, re.MULTILINE) == sorted(names)
+
+
+DEVICE = """
+import sys
+import mindspore as ms
+
+ms.set_context(device_target="Ascend")
+print(sys.argv[1:], ms.get_context("device_target"), ms.nn.ReLU()(ms.Tensor([-1.0, 2.0])))
+"""
+
+
+def test_a_device_of_the_command_line_is_that_of_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(DEVICE)
+    done = execute("--device", "cpu", str(script), "--device", "mine", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "['--device', 'mine'] Ascend [0. 2.]\n"
+
+
+def test_a_device_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    if _fault_of("GPU") is None:
+        pytest.skip("a GPU is there")
+    assert main(["exec", "--device=cuda", "none.py"]) == 1
+    assert capsys.readouterr().err.startswith("graphls: This ONNX Runtime has no CUDAExecutionProvider")
+    assert forced_device() == ""

@@ -180,8 +180,10 @@ ENDED = COMMON + """
 
     class Ends(train.Callback):
         def on_train_step_end(self, run_context):
-            if RANK == SIZE - 1 and run_context.original_args().cur_step_num == 3:
-                raise ValueError("ended on purpose")
+            if run_context.original_args().cur_step_num == 3:
+                collectives.barrier()  # the first rank has saved
+                if RANK == SIZE - 1:
+                    raise ValueError("ended on purpose")
 
     set_auto_parallel_context(
         parallel_mode="data_parallel", gradients_mean=True, enable_parallel_optimizer=True,

@@ -10,6 +10,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
+from graphls.primitives.arithmetic import Add, Sub
 from graphls.primitives.indexing import axis_size
 from graphls.primitives.logic import Comparison
 
@@ -109,7 +110,7 @@ def _only_reads_integers(node: Node) -> bool:
     if {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT != {int32}:
         return False
     chooses = primitive.takes_indices and all(map(_is_exact, node.outputs))
-    counts = primitive.name in {"add", "sub"} or isinstance(primitive, Comparison)
+    counts = isinstance(primitive, (Add, Comparison, Sub))
     return chooses or counts or primitive.flops_per_element == 0
 
 

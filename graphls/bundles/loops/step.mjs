@@ -1,12 +1,10 @@
 // Train a bundle that graphls has exported, on onnxruntime-web or onnxruntime-node.
 //
 //   const step = await Step.load(ort, 'bundle');
-//   const results = await step.run({images: Float32Array, labels: Int32Array});   // results.loss, results.overflow ...
-//   const bytes = step.save();                // safetensors, which graphls, Python and the next Step.load read
-//
-// What changes between steps are `step.states`, tensors by name, which may be read and set.
+//   const results = await step.run({images, labels});    // results.loss, results.overflow ...
+//   const bytes = step.save();                           // safetensors; `step.states` are tensors by name
 
-/** @typedef {{name: string, dtype: string, shape: number[], next?: string | null}} Port */
+/** @typedef {{name: string, dtype: string, shape: any[], next?: string | null}} Port */
 /** @typedef {{dims: readonly number[], data: any, type: string}} Tensor */
 
 /** Types of elements: the name in safetensors, and the array. @type {Record<string, [string, any]>} */
@@ -29,7 +27,8 @@ export class Step {
     if (manifest.format !== 'graphls bundle' || manifest.version !== 1) {
       throw new Error(`This is no bundle of version 1, which this loop reads, but of version ${manifest.version}.`);
     }
-    const session = await ort.InferenceSession.create(await read(manifest.model.name), options);
+    const fail = (/** @type {Error} */ error) => { throw new Error(`This ONNX Runtime cannot run ${manifest.model.name}: ${error.message}`); };
+    const session = await ort.InferenceSession.create(await read(manifest.model.name), options).catch(fail);
     const step = new Step(ort, manifest, session);
     step.load(states ?? await read('state.safetensors'));
     return step;
@@ -37,50 +36,45 @@ export class Step {
 
   /** @param {any} ort @param {any} manifest @param {any} session */
   constructor(ort, manifest, session) {
-    this.ort = ort;
-    this.manifest = manifest;
-    this.session = session;
+    this.ort = ort, this.manifest = manifest, this.session = session;
     this.states = /** @type {Record<string, Tensor>} */ ({});
   }
 
   /** Take over the states of a file of safetensors. @param {Uint8Array} bytes */
   load(bytes) {
     const found = readSafetensors(bytes);
-    const states = this.manifest.states.map((/** @type {Port} */ state) => [state.name, this.tensor(state, found[state.name])]);
-    this.states = Object.fromEntries(states);
+    this.states = Object.fromEntries(this.manifest.states.map((/** @type {Port} */ state) => [state.name, this.tensor(state, found[state.name])]));
   }
 
   /** The states as a file of safetensors. @returns {Uint8Array} */
   save() {
-    const states = this.manifest.states.map((/** @type {Port} */ s) => ({...s, data: this.states[s.name].data}));
-    return writeSafetensors(states);
+    return writeSafetensors(this.manifest.states.map((/** @type {Port} */ state) => ({...state, data: this.states[state.name].data})));
   }
 
-  /**
-   * One step. An input is a tensor, a typed array or an array of numbers.
-   * @param {Record<string, any>} inputs @returns {Promise<Record<string, Tensor>>}
-   */
+  /** One step on tensors, typed arrays or arrays. @param {Record<string, any>} inputs @returns {Promise<Record<string, Tensor>>} */
   async run(inputs) {
-    const feeds = {...this.states};
-    for (const port of this.manifest.inputs) feeds[port.name] = this.tensor(port, inputs[port.name]);
+    const feeds = {...this.states}, sizes = /** @type {Record<string, number>} */ ({});
+    for (const port of this.manifest.inputs) feeds[port.name] = this.tensor(port, inputs[port.name], sizes);
     const other = Object.keys(inputs).find((name) => !this.manifest.inputs.some((/** @type {Port} */ port) => port.name === name));
     if (other !== undefined) throw new Error(`The step has no input '${other}'.`);
     for (const draw of this.manifest.random.draws) {
-      feeds[draw.name] = this.tensor(draw, drawn(draw, this.states[draw.state].data));
+      const shape = sized(draw.shape, sizes);
+      feeds[draw.name] = this.tensor({...draw, shape}, drawn({...draw, shape}, this.states[draw.state].data));
     }
     const results = await this.session.run(feeds);
     for (const {name, next} of this.manifest.states) if (next) this.states[name] = results[next];
     return Object.fromEntries(this.manifest.outputs.map((/** @type {Port} */ {name}) => [name, results[name]]));
   }
 
-  /** A tensor of what a port takes. @param {Port} port @param {any} given @returns {Tensor} */
-  tensor({name, dtype, shape}, given) {
-    if (given === undefined) throw new Error(`There is no value for '${name}', ${dtype}[${shape}].`);
+  /** A tensor of what a port takes. @param {Port} port @param {any} given @param {Record<string, number>} sizes @returns {Tensor} */
+  tensor({name, dtype, shape: wish}, given, sizes = {}) {
+    if (given === undefined) throw new Error(`There is no value for '${name}', ${dtype}[${wish}].`);
     const kind = KINDS[dtype];
     if (kind === undefined) throw new Error(`'${name}' is of the type ${dtype}, which this loop does not have.`);
-    const dims = given.dims ?? given.shape ?? shape;
     let data = given.data ?? given;
-    const size = shape.reduce((product, n) => product * n, 1);
+    const row = wish.reduce((product, n) => typeof n === 'string' ? product : product * n, 1);
+    const dims = given.dims ?? given.shape ?? wish.map((n) => typeof n === 'string' ? sizes[n] ?? data.length / row : n);
+    const shape = sized(wish, sizes, dims), size = shape.reduce((product, n) => product * n, 1);
     if (dims.join() !== shape.join() || data.length !== size) {
       throw new Error(`'${name}' has the shape [${dims}] and ${data.length} elements, not the shape [${shape}].`);
     }
@@ -91,6 +85,11 @@ export class Step {
     if (!ArrayBuffer.isView(data)) data = kind[1].from(data);
     return new this.ort.Tensor(dtype, data, shape);
   }
+}
+
+/** A shape with numbers for names, those known or else those of `dims`. */
+function sized(/** @type {any[]} */ shape, /** @type {Record<string, number>} */ sizes, /** @type {readonly number[]} */ dims = []) {
+  return shape.map((n, i) => typeof n === 'string' ? sizes[n] ??= dims[i] : n);
 }
 
 /** What reads files of a folder: over the network, or from the disk under Node. @param {string} folder */

@@ -1,8 +1,6 @@
 """Train a bundle that graphls has exported, with NumPy and any ONNX Runtime.
 
-    step = Step("bundle")
-    results = step(images=images, labels=labels)     # {"loss": ..., "overflow": ..., "scale": ...}
-    step.save("trained.safetensors")                 # for this loop, graphls, and every reader of safetensors
+    results = Step("bundle")(images=images, labels=labels)     # {"loss": ..., "overflow": ..., "scale": ...}
 """
 
 from __future__ import annotations
@@ -21,34 +19,38 @@ class Step:
     """A training step with its state; `states` holds the arrays by name and may be changed between steps."""
 
     def __init__(self, folder: str | Path, states: str | Path | None = None, **options: Any) -> None:
-        folder = Path(folder)
-        self.manifest = json.loads((folder / "step.json").read_text(encoding="utf-8"))
+        self.manifest = json.loads(Path(folder, "step.json").read_text(encoding="utf-8"))
         if (self.manifest.get("format"), self.manifest.get("version")) != ("graphls bundle", 1):
             raise ValueError(f"{folder} holds a bundle of version {self.manifest.get('version')}; this loop reads 1.")
-        self.states = load_file(states or folder / "state.safetensors")
+        self.states = load_file(states or Path(folder, "state.safetensors"))
         for state in self.manifest["states"]:
             found = self.states.get(state["name"])
             if found is None or list(found.shape) != state["shape"] or found.dtype != state["dtype"]:
                 kind = "missing" if found is None else f"{found.dtype}{list(found.shape)}"
                 raise ValueError(f"The state {state['name']!r} is {kind}, not {state['dtype']}{state['shape']}.")
-        options.setdefault("providers", ["CPUExecutionProvider"])
-        self.session = onnxruntime.InferenceSession(folder / self.manifest["model"]["name"], **options)
-        self.outputs = [output["name"] for output in self.manifest["outputs"]]
+        settings = {"providers": ["CPUExecutionProvider"], **options}
+        try:
+            self.session = onnxruntime.InferenceSession(Path(folder, self.manifest["model"]["name"]), **settings)
+        except Exception as error:  # of classes that ONNX Runtime does not show
+            raise RuntimeError(f"ONNX Runtime {onnxruntime.__version__} cannot run {folder}: {error}") from None
         self.changing = {state["name"]: state["next"] for state in self.manifest["states"] if state["next"]}
+        self.names = [*(output["name"] for output in self.manifest["outputs"]), *self.changing.values()]
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
-        feeds = dict(self.states)
+        feeds, sizes = dict(self.states), dict[Any, int]()
         for item in self.manifest["inputs"]:
             array = np.ascontiguousarray(inputs.pop(item["name"]), item["dtype"])
-            if list(array.shape) != item["shape"]:
+            sizes = {**{n: m for n, m in zip(item["shape"], array.shape, strict=False) if isinstance(n, str)}, **sizes}
+            if list(array.shape) != [sizes.get(n, n) for n in item["shape"]]:
                 raise ValueError(f"The input {item['name']!r} has the shape {array.shape}, not {item['shape']}.")
             feeds[item["name"]] = array
         if inputs:
             raise TypeError(f"The step has no input {next(iter(inputs))!r}.")
-        feeds.update((draw["name"], drawn(draw, self.states)) for draw in self.manifest["random"]["draws"])
-        found = self.session.run([*self.outputs, *self.changing.values()], feeds)
-        self.states.update(zip(self.changing, found[len(self.outputs) :], strict=True))
-        return dict(zip(self.outputs, found, strict=False))
+        for draw in self.manifest["random"]["draws"]:
+            feeds[draw["name"]] = drawn(draw, [sizes.get(n, n) for n in draw["shape"]], self.states)
+        results = dict(zip(self.names, self.session.run(self.names, feeds), strict=True))
+        self.states.update({name: results.pop(after) for name, after in self.changing.items()})
+        return results
 
     def save(self, path: str | Path) -> None:
         """Write the states at once or not at all."""
@@ -56,11 +58,11 @@ class Step:
         os.replace(f"{path}.tmp", path)
 
 
-def drawn(draw: dict[str, Any], states: dict[str, Any]) -> Any:
+def drawn(draw: dict[str, Any], shape: list[int], states: dict[str, Any]) -> Any:
     """The random numbers of a step: words of Philox with the key (seed, site), counted from (0, 0, step, 0)."""
     seed, step = (int(number) % 2**64 for number in states[draw["state"]])
     counter, key = np.array([0, 0, step, 0], np.uint64), np.array([seed, draw["site"]], np.uint64)
-    kind, shape, options, size = draw["kind"], draw["shape"], draw["options"], int(np.prod(draw["shape"], dtype=int))
+    kind, options, size = draw["kind"], draw["options"], int(np.prod(shape, dtype=int))
     count = {"bernoulli": -(-size // 4), "uniform": -(-size // 2), "normal": size + size % 2}.get(kind, size)
     words = np.random.Philox(key=key, counter=counter).random_raw(count)
     if kind == "bernoulli":
@@ -74,5 +76,4 @@ def drawn(draw: dict[str, Any], states: dict[str, Any]) -> Any:
         return np.argsort(words, kind="stable")
     bits = words >> np.uint64(11)
     radius, angle = np.sqrt(-2 * np.log((bits[0::2] + 1) * 2.0**-53)), bits[1::2] * (2 * np.pi * 2.0**-53)
-    normal = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
-    return normal.reshape(-1)[:size].astype(np.float32).reshape(shape)
+    return np.ravel((radius * np.cos(angle), radius * np.sin(angle)), "F")[:size].astype(np.float32).reshape(shape)

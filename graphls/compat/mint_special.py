@@ -1,0 +1,7 @@
+"""`mindspore.mint.special`: special functions in the manner of PyTorch, over those of `graphls.ops`."""
+
+from __future__ import annotations
+
+from graphls.compat.torch_names import offering
+
+__getattr__, __all__ = offering("mint.special")
