@@ -41,7 +41,7 @@ ALLOWED: dict[str, str] = {
     "dataset": "files ir log sharing tensors",
     "importing": "backends.onnx ir text",
     "initializer": "ir primitives tensors",
-    "testing": "files ir passes",
+    "testing": "backends files ir passes primitives",
     "trace": "ir primitives sharing tensors",
     "diagnosis": "backends ir passes sharing text trace",
     "ops": "ir names primitives ranks tensors trace",
@@ -96,7 +96,8 @@ ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
     "graphls.backends", "graphls.bundles.ports", "graphls.bundles.predict", "graphls.bundles.write",
-    "graphls.command_line.training", "graphls.importing", "graphls.onnx",
+    "graphls.command_line.training", "graphls.importing", "graphls.onnx", "graphls.testing.laws",
+    "graphls.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
 

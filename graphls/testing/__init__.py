@@ -1,5 +1,6 @@
-"""Unit tests for passes: a graph as text before and after, and both run on the same numbers.
+"""Unit tests for passes and primitives: a graph as text before and after, and both run on the same numbers.
 
+`check_primitive` tries all that must hold for every primitive on the samples of one.
 `reduce_graph` cuts a graph down to what a fault needs, `run_apart` asks for the fault in a process that may die of it.
 """
 
@@ -22,10 +23,12 @@ from graphls.ir.parse import parse
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.passes import Pass, Pipeline, as_pipeline
+from graphls.primitives.primitive import Primitive
 from graphls.testing.reduction import Ending, reduce_graph, run_apart
 
 __all__ = [
-    "Ending", "assert_same_values", "check_pass", "random_inputs", "reduce_graph", "run_apart", "run_case", "same_bits",
+    "Ending", "assert_same_values", "check_pass", "check_primitive", "random_inputs", "reduce_graph", "run_apart",
+    "run_case", "same_bits",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +47,22 @@ def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
     made = as_pipeline(passes).run(parse(before, file="before"), keep=False).graph
     _assert_same_text(dump(parse(after, file="after")), dump(made))
     return made
+
+
+def check_primitive(primitive: type[Primitive] | Primitive | str) -> None:
+    """Assert that all laws hold for a primitive that hold for those of graphls, on each of its samples.
+
+    The type rule says what the NumPy rule makes, in float16, float32 and float64; first and second gradients are the
+    slopes that finite differences measure in float64, where the sample says that there is one; the ONNX model agrees
+    with NumPy in those dtypes and in bfloat16, for a GPU too, and elementwise ones at infinities and nan as well; the
+    text form reads back. Takes a subclass of Primitive, an instance or a name, and milliseconds for each sample.
+
+    Raises AssertionError that names the law, the sample and the dtype, and GraphTypeError for anything else.
+    """
+    __tracebackhide__ = True
+    from graphls.testing.laws import check
+
+    check(primitive)
 
 
 def run_case(path: str | PathLike[str], bless: bool = False) -> None:

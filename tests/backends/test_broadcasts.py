@@ -10,7 +10,7 @@ import graphls
 from graphls import nn
 from graphls.backends.onnx import lower
 from graphls.ir import interpret, parse
-from tests.primitives.test_every_primitive import run
+from graphls.testing.samples import run
 
 ELEMENTWISE = ("Mul", "Add", "Sub", "Div", "Min", "Greater", "Where")
 

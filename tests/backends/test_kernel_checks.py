@@ -13,7 +13,7 @@ from graphls.backends.onnxruntime import kernel_checks
 from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import DType, interpret, parse
 from graphls.ir.types import float32, float64
-from tests.primitives.test_every_primitive import run
+from graphls.testing.samples import run
 
 _ROOT = "graph @root(%x: f32[8]) { %y = sqrt(%x) : f32[8]\n return %y }"
 

@@ -15,9 +15,11 @@ from graphls.ir import Builder, Graph, Value, registry, verify
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, Sample, f32, sample
+from graphls.testing.laws import SPECIAL
+from graphls.testing.samples import draw
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
-from tests.primitives.test_every_primitive import CASES, ELEMENTWISE, PRIMITIVES, SPECIAL, draw
+from tests.primitives.test_every_primitive import CASES, ELEMENTWISE, PRIMITIVES
 
 RUNTIMES = ("1.19.2", "1.31.1")
 

@@ -14,9 +14,11 @@ from graphls.backends.onnx.types import exchanged
 from graphls.ir import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, type_of
 from graphls.primitives.primitive import Array, Sample
+from graphls.testing.laws import SPECIAL
+from graphls.testing.samples import draw, in_dtype, single
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
-from tests.primitives.test_every_primitive import ELEMENTWISE, PRIMITIVES, SPECIAL, draw, in_dtype, single
+from tests.primitives.test_every_primitive import ELEMENTWISE, PRIMITIVES
 
 SAMPLES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]
 

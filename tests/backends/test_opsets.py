@@ -19,8 +19,9 @@ from graphls.backends.onnxruntime.kernel_search import element_types
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, bfloat16, float32
+from graphls.testing.samples import assert_close, draw, in_dtype, run, single
 from tests.networks.steps import build
-from tests.primitives.test_every_primitive import CASES, assert_close, draw, in_dtype, run, single
+from tests.primitives.test_every_primitive import CASES
 
 OPSETS = range(OLDEST, NEWEST + 1)
 

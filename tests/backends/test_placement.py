@@ -22,11 +22,12 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, float64
 from graphls.steps.placement import warn_of_placement
+from graphls.testing.samples import in_dtype, single
 from tests.cuda.double import make_up_a_gpu
 from tests.cuda.placed import compared
 from tests.networks.placements import PAGE, graph_of, row
 from tests.networks.steps import FORMS, NETWORKS
-from tests.primitives.test_every_primitive import PRIMITIVES, in_dtype, single
+from tests.primitives.test_every_primitive import PRIMITIVES
 
 RUNTIMES = ("1.19.2", "1.31.1")
 ON_THE_CPU = {"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cosh", "sinh", "tan"}

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from graphls.ir.types import bfloat16, float16, float32, float64
+from graphls.testing.samples import in_dtype, single
 from tests.cuda.placed import compared
 from tests.networks.placements import graph_of
 from tests.networks.steps import FORMS, NETWORKS
-from tests.primitives.test_every_primitive import PRIMITIVES, in_dtype, single
+from tests.primitives.test_every_primitive import PRIMITIVES
 
 Note = Callable[[str], None]
 

@@ -37,10 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def primitives_on_openvino() -> Iterator[None]:
     """The tests of single primitives, which run models of their own, run their graphs on OpenVINO."""
-    from tests.primitives import test_every_primitive
+    from graphls.testing import laws
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_every_primitive, "run", _run(test_every_primitive.run))
+        patch.setattr(laws, "run", _run(laws.run))
         yield
 
 

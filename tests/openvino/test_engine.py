@@ -10,8 +10,9 @@ pytest.importorskip("openvino")
 
 from graphls.ir import interpret
 from graphls.ir.types import float16, float32, float64
+from graphls.testing.samples import assert_close, draw, in_dtype, single
 from tests.openvino.whole import is_taken, on_openvino
-from tests.primitives.test_every_primitive import PRIMITIVES, assert_close, draw, in_dtype, single
+from tests.primitives.test_every_primitive import PRIMITIVES
 
 TAKEN = [p for p in PRIMITIVES if p.samples and is_taken(single(p, p.samples[0], p.samples[0].types))]
 

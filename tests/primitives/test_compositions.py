@@ -11,7 +11,7 @@ from graphls.backends.onnx import lower
 from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.types import type_of
-from tests.primitives.test_every_primitive import run
+from graphls.testing.samples import run
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 

@@ -10,7 +10,8 @@ from graphls.ir import Builder, Graph, Type, Value, parse
 from graphls.ir.flops import flops, own_flops, runs
 from graphls.ir.types import bool_, float16, int32, int64
 from graphls.primitives.primitive import Elementwise, FloatElementwise, Primitive, f32, of
-from tests.primitives.test_every_primitive import CASES, PRIMITIVES, single
+from graphls.testing.samples import single
+from tests.primitives.test_every_primitive import CASES, PRIMITIVES
 
 MOVES = {
     "broadcast_to", "cast", "check_labels", "composition", "concat", "cond", "constant", "custom_gradient", "depend",

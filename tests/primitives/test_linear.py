@@ -9,7 +9,7 @@ from graphls.backends.onnx import lower
 from graphls.ir import Builder, Graph, Value
 from graphls.ir.types import float16, float32, float64
 from graphls.primitives.primitive import of
-from tests.primitives.test_every_primitive import run
+from graphls.testing.samples import run
 
 FORMS = {
     "few rows": (of(float32, 9, 256), of(float32, 512, 256), "Transpose"),

@@ -20,7 +20,8 @@ from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import float16
 from graphls.passes.aliases import Aliases
 from graphls.primitives.primitive import Sample
-from tests.primitives.test_every_primitive import PRIMITIVES, draw, in_dtype, single
+from graphls.testing.samples import draw, in_dtype, single
+from tests.primitives.test_every_primitive import PRIMITIVES
 
 VIEWS = {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 """Operators whose result lies in the memory of their operand."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from graphls.ir import Builder, Value
+from graphls.ir.errors import GraphTypeError
 
 
-def backpropagate(
-    e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequence[Value]
-) -> list[Value | None]:
+def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
     """The gradients of `wanted` from those of some results, through the nodes that `e` holds so far."""
     nodes, gradients = list(e.nodes), dict[Value, Value]()
 
@@ -23,6 +22,8 @@ def backpropagate(
         if all(g is None for g in given) or not node.inputs:
             continue
         g = given if len(given) > 1 else given[0]
+        if node.primitive.vjp is None:
+            raise GraphTypeError(f"{node.primitive.name} has no gradient rule; define its method vjp.")
         results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         for value, gradient in zip(node.inputs, results, strict=True):
@@ -33,10 +34,12 @@ def backpropagate(
 
 def unbroadcast(e: Builder, gradient: Value, value: Value) -> Value:
     """The gradient of an operand that broadcasting made wide, summed to the operand's shape."""
-    assert gradient.type.dtype is value.type.dtype
+    if gradient.type.dtype is not value.type.dtype:
+        raise GraphTypeError(f"The gradient {gradient.type} of an operand {value.type} has another dtype; cast it.")
     shape, target = gradient.type.shape, value.type.shape
     if shape == target:
         return gradient
     padded = (1,) * (len(shape) - len(target)) + target
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, padded, strict=True)) if n != m)
-    return e.reshape(e.sum(gradient, axis=axes, keepdims=True), shape=target)
+    summed: Value = e.reshape(e.sum(gradient, axis=axes, keepdims=True), shape=target)
+    return summed

@@ -1,0 +1,72 @@
+"""The laws of primitives, which are public: primitives of others keep them, or hear which they break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphls.ir import registry
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.types import Type, float32
+from graphls.primitives.primitive import FloatElementwise, Primitive, f32, sample
+from graphls.testing import check_primitive
+
+
+@pytest.fixture(autouse=True)
+def primitives_as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "_operations", dict(registry._operations))
+    yield
+
+
+def bell(**changes: Any) -> type[Primitive]:
+    """A primitive that keeps every law, with other members where they are given."""
+    members = {
+        "__doc__": "The bell curve exp(-x * x), elementwise.",
+        "samples": (sample(f32(2, 3)),),
+        "onnx": lambda self, e, x: e.Exp(e.Neg(e.Mul(x, x))),
+        "numpy": lambda self, x: np.exp(-x * x),
+        "vjp": lambda self, e, g, x, out: e.mul(g, e.mul(out, e.neg(e.add(x, x)))),
+    }
+    return type("Bell", (FloatElementwise,), {**members, **changes})
+
+
+def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
+    cls = bell()
+    for primitive in (cls, cls(), "bell", "matmul"):
+        check_primitive(primitive)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"__doc__": None}, "bell breaks a law: A docstring whose first line is one sentence"),
+        ({"samples": ()}, "It has no samples to try; write"),
+        ({"vjp": None}, "It has no gradient rule; define `vjp`"),
+        (
+            {"infer": lambda self, x: Type(float32, x.shape)},
+            r"on its sample 0 \(f32\[2,3\]\) in float64: The type rule .*\n.* says f32.*, and NumPy makes f64",
+        ),
+        (
+            {"vjp": lambda self, e, g, x, out: e.mul(g, e.tanh(x))},
+            r"in float64: The gradient rule .*\nIn a random direction the rule gives .*, and differences ",
+        ),
+        ({"onnx": "Relu"}, r"in float32: The ONNX model gives what NumPy gives\.\n\s*Not equal to tolerance rtol="),
+        ({"onnx": "NoSuchOperator"}, r"in float32: The ONNX model gives .*\n\w+: "),
+        ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\nAttributeError: "),
+        (
+            {"onnx": lambda self, e, x: e.Exp(e.Neg(e.Add(e.Mul(x, x), e.Sub(x, x))))},
+            r"in float32: An elementwise primitive of floats gives what NumPy gives at infinities",
+        ),
+    ],
+)
+def test_which_law_a_primitive_breaks(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_primitive(bell(**changes))
+
+
+def test_anything_else_is_no_primitive() -> None:
+    with pytest.raises(GraphTypeError, match="check_primitive takes a subclass of Primitive, or its name, not <class"):
+        check_primitive(int)  # type: ignore[arg-type]
