@@ -38,7 +38,7 @@ from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
 from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
-from graphls.trace.inputs import static_inputs
+from graphls.trace.inputs import read_inputs, static_inputs
 from graphls.trace.trace import PLACE, Traced, trace
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
@@ -71,6 +71,7 @@ def compile(
     """
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
+    inputs = read_inputs(inputs)
     _check_target(backend, device, engine)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)

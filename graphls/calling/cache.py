@@ -16,6 +16,7 @@ from graphls.steps.step import Compiled
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
+from graphls.tensors.tensor import as_known
 from graphls.trace.closure_variables import ClosureVariables, is_cell
 from graphls.trace.constants import constant_key
 from graphls.trace.inputs import is_input
@@ -157,7 +158,10 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
 
 
 def _constant_key(leaf: object) -> Any:
-    return (id(leaf),) if isinstance(leaf, Parameter) else constant_key(leaf)
+    if isinstance(leaf, Parameter):
+        return (id(leaf),)
+    known = as_known(leaf)
+    return constant_key(leaf) if known is leaf else (as_dtype(known.dtype), known.shape)
 
 
 def call_cell(cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> Any:

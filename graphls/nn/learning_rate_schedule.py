@@ -111,7 +111,7 @@ class CosineDecayLR(LearningRateSchedule):
         self.decay_steps = positive_int("CosineDecayLR", "decay_steps", decay_steps)
 
     def construct(self, global_step: TensorLike) -> Tensor:
-        rate: Tensor = cosine_decay(self.min_lr, self.max_lr, _share(global_step, self.decay_steps))
+        rate: Tensor = cosine_decay(self.min_lr, self.max_lr, share_of(global_step, self.decay_steps))
         return rate
 
 
@@ -145,7 +145,7 @@ class PolynomialDecayLR(LearningRateSchedule):
 
     def _progress(self, global_step: TensorLike) -> Tensor:
         if not self.update_decay_steps:
-            return _share(global_step, self.decay_steps)
+            return share_of(global_step, self.decay_steps)
         periods = ops.div(ops.cast(global_step, float32), self.decay_steps)
         return ops.div(periods, ops.maximum(ops.ceil(periods), 1.0))
 
@@ -162,10 +162,10 @@ class WarmUpLR(LearningRateSchedule):
         self.warmup_steps = positive_int("WarmUpLR", "warmup_steps", warmup_steps)
 
     def construct(self, global_step: TensorLike) -> Tensor:
-        return ops.mul(_share(global_step, self.warmup_steps), self.learning_rate)
+        return ops.mul(share_of(global_step, self.warmup_steps), self.learning_rate)
 
 
-def _share(global_step: TensorLike, steps: int) -> Tensor:
+def share_of(global_step: TensorLike, steps: int) -> Tensor:
     """The part of `steps` that is over, from 0 to 1."""
     return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
 

@@ -7,6 +7,7 @@ from graphls.ops import (  # noqa: F401
     adaptive,
     arithmetic,
     arrangement,
+    attention,
     attributes,
     bessel,
     blocks,

@@ -63,6 +63,7 @@ from graphls.ops.arrangement import tensor_split as tensor_split
 from graphls.ops.arrangement import tile as tile
 from graphls.ops.arrangement import unstack as unstack
 from graphls.ops.arrangement import vstack as vstack
+from graphls.ops.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from graphls.ops.attributes import deepcopy as deepcopy
 from graphls.ops.attributes import dtype as dtype
 from graphls.ops.attributes import dyn_shape as dyn_shape
@@ -515,13 +516,13 @@ arccosh = acosh
 arctanh = atanh
 truncate_mod = fmod
 bitwise_not = invert
-i0 = bessel_i0
 argwhere = nonzero
 tensor_slice = slice
 swish = silu
 hsigmoid = hardsigmoid
 hswish = hardswish
 soft_shrink = softshrink
+i0 = bessel_i0
 upsample = interpolate
 matrix_determinant = det
 log_matrix_determinant = slogdet

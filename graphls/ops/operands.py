@@ -10,7 +10,7 @@ from graphls.ir.types import DType, bool_, float32, int32
 from graphls.primitives.primitive import normalise_axis
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, as_known
 from graphls.trace.current import current_tracer
 
 Axis = int | tuple[int, ...] | list[int] | None
@@ -98,7 +98,7 @@ def in_single(function: Callable[..., Tensor], *operands: object) -> Tensor:
 
 def operand_of(x: object) -> Any:
     """A tensor in the dtype it is used in; numbers and arrays stay as they are."""
-    return tensor_of(x) if isinstance(x, Tensor) else x
+    return tensor_of(x) if isinstance(x, Tensor) else as_known(x)
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -13,23 +13,28 @@ from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
+from graphls.tensors.foreign import offered_array, offers_array
 from graphls.tensors.methods import METHODS, Methods
 from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
 TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLike]"
 """What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
+_DLPACK_CPU = 1
+"""The number of this kind of memory in DLPack."""
 
 
 def array_of(data: object, dtype: DType | None = None) -> Array:
     """An array of a number, nested lists of numbers, an array or a tensor; bare floats are float32, ints int64.
 
-    Raises GraphTypeError for anything else.
+    Arrays may be another library's (see `offered_array`). Raises GraphTypeError for anything else.
     """
     if isinstance(data, Tensor):
         array = data.asnumpy()
     elif isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
+    elif offers_array(data):
+        array = offered_array(data)
     else:
         array = _array_of_numbers(float(data) if type(data) is int and abs(data) >= 2**64 else data)
         array = _in_dtype(array, float32) if array.dtype == np.float64 and dtype is None else array
@@ -62,11 +67,11 @@ def _array_of_numbers(data: object) -> Array:
 class Tensor(Methods):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
-    `input_data` is a number, nested lists of numbers, a NumPy array or a tensor. `dtype` converts it; without it
-    Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
-    shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
-    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that
-    is not numeric.
+    `input_data` is a number, nested lists of numbers, a tensor, or an array of NumPy or of a library whose arrays have
+    `__array__` or `__dlpack__`. `dtype` converts it; without it Python floats become float32 and ints int64, and arrays
+    keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, `shape` is that of zeros or of
+    what `init` gives, a name or an Initializer; where a size is None, the tensor only declares what inputs look like,
+    and has no values. Raises GraphTypeError for data that is not numeric.
     """
 
     __slots__ = ("_array", "_buffer", "_type")
@@ -84,7 +89,8 @@ class Tensor(Methods):
             self._declare(shape, as_dtype(dtype or float32), init)
             return
         array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
-        self._array: Array | None = array.copy() if array is input_data else array
+        is_shared = array is input_data or (offers_array(input_data) and not isinstance(input_data, Tensor))
+        self._array: Array | None = array.copy() if is_shared else array
         self._type = type_of(self._array)
 
     def _declare(self, shape: int | Sequence[int | None] | None, dtype: DType, init: object) -> None:
@@ -123,7 +129,7 @@ class Tensor(Methods):
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor of a NumPy array, whose memory it shares."""
+        """A tensor of a NumPy array, or of another library's where it lies on the host, whose memory it shares."""
         data = array_of(array)
         return Tensor.on_host(data, type_of(data))
 
@@ -216,6 +222,19 @@ class Tensor(Methods):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.asnumpy()
         return array if dtype is None else array.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The data for another library, as `numpy.from_dlpack(tensor)` and `torch.from_dlpack(tensor)` take it.
+
+        It is the array of the tensor itself, which is not to be changed, or a copy where that is read-only; of a
+        Parameter it is always a copy. Raises BufferError for a dtype that NumPy does not hand over, such as bfloat16.
+        """
+        array = self.asnumpy()
+        return (array if array.flags.writeable else array.copy()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The memory of the host, where `__dlpack__` brings what lies on a device."""
+        return _DLPACK_CPU, 0
 
     def __float__(self) -> float:
         return float(self.item())
@@ -351,6 +370,11 @@ def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
 def is_tensor(item: object) -> bool:
     """Whether something is a tensor or an array, and so an input of a graph."""
     return isinstance(item, (Tensor, np.ndarray, np.generic))
+
+
+def as_known(item: object) -> Any:
+    """An array of another library as a NumPy array of the same memory, and anything else as it is."""
+    return item if is_tensor(item) or not offers_array(item) else offered_array(item)
 
 
 from_numpy = Tensor.from_numpy

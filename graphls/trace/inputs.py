@@ -11,9 +11,10 @@ from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
 from graphls.sharing.storage import array_in
+from graphls.tensors.foreign import offers_array
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, structure
-from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, array_of, as_known, is_tensor
 from graphls.trace.constants import constant_key
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +42,12 @@ def static_inputs(item: object) -> Any:
 
 
 def _is_array(leaf: object) -> bool:
-    return is_tensor(leaf) and not isinstance(leaf, Tensor)
+    return offers_array(leaf) and not isinstance(leaf, Tensor)
+
+
+def read_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Inputs in which arrays of other libraries are NumPy arrays of the same memory; raises as `offered_array`."""
+    return inputs if all(map(is_input, inputs)) else map_leaves(as_known, inputs)
 
 
 class InputCheck:
@@ -55,6 +61,7 @@ class InputCheck:
         self.structure = structure(inputs)
         self.constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(inputs)]
         self.checks = input_checks(graph)
+        self.alone = _alone(graph, inputs)
         self.is_flat = len(inputs) == len(graph.inputs)
         self.types = [(v.type.dtype.numpy, v.type.shape) for v in graph.inputs]
 
@@ -77,7 +84,12 @@ class InputCheck:
         return all(type(x) is np.ndarray and x.dtype == dtype and x.shape == shape for x, (dtype, shape) in pairs)
 
     def fitting(self, inputs: tuple[object, ...]) -> list[Any]:
-        """The arrays of inputs in any pytree; raises as a call does."""
+        """The arrays of inputs in any pytree; raises as a call does.
+
+        Arrays of other libraries are read, and where a tensor stands alone, so are numbers and lists of them.
+        """
+        if structure(inputs) != self.structure:
+            inputs = tuple(map(_of_numbers, inputs, self.alone)) if len(inputs) == len(self.alone) else inputs
         if structure(inputs) != self.structure:
             raise GraphTypeError(
                 f"This step was compiled for {len(self.graph.inputs)} tensors ({_listed(self.graph)}) and got "
@@ -96,20 +108,42 @@ class InputCheck:
         return arrays
 
 
+def _alone(graph: Graph, inputs: tuple[object, ...]) -> list[Value | None]:
+    """For each argument the input of the graph that it is, None where it is a constant or a pytree."""
+    values = iter(graph.inputs)
+    of_each = [[next(values) for leaf in leaves(item) if is_input(leaf)] for item in inputs]
+    return [found[0] if is_input(item) else None for item, found in zip(inputs, of_each, strict=True)]
+
+
+def _of_numbers(item: Any, value: Value | None) -> Any:
+    """Numbers, or a list of them, as the array of an input, in its dtype where that holds them; others as they are."""
+    if value is None or not isinstance(item, (list, tuple) if value.type.shape else (bool, int, float)):
+        return item
+    if not all(isinstance(leaf, (bool, int, float)) for leaf in leaves(item)):
+        return item
+    dtype = value.type.dtype
+    if dtype.is_float:
+        return array_of(item, dtype)
+    array = array_of(item)
+    cast = array if array.dtype.kind == "f" else array.astype(dtype.numpy)
+    return cast if np.array_equal(cast, array) else array
+
+
 def _listed(graph: Graph) -> str:
     return ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
 
 
-def _fitting(value: Value, leaf: object) -> Any:
+def _fitting(value: Value, leaf: Any) -> Any:
     if isinstance(leaf, Symbol):
         raise TraceError(
             f"A compiled step takes numbers for {value.name!r}, not a tensor of a graph that is being traced; call the "
             "cell itself instead.",
         )
     if not is_input(leaf):
-        raise GraphTypeError(
-            f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}."
-        )
+        leaf = _of_numbers(as_known(leaf), value)
+        if not is_input(leaf):
+            text = f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}."
+            raise GraphTypeError(text)
     given = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
     if given != value.type:
         raise _misfit(value, given)

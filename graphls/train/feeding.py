@@ -9,25 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, as_dtype
 from graphls.tensors.tensor import Tensor, array_of
+from graphls.train.batches import as_dataset
 
 Row = tuple[np.ndarray[Any, Any], ...]
-REQUIRED = ("get_dataset_size", "create_tuple_iterator")
 NO_DATA = "There is no valid data in dataset, please check dataset file firstly."
 
 
-def steps_of_epoch(owner: str, dataset: Any) -> int:
-    """The number of steps in an epoch of a dataset.
+def steps_of_epoch(owner: str, dataset: object) -> int:
+    """The number of steps in an epoch of a dataset, or of what `as_dataset` makes one of.
 
-    Raises GraphTypeError for what is no dataset, GraphValueError for one without data.
+    Raises GraphTypeError for anything else, GraphValueError for one without data.
     """
-    for name in REQUIRED:
-        if not callable(getattr(dataset, name, None)):
-            text = f"{owner} takes a dataset, and {type(dataset).__name__} has no {name}()."
-            raise GraphTypeError(text)
-    size = int(dataset.get_dataset_size())
+    size = int(as_dataset(owner, dataset).get_dataset_size())
     if size <= 0:
         raise GraphValueError(NO_DATA)
     return size
@@ -59,6 +55,7 @@ class Feed:
 
     def __init__(self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1) -> None:
         self.name = name
+        dataset = as_dataset(name, dataset)
         self.columns = columns
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
         self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)

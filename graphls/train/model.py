@@ -109,6 +109,9 @@ class Model:
         Each row of `train_dataset` is one step; with `loss_fn` it has two columns. `callbacks` is a Callback or a list
         of them. Each step: `on_train_step_begin`, the step, the update of a loss-scale manager, `on_train_step_end`.
 
+        `train_dataset` is a dataset, or the batches of an epoch: a list of them, a loader with a length such as
+        PyTorch's, or a generator function, which is called once for each epoch, and once more to count them.
+
         With `dataset_sink_mode`, the steps of an epoch run many in one call of the runtime, with the same numbers, and
         the hooks of a step are called once for all. A `sink_size` above 0 says how many steps are an epoch then, and
         rows go on where the epoch before has ended; `batch_num` is that number. The loss-scale manager is not updated.

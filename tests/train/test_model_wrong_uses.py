@@ -77,7 +77,8 @@ def optimizer() -> Any:
             "There is no valid data in dataset, please check dataset file firstly",
         ),
         (lambda: linear(metrics={"m": Mean()})[0].eval(Rows(*line(0))), ValueError, "There is no valid data"),
-        (lambda: linear()[0].train(1, [1, 2]), TypeError, r"takes a dataset, and list has no get_dataset_size\(\)"),
+        (lambda: linear()[0].train(1, 12), TypeError, r"takes a dataset, and int has no get_dataset_size\(\)"),
+        (lambda: linear()[0].train(1, [1, 2]), TypeError, "A batch is an array, or .*, not int"),
         (
             lambda: linear()[0].train(1, Rows(*line(), line()[0])),
             ValueError,

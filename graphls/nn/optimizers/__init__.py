@@ -6,3 +6,5 @@ from graphls.nn.optimizers.adaptive import *
 from graphls.nn.optimizers.base import *
 from graphls.nn.optimizers.descent import *
 from graphls.nn.optimizers.layerwise import *
+from graphls.nn.optimizers.lion import *
+from graphls.nn.optimizers.muon import *

@@ -418,29 +418,43 @@ class AdamW(DecoupledOptimizer):
         amsgrad: bool = False,
         loss_scale: float = 1.0,
     ) -> None:
-        super().__init__(params, learning_rate, _pair(betas), eps, weight_decay, loss_scale)
+        super().__init__(params, learning_rate, pair_of_betas("AdamW", betas), eps, weight_decay, loss_scale)
         self.amsgrad = boolean("AdamW", "amsgrad", amsgrad)
         if amsgrad:
             self.vhat = states_like(self.parameters, "vhat")
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
-        correction = ops.sqrt(bias_correction(self.beta2, self.global_step))
-        scale = ops.div(correction, bias_correction(self.beta1, self.global_step))
-        eps = ops.mul(correction, self.eps)
+        rule = AdamWRule((self.beta1, self.beta2), self.eps, self.global_step)
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
             m, v = self.moments(i, g)
             if self.amsgrad:
                 v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
-            w = self.weight(self.parameters[i])
-            if decay is not None:
-                w = ops.mul(w, ops.sub(1.0, ops.mul(rate, decay)))
-            step = ops.div(ops.mul(m, ops.mul(rate, scale)), ops.add(ops.sqrt(v), eps))
-            ops.assign(self.parameters[i], ops.sub(w, step))
+            ops.assign(self.parameters[i], rule.weight(self.weight(self.parameters[i]), m, v, rate, decay))
 
 
-def _pair(betas: object) -> tuple[float, float]:
+class AdamWRule:
+    """What AdamW makes of a weight in one update, whose corrections all parameters share."""
+
+    def __init__(self, betas: tuple[float, float], eps: float, global_step: Parameter) -> None:
+        correction = ops.sqrt(bias_correction(betas[1], global_step))
+        self.scale = ops.div(correction, bias_correction(betas[0], global_step))
+        self.eps = ops.mul(correction, eps)
+
+    def weight(self, w: Tensor, m: Tensor, v: Tensor, rate: Tensor, decay: Tensor | float | None) -> Tensor:
+        """The new weight."""
+        step = ops.div(ops.mul(m, ops.mul(rate, self.scale)), ops.add(ops.sqrt(v), self.eps))
+        return ops.sub(decayed(w, rate, decay), step)
+
+
+def decayed(w: Tensor, rate: Tensor, decay: Tensor | float | None) -> Tensor:
+    """w * (1 - rate * decay); w itself without a decay."""
+    return w if decay is None else ops.mul(w, ops.sub(1.0, ops.mul(rate, decay)))
+
+
+def pair_of_betas(optimizer: str, betas: object) -> tuple[float, float]:
+    """Two betas; raises GraphTypeError or GraphValueError for anything else."""
     if not isinstance(betas, (tuple, list)):
-        raise GraphTypeError(f"For 'AdamW', the 'betas' must be a tuple or list, but got {betas!r}.")
+        raise GraphTypeError(f"For {optimizer!r}, the 'betas' must be a tuple or list, but got {betas!r}.")
     if len(betas) != 2:
-        raise GraphValueError(f"For 'AdamW', the 'betas' must be two numbers, but got {betas!r}.")
+        raise GraphValueError(f"For {optimizer!r}, the 'betas' must be two numbers, but got {betas!r}.")
     return betas[0], betas[1]
