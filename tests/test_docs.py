@@ -12,6 +12,8 @@ import pytest
 
 import graphls
 from graphls import context
+from graphls.ir import registry
+from graphls.passes import manager
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if "```python" in path.read_text(encoding="utf-8")]
@@ -30,6 +32,8 @@ def run(page: str) -> dict[str, Any]:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_operations", dict(registry._operations))
+    monkeypatch.setattr(manager, "_passes", dict(manager._passes))
     assert run(page)
 
 
