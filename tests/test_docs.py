@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import warnings
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import graphls
 from graphls import context
 from graphls.ir import registry
 from graphls.passes import manager
@@ -43,6 +45,16 @@ def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str])
     assert len(rows) == 5 and rows[-1][1] == "True"
     assert float(rows[-1][0]) < float(rows[0][0])
     assert (names["overflow"].shape, float(names["scale"])) == ((), 2**23)
+
+
+def test_every_name_beside_those_of_pytorch_is_there() -> None:
+    text = re.sub(r"```.*?```", "", (DOCS / "from_pytorch.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = re.findall(r"`((?:graphls|nn|ops|train)(?:\.\w+)+)`", text)
+    rooms = {"graphls": graphls, "nn": graphls.nn, "ops": graphls.ops, "train": graphls.train}
+    for name in names:
+        room, _, path = name.partition(".")
+        assert callable(operator.attrgetter(path)(rooms[room])), name
+    assert len(names) > 100
 
 
 @pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
