@@ -37,6 +37,20 @@ def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeyp
     assert run(page)
 
 
+OTHERS = ("torch", "PyTorch")
+"""What says that a block is of another framework, which is not there when the tests run."""
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
+def test_blocks_that_do_not_run_are_those_of_other_frameworks(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL):
+        compile(block, page.name, "exec")
+        assert any(word in block for word in OTHERS), "a block of ours is ```python and runs"
+    assert set(re.findall(r"(?m)^```(\w+)$", text)) <= {"mermaid", "py", "python", "text", "toml"}
+    assert page.parent == DOCS or page.name == "README.md" or "```python" not in text, "only pages in docs/ run"
+
+
 def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     names = run("mixed_precision.md")
     first, *steps = capsys.readouterr().out.splitlines()
