@@ -61,7 +61,7 @@ class GradientRange:
         note += f", {self.flushed:.1%} flushed to zero" if self.flushed else ""
         note += f", {self.not_finite:.1%} not finite" if self.not_finite else ""
         ends = self.least, self.largest, self.wide_largest
-        return Range(self.name, *ends, bool(self.flushed), self.not_finite > 0, note)
+        return Range(shown(self.name), *ends, bool(self.flushed), self.not_finite > 0, note)
 
 
 @dataclass(frozen=True)

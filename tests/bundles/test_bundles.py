@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,8 +195,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_said_of_damaged_bundles(
     damage: Callable[[Path], Any], message: str, bundle: Path, tmp_path: Path
 ) -> None:
-    for path in bundle.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(bundle, tmp_path, dirs_exist_ok=True)
     damage(tmp_path)
     with pytest.raises(graphls.GraphlsError) as error:
         graphls.load_step(tmp_path)
@@ -203,8 +203,7 @@ def test_what_is_said_of_damaged_bundles(
 
 
 def test_what_the_loop_says(bundle: Path, tmp_path: Path) -> None:
-    for path in bundle.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(bundle, tmp_path, dirs_exist_ok=True)
     step = loop_in(bundle).Step(bundle)
     with pytest.raises(ValueError, match=r"The input 'data' has the shape \(2, 2\), not \[64, 1, 8, 8\]"):
         step(data=np.zeros((2, 2)), label=np.zeros(64))
@@ -302,8 +301,7 @@ def test_a_model_of_others_trains_in_a_loop_and_goes_back_to_its_file(tmp_path: 
 
 
 def test_a_runtime_that_cannot_run_the_step(bundle: Path, tmp_path: Path) -> None:
-    for path in bundle.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(bundle, tmp_path, dirs_exist_ok=True)
     model = onnx.load(tmp_path / "step.onnx")
     model.graph.node[0].op_type = "OperatorOfTomorrow"
     onnx.save(model, tmp_path / "step.onnx")

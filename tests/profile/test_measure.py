@@ -65,7 +65,8 @@ def test_inner_time_is_not_counted_twice(name: str, backend: str) -> None:
     for run in profile.runs:
         outer = sum(k.seconds for k in run.kernels if k.node not in inner)
         assert any(k.node in inner for k in run.kernels)
-        assert sum(k.own_seconds for k in run.kernels) <= outer + 1e-9 <= run.seconds + 2e-9
+        rounded = 1e-6 * len(run.kernels)  # ONNX Runtime tells when each begins and how long it takes in microseconds
+        assert sum(k.own_seconds for k in run.kernels) <= outer + rounded and outer <= run.seconds + rounded
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
