@@ -10,6 +10,7 @@ from graphls.backends.devices import Cuda
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
+from graphls.ir.tracebacks import fold_tracebacks
 from graphls.ir.types import (
     DType,
     bfloat16,
@@ -32,6 +33,8 @@ from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor, from_numpy, tensor
 from graphls.version import __version__ as __version__
+
+fold_tracebacks()
 
 
 def __getattr__(name: str) -> Any:

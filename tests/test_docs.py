@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import warnings
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 
+import graphls
 from graphls import context
+from graphls.ir import registry
+from graphls.passes import manager
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if "```python" in path.read_text(encoding="utf-8")]
@@ -28,7 +32,23 @@ def run(page: str) -> dict[str, Any]:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_operations", dict(registry._operations))
+    monkeypatch.setattr(manager, "_passes", dict(manager._passes))
     assert run(page)
+
+
+OTHERS = ("torch", "PyTorch")
+"""What says that a block is of another framework, which is not there when the tests run."""
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)
+def test_blocks_that_do_not_run_are_those_of_other_frameworks(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL):
+        compile(block, page.name, "exec")
+        assert any(word in block for word in OTHERS), "a block of ours is ```python and runs"
+    assert set(re.findall(r"(?m)^```(\w+)$", text)) <= {"mermaid", "py", "python", "text", "toml"}
+    assert page.parent == DOCS or page.name == "README.md" or "```python" not in text, "only pages in docs/ run"
 
 
 def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,6 +59,16 @@ def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str])
     assert len(rows) == 5 and rows[-1][1] == "True"
     assert float(rows[-1][0]) < float(rows[0][0])
     assert (names["overflow"].shape, float(names["scale"])) == ((), 2**23)
+
+
+def test_every_name_beside_those_of_pytorch_is_there() -> None:
+    text = re.sub(r"```.*?```", "", (DOCS / "from_pytorch.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = re.findall(r"`((?:graphls|nn|ops|train)(?:\.\w+)+)`", text)
+    rooms = {"graphls": graphls, "nn": graphls.nn, "ops": graphls.ops, "train": graphls.train}
+    for name in names:
+        room, _, path = name.partition(".")
+        assert callable(operator.attrgetter(path)(rooms[room])), name
+    assert len(names) > 100
 
 
 @pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name)

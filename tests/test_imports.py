@@ -74,6 +74,7 @@ LATE = {
     "networkx": "only for what goes wrong, and for large pages",
     "ml_dtypes": "only for bfloat16",
     "html": "a name that a file in the working directory often has, where `python -m` looks first",
+    "importlib.metadata": "only where a name is not known",
     "difflib": "only for advice in errors",
     "mpi4py": "only in processes that mpiexec has started, and optional",
     "rich": "optional",
@@ -86,8 +87,8 @@ PUBLIC = (
     "graphls.adapters", "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat",
     "graphls.compat.pytest", "graphls.context", "graphls.dataset", "graphls.diagnosis", "graphls.initializer",
     "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
-    "graphls.passes.windows", "graphls.profile", "graphls.quantization", "graphls.testing", "graphls.train",
-    "graphls.viz",
+    "graphls.passes.windows", "graphls.primitives", "graphls.profile", "graphls.quantization", "graphls.tensors",
+    "graphls.testing", "graphls.train", "graphls.viz",
 )  # fmt: skip
 """Modules that users import by these names."""
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -13,6 +13,10 @@ import numpy as np
 import pytest
 
 import graphls
+from graphls.ir import registry
+from graphls.passes import manager
+from graphls.tensors import apply
+from graphls.testing import check_primitive, run_case
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 EXAMPLE, PICTURES, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -58,39 +62,31 @@ def test_the_training_learns() -> None:
     assert max(loss, ast.literal_eval(result)["mse"]) < 0.1 * start
 
 
+@pytest.fixture
+def registries_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_operations", dict(registry._operations))
+    monkeypatch.setattr(manager, "_passes", dict(manager._passes))
+
+
+@pytest.mark.usefixtures("registries_as_they_were")
 def test_the_primitive_has_its_rules() -> None:
-    from graphls.ir.registry import _operations
-    from graphls.primitives.primitive import FloatElementwise, f32, sample
-    from graphls.tensors import dispatch
+    names: dict[str, Any] = {}
+    exec(PRIMITIVE, names)
+    check_primitive(names["Bell"])
+    x = np.linspace(-2, 2, 5, dtype=np.float32)
 
-    try:
-        exec(PRIMITIVE, {"FloatElementwise": FloatElementwise, "f32": f32, "sample": sample, "np": np})
-        x = np.linspace(-2, 2, 5, dtype=np.float32)
+    def bells(x: Any) -> Any:
+        return graphls.ops.sum(apply("bell", x))
 
-        def smooth_ramp(x: Any) -> Any:
-            return graphls.ops.sum(dispatch.apply("smooth_ramp", x))
-
-        gradient = graphls.grad(smooth_ramp)(graphls.Tensor(x)).asnumpy()
-        np.testing.assert_allclose(gradient, 1 / (1 + np.exp(-x)), rtol=1e-5)
-    finally:
-        _operations.pop("smooth_ramp", None)
+    gradient = graphls.grad(bells)(graphls.Tensor(x)).asnumpy()
+    np.testing.assert_allclose(gradient, -2 * x * np.exp(-x * x), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("registries_as_they_were")
 def test_the_pass_and_its_case(tmp_path: Path) -> None:
-    from dataclasses import dataclass, replace
-
-    from graphls.ir.registry import lookup
-    from graphls.passes import register_pass
-    from graphls.passes.manager import _passes
-    from graphls.testing import run_case
-
-    names = {"register_pass": register_pass, "dataclass": dataclass, "replace": replace, "lookup": lookup}
-    try:
-        exec(PASS, names)
-        case = re.search(r"^    // pass: square_mul.*?(?=^`)", README, re.DOTALL | re.MULTILINE)
-        assert case is not None
-        path = tmp_path / "case.ir"
-        path.write_text(re.sub(r"^    ", "", case[0], flags=re.MULTILINE))
-        run_case(path)
-    finally:
-        _passes.pop("square_mul", None)
+    exec(PASS, {})
+    case = re.search(r"^    // pass: square_mul.*?(?=^`)", README, re.DOTALL | re.MULTILINE)
+    assert case is not None
+    path = tmp_path / "case.ir"
+    path.write_text(re.sub(r"^    ", "", case[0], flags=re.MULTILINE))
+    run_case(path)

@@ -19,12 +19,12 @@ from graphls.command_line.train import add_train
 from graphls.command_line.view import add_view
 from graphls.context import force_device
 from graphls.files.files import write_text
-from graphls.ir.errors import GraphlsError, visible
+from graphls.ir.errors import GraphImportError, GraphlsError, visible
 from graphls.ir.graph import Graph, walk
 from graphls.ir.text import dump
 from graphls.ir.verify import verify
-from graphls.passes import parse_pipeline
-from graphls.passes.manager import Pipeline, Stage
+from graphls.passes import find_pass, parse_pipeline
+from graphls.passes.manager import Pipeline, Stage, pass_names
 from graphls.viz.html import write_page
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
@@ -67,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="graphls", description="Training steps as one static graph.")
     commands = parser.add_subparsers(required=True, metavar="command")
     opt = commands.add_parser("opt", help="run passes over a graph in IR text", description=optimize.__doc__)
-    opt.set_defaults(command=optimize)
-    opt.add_argument("file", help="a file of IR text, or - for the standard input")
+    opt.set_defaults(command=optimize, refuse=opt.error)
+    opt.add_argument("file", nargs="?", help="a file of IR text, or - for the standard input")
     opt.add_argument("-p", "--passes", default="", help="a pipeline such as 'gradient, overflow{mode=window}, dce'")
     opt.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
     opt.add_argument("--verify", action="store_true", help="check the graph after every pass")
@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
     opt.add_argument("--html", metavar="PAGE", help="write a page with a tab for every stage")
     opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
+    opt.add_argument("--list", action="store_true", help="print the passes that there are, those of plugins too")
     add_dump(commands)
     difference = commands.add_parser("diff", help="compare two graphs in IR text", description=compare.__doc__)
     difference.set_defaults(command=compare)
@@ -99,10 +100,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _pass_table() -> str:
+    """A row for every pass: its name, and what it does or, of a plugin that does not load, why."""
+    names = pass_names()
+    width = max(map(len, names))
+    return "\n".join(f"{name:{width}}  {_summary(name)}" for name in names)
+
+
+def _summary(name: str) -> str:
+    try:
+        return (find_pass(name).__doc__ or "").partition("\n")[0]
+    except GraphImportError as error:
+        return str(error)
+
+
 def optimize(options: argparse.Namespace) -> int:
     """Run a pipeline of passes over a graph and print the graph that comes out."""
     _import(options.modules)
-
+    if options.list:
+        print(_pass_table())
+        return 0
+    if options.file is None:
+        options.refuse("the following arguments are required: file")
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
     stages: list[Stage] = []

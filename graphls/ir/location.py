@@ -58,6 +58,11 @@ def is_own(file: str) -> bool:
     return file.startswith(_STANDARD_LIBRARY) and not any(folder in file for folder in _INSTALLED)
 
 
+def is_package(file: str) -> bool:
+    """Whether a file is one of graphls."""
+    return file.startswith(_PACKAGE)
+
+
 def _is_own_frame(frame: Any) -> bool:
     file = frame.f_code.co_filename
     made = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("graphls.")  # by a dataclass

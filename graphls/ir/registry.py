@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from graphls.ir.errors import GraphKeyError
+from graphls.ir.plugins import load_plugin, plugins
 from graphls.ir.types import Type
 
 Rule = Callable[..., Any]
@@ -173,6 +174,9 @@ class Operation:
         raise NotImplementedError
 
 
+PLUGINS = "graphls.primitives"
+"""The group of entry points by which installed packages bring primitives."""
+
 _operations: dict[str, Operation] = {}
 
 
@@ -182,11 +186,18 @@ def register(operation: Operation) -> None:
 
 
 def lookup(name: str) -> Operation:
-    """The primitive of that name; raises GraphKeyError that suggests the nearest one."""
+    """The primitive of that name, of a plugin where no other is known by it.
+
+    Raises GraphKeyError that suggests the nearest one, and GraphImportError for a plugin that fails.
+    """
+    if name not in _operations:
+        load_plugin(PLUGINS, name, _operations)
     try:
         return _operations[name]
     except KeyError:
-        raise GraphKeyError(f"There is no primitive {name!r}{nearest(name, _operations)}.") from None
+        known = {*_operations, *plugins(PLUGINS)}
+        message = f"There is no primitive {name!r}{nearest(name, known)}; yours is known once its module is imported."
+        raise GraphKeyError(message) from None
 
 
 def operations() -> tuple[Operation, ...]:

@@ -12,6 +12,7 @@ from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import DType
 from graphls.ops.gradients import with_hooks
+from graphls.ops.host_calls import of_numbers
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
@@ -39,7 +40,7 @@ class Hooks:
     """What a cell has of hooks.
 
     A graph calls them once, while it is traced, on symbols: what they compute is part of it. In eager mode those of the
-    forward are called each time; gradients are graphs there, too.
+    forward are called each time, and those of the backward by the graph of the gradients, each time with numbers.
     """
 
     def _changed(self, name: str = "") -> None:
@@ -134,11 +135,16 @@ def _as_tuple(given: TensorLike) -> tuple[Any, ...]:
 
 
 def _with_outputs(cell: Hooks, hook: Any) -> Any:
-    return lambda gradients: hook(cell, gradients, _Unread())
+    return _as_the_mode_says(lambda gradients: hook(cell, gradients, _Unread()))
 
 
 def _of_outputs(cell: Hooks, hook: Any) -> Any:
-    return lambda gradients: hook(cell, gradients)
+    return _as_the_mode_says(lambda gradients: hook(cell, gradients))
+
+
+def _as_the_mode_says(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook of gradients: with numbers in eager mode, and in a graph with symbols, as part of it."""
+    return of_numbers(hook) if is_eager() else hook
 
 
 class Runs(Protocol):

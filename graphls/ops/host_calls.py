@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,22 @@ def print_(*input_x: object) -> Any:
 
 def _text(item: object) -> str:
     return number_text(item) if isinstance(item, (bool, int, float)) else str(item)
+
+
+def of_numbers(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook of gradients that gets them as numbers, whenever the graph runs; what it gives has their types."""
+
+    def called(gradients: tuple[Tensor, ...]) -> Any:
+        return py_func(of_arrays, gradients, *gradients)
+
+    @wraps(hook, assigned=("__qualname__",))
+    def of_arrays(*arrays: Array) -> Any:
+        given = hook(tuple(map(Tensor, arrays)))
+        if given is None:
+            return arrays
+        return tuple(tensor_of(g).asnumpy() for g in (given if isinstance(given, tuple) else (given,)))
+
+    return called
 
 
 def report(name: str, tensors: Sequence[Tensor], shown: Callable[[list[Array]], None]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 from graphls.ir.graph import Graph, Node
+from graphls.ir.plugins import load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
 from graphls.ir.verify import verify as verify_graph
@@ -33,6 +34,9 @@ class Pass(Protocol):
     def run(self, graph: Graph) -> Graph:
         """The graph after the pass; `graph` itself is not changed."""
 
+
+PLUGINS = "graphls.passes"
+"""The group of entry points by which installed packages bring passes."""
 
 _passes: dict[str, type[Pass]] = {}
 PassClass = TypeVar("PassClass", bound=type[Pass])
@@ -53,11 +57,22 @@ def register_pass(cls: PassClass) -> PassClass:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The pass of that name; raises GraphKeyError that lists the known ones."""
+    """The pass of that name, of a plugin where no other is known by it.
+
+    Raises GraphKeyError that lists the known ones, and GraphImportError for a plugin that fails.
+    """
     if name not in _passes:
-        known = ", ".join(sorted(_passes))
-        raise GraphKeyError(f"There is no pass {name!r}{nearest(name, _passes)}; there are {known}.")
+        load_plugin(PLUGINS, name, _passes)
+    if name not in _passes:
+        known = pass_names()
+        others = "yours is known once its module is imported, as `python -m graphls opt --import` does"
+        raise GraphKeyError(f"There is no pass {name!r}{nearest(name, known)}; there are {', '.join(known)}; {others}.")
     return _passes[name]
+
+
+def pass_names() -> list[str]:
+    """The names of all passes, in order, with those of plugins that are not loaded."""
+    return sorted({*_passes, *plugins(PLUGINS)})
 
 
 class Stage(NamedTuple):

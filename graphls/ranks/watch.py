@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from graphls.ir.tracebacks import folded
 from graphls.ranks.world import Group, launched
 
 PATIENCE = 2.0
@@ -63,7 +64,8 @@ class Watch:
         """End all ranks with the error of this one."""
         if os.getpid() != self.process:
             return self.raised(kind, error, trace)
-        told = "".join(traceback.format_exception(kind, error, trace))
+        with folded(error) as count:
+            told = "".join(traceback.format_exception(kind, error, error.__traceback__ if count else trace))
         self.end_all(f"{told}Rank {self.group.rank} of {self.group.size} has failed with this, which ends all ranks.\n")
 
     def end_all(self, text: str) -> None:

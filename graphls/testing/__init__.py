@@ -24,6 +24,7 @@ from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.passes import Pass, Pipeline, as_pipeline
 from graphls.primitives.primitive import Primitive
+from graphls.testing.agreement import disagreement, same_bits
 from graphls.testing.reduction import Ending, reduce_graph, run_apart
 
 __all__ = [
@@ -71,7 +72,8 @@ def run_case(path: str | PathLike[str], bless: bool = False) -> None:
     The file starts with a line `// pass: fold, cse`. The graph before stands above a line of dashes
     (-----), below it stands the graph after, or `error: ` and words of the message that is to be raised.
     With a line `// keeps values`, both graphs also run on random numbers and must give the same bits;
-    `// keeps values 1e-6` allows that relative or absolute difference.
+    `// keeps values 1e-6` allows that relative or absolute difference. Raises AssertionError that shows what differs
+    between the graphs or, where values do, the file, the place, by how much, and what is allowed.
     """
     __tracebackhide__ = True
     case = _Case.read(Path(path))
@@ -85,7 +87,17 @@ def run_case(path: str | PathLike[str], bless: bool = False) -> None:
         return
     case.check(dump(made), "", bless)
     if case.tolerance is not None:
-        assert_same_values(before, made, tolerance=case.tolerance)
+        _keep_values(case, before, made)
+
+
+def _keep_values(case: _Case, before: Graph, made: Graph) -> None:
+    """Both graphs give the same values; what raises otherwise names the file and its line of the tolerance."""
+    __tracebackhide__ = True
+    try:
+        assert_same_values(before, made, tolerance=case.tolerance or 0.0)
+    except AssertionError as error:
+        said = f"// keeps values{f' {case.tolerance:g}' if case.tolerance else ''}"
+        raise AssertionError(f"{case.path} says '{said}', and {case.passes!r} does not. {error}") from None
 
 
 @dataclass
@@ -172,7 +184,8 @@ def assert_same_values(before: Graph, after: Graph, *, tolerance: float = 0.0, r
 
     Both run in the reference interpreter, `runs` times on different random numbers. Without a `tolerance`
     they also run on infinities, nan and the like, and every bit must be the same (but one nan is as good as
-    another). With one, floats may differ by that much, relatively or absolutely.
+    another). With one, floats may differ by that much, relatively or absolutely. Raises AssertionError that says
+    where they differ most, by how much, and what is allowed.
     """
     __tracebackhide__ = True
     same = _signature(before) == _signature(after)
@@ -184,23 +197,11 @@ def assert_same_values(before: Graph, after: Graph, *, tolerance: float = 0.0, r
             results = [(f"output {i}", a, b) for i, (a, b) in enumerate(zip(first[0], second[0], strict=True))]
             results += [(f"state @{name}", a, second[1][name]) for name, a in first[1].items()]
             for name, a, b in results:
-                close = same_bits(a, b) if not tolerance or a.dtype.kind in "iub" else _close(a, b, tolerance)
-                assert close, f"The graphs differ in {name} (seed {seed}, special {special}):\n{a}\n{b}"
+                difference = disagreement(a, b, tolerance)
+                numbers = f"seed {seed}{', with infinities and the like' if special else ''}"
+                assert not difference, f"The graphs differ in {name} ({numbers}): {difference}.\n{a}\n{b}"
 
 
 def _signature(graph: Graph) -> tuple[Any, ...]:
     states = {v.name: v.type for v in graph.states}
     return [v.type for v in graph.inputs], states, [v.type for v in graph.outputs]
-
-
-def same_bits(first: Array, second: Array) -> bool:
-    """Whether two arrays have the same dtype, shape and bits; every nan counts as the same."""
-    if (first.dtype, first.shape) != (second.dtype, second.shape):
-        return False
-    nan = first != first
-    return bool((nan == (second != second)).all()) and first[~nan].tobytes() == second[~nan].tobytes()
-
-
-def _close(first: Array, second: Array, tolerance: float) -> bool:
-    a, b = first.astype(np.float64), second.astype(np.float64)
-    return a.shape == b.shape and np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)

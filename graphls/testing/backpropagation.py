@@ -26,6 +26,9 @@ def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequ
             raise GraphTypeError(f"{node.primitive.name} has no gradient rule; define its method vjp.")
         results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
+        if len(results) != len(node.inputs):
+            counts = f"{len(results)} gradients for {len(node.inputs)} operands"
+            raise GraphTypeError(f"The rule vjp of {node.primitive.name}: {counts}; return one for each, or None.")
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None:
                 accumulate(value, unbroadcast(e, gradient, value))
@@ -40,6 +43,8 @@ def unbroadcast(e: Builder, gradient: Value, value: Value) -> Value:
     if shape == target:
         return gradient
     padded = (1,) * (len(shape) - len(target)) + target
+    if len(padded) != len(shape) or any(m not in (1, n) for n, m in zip(shape, padded, strict=True)):
+        raise GraphTypeError(f"The gradient {gradient.type} of an operand {value.type} has another shape.")
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, padded, strict=True)) if n != m)
     summed: Value = e.reshape(e.sum(gradient, axis=axes, keepdims=True), shape=target)
     return summed

@@ -52,8 +52,17 @@ class Axis:
         return _powers(self.low, self.high) if self.is_log else _round_numbers(self.low, self.high)
 
 
-def chart(title: str, lines: Sequence[Line], *, is_log: bool = False, marks: Sequence[float] = ()) -> str:
+def chart(
+    title: str,
+    lines: Sequence[Line],
+    *,
+    is_log: bool = False,
+    marks: Sequence[float] = (),
+    has_log_steps: bool = False,
+) -> str:
     """A chart of these lines over steps; `marks` are steps that get a stroke at the bottom.
+
+    With `has_log_steps`, which are above 0 then, each power of them has the same room.
 
     Numbers that are not finite are left out, and with `is_log` those that are not positive; where nothing is left, the
     text is empty.
@@ -63,7 +72,7 @@ def chart(title: str, lines: Sequence[Line], *, is_log: bool = False, marks: Seq
     if not values:
         return ""
     steps = [x for _, points in kept for x, _ in points]
-    across = Axis(min(steps), max(steps), LEFT, WIDTH - RIGHT)
+    across = Axis(min(steps), max(steps), LEFT, WIDTH - RIGHT, has_log_steps)
     up = Axis(*_margins(min(values), max(values), is_log), HEIGHT - BOTTOM, TOP, is_log)
     parts = [*_grid(across, up), *(_drawn(line, points, across, up) for line, points in kept if points)]
     ground = HEIGHT - BOTTOM

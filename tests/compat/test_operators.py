@@ -268,8 +268,19 @@ def test_insert_gradient_of_changes_a_gradient() -> None:
 
 
 @pytest.mark.usefixtures("mindspore")
+def test_hook_backward_has_numbers_in_eager_mode(eager: None) -> None:
+    ms: Any = importlib.import_module("mindspore")
+    seen: list[float] = []
+    hooked = ms.ops.HookBackward(lambda gradients: seen.append(gradients[0].item()))
+    gradient = ms.grad(lambda x: hooked(x * x) * 2)
+    assert [gradient(Tensor(3.0)).item() for _ in range(2)] == [12.0, 12.0]
+    assert seen == [2.0, 2.0]
+
+
+@pytest.mark.usefixtures("mindspore")
 def test_hook_backward_sees_and_changes_gradients(capsys: pytest.CaptureFixture[str]) -> None:
     ms: Any = importlib.import_module("mindspore")
+    ms.set_context(mode=ms.GRAPH_MODE)
 
     def sees(gradients: Any) -> None:
         ops.print_("gradient", *gradients)

@@ -101,6 +101,7 @@ def test_a_traceback_begins_with_the_script(tmp_path: Path) -> None:
     done = run(script, folder=tmp_path)
     lines = [line for line in done.stderr.splitlines() if line.strip("~^ ")]  # Python 3.13 marks more calls
     assert done.returncode == 1
+    assert lines.pop(0) == "2 frames of graphls left out, GRAPHLS_TRACEBACK=full shows all:"
     assert lines[:4] == [
         "Traceback (most recent call last):", f'  File "{script}", line 4, in <module>', "    inner()",
         f'  File "{script}", line 3, in inner',

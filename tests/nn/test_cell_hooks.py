@@ -80,6 +80,22 @@ def test_hooks_of_the_backward(mode: int) -> None:
         gl.grad(net)(X)
 
 
+def test_in_eager_mode_hooks_of_the_backward_have_numbers_each_time() -> None:
+    gl.context.set_context(mode=gl.context.PYNATIVE_MODE)
+    net, seen = Net(), []
+    net.relu.register_backward_hook(lambda cell, by_input, by_output: seen.append(by_input[0].asnumpy()))
+    net.relu.register_backward_pre_hook(lambda cell, gradients: seen.append(gradients[0].asnumpy().sum()))
+    by_input = gl.grad(net)
+    for count in (1, 2):
+        gradient = by_input(X).asnumpy()
+        assert len(seen) == 2 * count and seen[-2] == X.size
+        np.testing.assert_allclose(seen[-1] * 2, gradient)
+    net.relu.register_backward_hook(lambda cell, by_input, by_output: np.zeros(5, np.float32))
+    with pytest.raises(ValueError, match=r"test_cell_hooks|lambda"):
+        by_input(X)
+    gl.context.reset_context()
+
+
 def test_a_step_with_a_hook_is_compiled_again() -> None:
     net = nn.WithLossCell(nn.Dense(2, 1), nn.MSELoss())
     step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.0))

@@ -53,6 +53,16 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
             {"vjp": lambda self, e, g, x, out: e.mul(g, e.tanh(x))},
             r"in float64: The gradient rule .*\nIn a random direction the rule gives .*, and differences ",
         ),
+        (
+            {"vjp": lambda self, e, g, x, out: e.cast(g, dtype=float32)},
+            r"GraphTypeError: The gradient f32\[2,3\] of an operand f64\[2,3\] has another dtype; cast it",
+        ),
+        (
+            {"vjp": lambda self, e, g, x, out: e.sum(g, axis=(1,))},
+            r"GraphTypeError: The gradient f64\[2\] of an operand f64\[2,3\] has another shape",
+        ),
+        ({"vjp": lambda self, e, g, x, out: (g, g)}, r"vjp of bell: 2 gradients for 1 operands; return one"),
+        ({"onnx": None}, r"in float32: The ONNX model gives what NumPy gives\.\n\w+Error: .*bell"),
         ({"onnx": "Relu"}, r"in float32: The ONNX model gives what NumPy gives\.\n\s*Not equal to tolerance rtol="),
         ({"onnx": "NoSuchOperator"}, r"in float32: The ONNX model gives .*\n\w+: "),
         ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\nAttributeError: "),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from graphls.ir import parse
+from graphls.ir import Builder, Graph, Names, parse
 from graphls.ir.errors import GraphKeyError, GraphValueError
+from graphls.passes import manager, register_pass
 from graphls.passes.dce import Dce
 from graphls.testing import assert_same_values, check_pass, random_inputs, run_case, same_bits
 
@@ -122,6 +124,62 @@ def test_same_values_sees_the_sign_of_zero_and_nan() -> None:
         assert_same_values(plus, minus)
 
 
+@pytest.fixture
+def lossy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that changes values a little: exp(x) becomes exp(x + 1e-3), and integers n become -n."""
+    monkeypatch.setattr(manager, "_passes", dict(manager._passes))
+
+    @register_pass
+    @dataclass(frozen=True)
+    class Lossy:
+        name = "lossy"
+
+        def run(self, graph: Graph) -> Graph:
+            e = Builder(Names.of(graph))
+            for node in graph.nodes:
+                x = node.inputs[0]
+                e.append(replace(node, inputs=(e.add(x, 1e-3) if x.type.dtype.is_float else e.neg(x),)))
+            return graph.replace(nodes=tuple(e.nodes))
+
+
+EXP = "graph @g(%x: f32[2,3]) {\n  %y = exp(%x) : f32[2,3]\n  return %y\n}\n"
+ABS = "graph @g(%n: i32[]) {\n  %y = neg(%n) : i32[]\n  return %y\n}\n"
+
+
+@pytest.mark.usefixtures("lossy")
+@pytest.mark.parametrize(
+    ("header", "before", "message"),
+    [
+        (
+            "// keeps values 1e-5",
+            EXP,
+            r"case\.ir says '// keeps values 1e-05', and 'lossy' does not\. The graphs differ in output 0 \(seed 0\): "
+            r"at \[\d, \d\] it is [\d.]+ before and [\d.]+ after; 6 of 6 elements differ, by at most 0\.00\d+ "
+            r"\(relatively 0\.001\), and 1e-05 is allowed, relatively and absolutely\.\n\[\[",
+        ),
+        (
+            "// keeps values",
+            EXP,
+            r"'// keeps values', and .* 6 of 6 elements differ, .*, and every bit must be the same\.\n",
+        ),
+        (
+            "// keeps values 1",
+            ABS,
+            r"at its only element it is -?\d before and -?\d after; 1 of 1 elements differ, by at most \d "
+            r"\(relatively 2\), and every bit must be the same for int32\.",
+        ),
+    ],
+)
+def test_a_case_says_how_values_differ_and_what_is_allowed(
+    header: str, before: str, message: str, tmp_path: Path
+) -> None:
+    path = case(tmp_path, f"// pass: lossy\n{header}", before, "")
+    with pytest.raises(AssertionError):
+        run_case(path)  # the graphs differ
+    with pytest.raises(AssertionError, match=message):
+        run_case(path, bless=True)
+
+
 def test_same_values_sees_states() -> None:
     text = "graph @g(%x: f32[]) {\n  state @w: f32[]\n  @w <- %x\n  return\n}"
     assert_same_values(parse(text), parse(text))
@@ -153,3 +211,5 @@ def test_same_bits() -> None:
     assert not same_bits(nan, nan.astype(np.float64))
     assert not same_bits(nan, nan.reshape(2, 1))
     assert not same_bits(np.array(0.0), np.array(-0.0))
+    assert same_bits(np.zeros((0, 2)), np.zeros((0, 2)))
+    assert not same_bits(np.zeros((0, 2)), np.zeros((2, 0)))

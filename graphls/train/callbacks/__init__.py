@@ -5,7 +5,9 @@ from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.early_stopping import EarlyStopping
 from graphls.train.callbacks.history import History
 from graphls.train.callbacks.lambda_callback import LambdaCallback
+from graphls.train.callbacks.learning_rate_finder import LearningRateFinder
 from graphls.train.callbacks.learning_rates import LearningRateScheduler, ReduceLROnPlateau
+from graphls.train.callbacks.loggers import MLflowLogger, WandbLogger
 from graphls.train.callbacks.loss_monitor import LossMonitor
 from graphls.train.callbacks.progress import Progress
 from graphls.train.callbacks.request_exit import OnRequestExit
@@ -22,8 +24,10 @@ __all__ = [
     "EarlyStopping",
     "History",
     "LambdaCallback",
+    "LearningRateFinder",
     "LearningRateScheduler",
     "LossMonitor",
+    "MLflowLogger",
     "ModelCheckpoint",
     "OnRequestExit",
     "Progress",
@@ -33,4 +37,5 @@ __all__ = [
     "SummaryCollector",
     "SummaryRecord",
     "TimeMonitor",
+    "WandbLogger",
 ]

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
+from graphls.train.callbacks.callback import InternalCallbackParam
 
 
 def first_output(outputs: object) -> Any:
@@ -34,3 +36,14 @@ def was_skipped(outputs: object) -> bool:
 def is_flag(output: object) -> bool:
     """Whether an output is a tensor of bools."""
     return isinstance(output, Tensor) and output.dtype.kind == "bool"
+
+
+def scalars_of(told: InternalCallbackParam) -> dict[str, Any]:
+    """The loss, the learning rate where it is a number, and the loss scale, as far as a run has them."""
+    found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
+    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
+    rate = getattr(optimizer, "learning_rate", None)
+    found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
+    scale = getattr(told.train_network, "_params", {}).get("scale_sense")
+    found["loss_scale"] = None if scale is None else scale.asnumpy()
+    return {name: value for name, value in found.items() if value is not None}

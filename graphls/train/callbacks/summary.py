@@ -12,9 +12,8 @@ import numpy as np
 
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.outputs import loss_of
+from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.outputs import scalars_of
 from graphls.train.event_file import EventFile, checked_step, checked_value
 
 COLLECTED = ("collect_metric", "histogram_regular")
@@ -136,7 +135,7 @@ class SummaryCollector(Callback):
         step = told.cur_step_num
         if self.collect_metric and step - self._last >= self.collect_freq:
             self._last = step
-            self._write("scalar", step, _scalars(told))
+            self._write("scalar", step, scalars_of(told))
         if self.histogram_regular and step - self._last_tensors >= self.collect_tensor_freq:
             self._last_tensors = step
             found = (p for p in told.train_network.trainable_params() if re.search(self.histogram_regular, p.name))
@@ -156,16 +155,6 @@ class SummaryCollector(Callback):
         for name, value in values.items():
             self._record.add_value(plugin, name, value)
         self._record.record(step)
-
-
-def _scalars(told: InternalCallbackParam) -> dict[str, Any]:
-    found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
-    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
-    rate = getattr(optimizer, "learning_rate", None)
-    found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
-    scale = getattr(told.train_network, "_params", {}).get("scale_sense")
-    found["loss_scale"] = None if scale is None else scale.asnumpy()
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _wanted(given: object) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Whether two arrays agree, bit for bit or within a tolerance, and in words how they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def same_bits(first: Array, second: Array) -> bool:
+    """Whether two arrays have the same dtype, shape and bits; every nan counts as the same."""
+    return _is_alike(first, second) and not _other_bits(first, second).any()
+
+
+def differing(first: Array, second: Array, tolerance: float) -> Array:
+    """Which elements of two arrays of one dtype and shape do not agree.
+
+    Floats may differ by `tolerance`, relatively or absolutely; integers and bools, and all without one, have the same
+    bits. Every nan counts as the same.
+    """
+    if not tolerance or first.dtype.kind in "iub":
+        return _other_bits(first, second)
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    return np.asarray(~np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def disagreement(first: Array, second: Array, tolerance: float) -> str:
+    """How two arrays do not agree: where most, by how much, and what is allowed; nothing where they do."""
+    if not _is_alike(first, second):
+        return f"{first.dtype} of shape {first.shape} before, {second.dtype} of shape {second.shape} after"
+    wrong = differing(first, second, tolerance)
+    if not wrong.any():
+        return ""
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    with np.errstate(all="ignore"):
+        absolute = np.where(wrong, np.nan_to_num(np.abs(a - b), nan=np.inf), -1.0)
+        relative = np.nan_to_num(np.abs(a - b) / np.abs(b), nan=np.inf)
+    at = np.unravel_index(int(absolute.argmax()), absolute.shape)
+    place = f"[{', '.join(map(str, at))}]" if at else "its only element"
+    return (
+        f"at {place} it is {first[at]} before and {second[at]} after; "
+        f"{int(wrong.sum())} of {wrong.size} elements differ, "
+        f"by at most {absolute[at]:.3g} (relatively {relative[wrong].max():.3g}), and {_allowed(first, tolerance)}"
+    )
+
+
+def _is_alike(first: Array, second: Array) -> bool:
+    return (first.dtype, first.shape) == (second.dtype, second.shape)
+
+
+def _other_bits(first: Array, second: Array) -> Array:
+    """Which elements have other bits, and are not both nan."""
+    size = (*first.shape, first.dtype.itemsize)
+    a, b = (np.frombuffer(array.tobytes(), np.uint8).reshape(size) for array in (first, second))
+    return np.asarray((a != b).any(-1) & ~((first != first) & (second != second)))
+
+
+def _allowed(array: Array, tolerance: float) -> str:
+    if tolerance and array.dtype.kind not in "iub":
+        return f"{tolerance:g} is allowed, relatively and absolutely"
+    return "every bit must be the same" + (f" for {array.dtype}" if tolerance else "")

@@ -1,0 +1,153 @@
+"""Sending the numbers of a run to Weights & Biases and to MLflow, each through its own package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.checks import positive_int
+from graphls.ir.errors import GraphRuntimeError
+from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.outputs import scalars_of
+
+
+class RunLogger(Callback):
+    """What loggers share: of every `every`-th step, and of each evaluation, the numbers go to `write`.
+
+    Those are the loss, the learning rate where it is a number, and the loss scale; reading them waits for the step.
+    """
+
+    package = ""
+
+    def __init__(self, every: int = 1) -> None:
+        self.every = positive_int(type(self).__name__, "every", every)
+        self._seen = 0
+
+    def start(self, package: Any) -> None:
+        """Begin a run."""
+        raise NotImplementedError(f"{type(self).__name__} does not define start.")
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Send numbers of a step."""
+        raise NotImplementedError(f"{type(self).__name__} does not define write.")
+
+    def finish(self, is_failed: bool) -> None:
+        """End the run that `start` has begun."""
+        raise NotImplementedError(f"{type(self).__name__} does not define finish.")
+
+    def __enter__(self) -> RunLogger:
+        self._seen = 0
+        self.start(_imported(self.package, type(self).__name__))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.finish(error[:1] not in ((), (None,)))
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Send what is due."""
+        told = run_context.original_args()
+        if self._seen % self.every == 0:
+            self._send({f"train/{name}": value for name, value in scalars_of(told).items()}, told.cur_step_num)
+        self._seen += 1
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Send the results of an evaluation in this epoch."""
+        told = run_context.original_args()
+        results = {f"eval/{name}": value for name, value in (told.get("eval_results") or {}).items()}
+        self._send({"epoch": told.get("cur_epoch_num", 1), **results}, told.cur_step_num)
+
+    def _send(self, values: Mapping[str, object], step: int) -> None:
+        arrays = {name: np.asarray(value) for name, value in values.items()}
+        self.write({name: float(a.reshape(())) for name, a in arrays.items() if a.size == 1}, step)
+
+
+def _imported(package: str, owner: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise GraphRuntimeError(f"{owner} needs the package {package}: pip install {package}.") from None
+
+
+class WandbLogger(RunLogger):
+    """Sends losses, rates, loss scales and evaluations to Weights & Biases, by the package wandb.
+
+    `settings` are what `wandb.init` takes, such as `project`, `name` and `config`; it is called when the run begins and
+    the run is finished when it ends, unless one was going on before, which is used and stays open. Raises
+    GraphRuntimeError, when the run begins, where wandb is not installed, and GraphTypeError and GraphValueError for
+    an `every` that does not fit.
+    """
+
+    package = "wandb"
+
+    def __init__(self, every: int = 1, **settings: Any) -> None:
+        super().__init__(every)
+        self.settings = settings
+        self.run: Any = None
+        self._is_own = False
+
+    def start(self, package: Any) -> None:
+        """Take the run that goes on, or begin one."""
+        self._is_own = package.run is None
+        self.run = package.init(**self.settings) if self._is_own else package.run
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Send numbers of a step."""
+        self.run.log(dict(values), step=step)
+
+    def finish(self, is_failed: bool) -> None:
+        """End the run, unless it went on before."""
+        if self._is_own:
+            self.run.finish(exit_code=int(is_failed))
+        self.run = None
+
+
+class MLflowLogger(RunLogger):
+    """Sends losses, rates, loss scales and evaluations to MLflow, by the package mlflow.
+
+    `tracking_uri` and `experiment` are set where they are given; `settings` are what `mlflow.start_run` takes, such as
+    `run_name` and `tags`, and `parameters` are logged once. A run that was going on before is used and stays open.
+    Raises GraphRuntimeError, when the run begins, where mlflow is not installed, and GraphTypeError and
+    GraphValueError for an `every` that does not fit.
+    """
+
+    package = "mlflow"
+
+    def __init__(
+        self,
+        every: int = 1,
+        *,
+        experiment: str | None = None,
+        tracking_uri: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(every)
+        self.experiment, self.tracking_uri, self.parameters = experiment, tracking_uri, dict(parameters or {})
+        self.settings = settings
+        self._mlflow: Any = None
+        self._is_own = False
+
+    def start(self, package: Any) -> None:
+        """Take the run that goes on, or begin one."""
+        self._mlflow, self._is_own = package, package.active_run() is None
+        if self._is_own:
+            if self.tracking_uri is not None:
+                package.set_tracking_uri(self.tracking_uri)
+            if self.experiment is not None:
+                package.set_experiment(self.experiment)
+            package.start_run(**self.settings)
+        if self.parameters:
+            package.log_params(self.parameters)
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Send numbers of a step."""
+        self._mlflow.log_metrics(dict(values), step=step)
+
+    def finish(self, is_failed: bool) -> None:
+        """End the run, unless it went on before."""
+        if self._is_own:
+            self._mlflow.end_run("FAILED" if is_failed else "FINISHED")
+        self._mlflow = None
