@@ -24,6 +24,7 @@ from graphls.ops import (  # noqa: F401
     distributions,
     elementwise,
     factorizations,
+    flash_attention,
     gamma_functions,
     gradients,
     host_calls,

@@ -232,6 +232,7 @@ from graphls.ops.factorizations import geqrf as geqrf
 from graphls.ops.factorizations import orgqr as orgqr
 from graphls.ops.factorizations import ormqr as ormqr
 from graphls.ops.factorizations import qr as qr
+from graphls.ops.flash_attention import flash_attention_score as flash_attention_score
 from graphls.ops.gamma_functions import digamma as digamma
 from graphls.ops.gamma_functions import lgamma as lgamma
 from graphls.ops.gamma_functions import mvlgamma as mvlgamma
