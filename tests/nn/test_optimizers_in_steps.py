@@ -47,9 +47,14 @@ KINDS: dict[str, tuple[Callable[[Any, Any], nn.Optimizer], int]] = {
     "ASGD": (lambda p, lr: nn.ASGD(p, lr), 6),
     "Rprop": (lambda p, lr: nn.Rprop(p, lr), 15),
     "AdaFactor": (lambda p, lr: nn.AdaFactor(p, weight_decay=0.1), 36),
+    "Lion": (lambda p, lr: nn.Lion(p, lr), 9),
+    "Muon": (lambda p, lr: nn.Muon(p, lr), 59),
 }
-KEEPING = [kind for kind in KINDS if kind != "FTRL"]
-"""FTRL needs its squares before and after an update at once, and forgets what a weight was at first."""
+KEEPING = [kind for kind in KINDS if kind not in ("FTRL", "Lion")]
+"""FTRL needs its squares before and after an update at once, and forgets what a weight was at first.
+
+Lion reads its moment for the weight and for the next moment, neither of which waits for the other.
+"""
 RATES: dict[str, Callable[[], Any]] = {
     "number": lambda: 0.05,
     "list": lambda: [0.05, 0.04, 0.03],

@@ -19,7 +19,7 @@ OTHERS = {
     "eps",  # is another number in each dtype
     "rrelu", "dropout",  # draw
     "index_add", "inplace_add", "inplace_index_add", "inplace_sub",  # add one by one
-    "addbmm", "addmm", "addmv", "baddbmm", "bidense",  # round what the matrix product gives
+    "addbmm", "addmm", "addmv", "baddbmm", "bidense", "scaled_dot_product_attention",  # round what a product gives
 }  # fmt: skip
 FUNCTIONS = {
     name: getattr(ops, name)
