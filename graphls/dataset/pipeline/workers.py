@@ -187,11 +187,11 @@ class ProcessWorker(Worker):
 
     def __init__(self, job: Job) -> None:
         context: Any = multiprocessing.get_context(START_METHOD)
-        self._job, self._closed = job, False
+        self._job, self._closed, self._parent = job, False, os.getpid()
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
             target=_serve_process,
-            args=(job.function, theirs, os.getpid()),
+            args=(job.function, theirs, self._parent),
             name="graphls-dataset-worker",
             daemon=True,
         )
@@ -244,6 +244,8 @@ class ProcessWorker(Worker):
 
     def close(self) -> None:
         self._closed = True
+        if os.getpid() != self._parent:  # a fork, such as another worker, in which what was half made goes away
+            return
         self._process.terminate()
         self._process.join(POLL_SECONDS)
         if self._process.is_alive():
