@@ -86,7 +86,7 @@ def test_a_visitor_trains_the_digits(visitor: Page, tmp_path: Path) -> None:
         label = visitor.locator(f"#{name}").get_attribute("aria-label")
         assert label is not None and " steps: from " in label
     steps, accuracy, skipped = (shown(visitor, name) for name in ("steps", "accuracy", "skipped"))
-    assert steps > 20 and accuracy > 0.9 and skipped > 0  # the steps until the page has paused may cost some
+    assert steps > 20 and accuracy > 0.8 and skipped > 0  # the steps until the page has paused may cost some
     assert visitor.evaluate("document.documentElement.scrollWidth <= innerWidth")
     with visitor.expect_download() as downloading:
         visitor.get_by_role("button", name="Download the states").click()
