@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
-from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.open_sizes import opened
 from graphls.backends.onnx.shapes import graphs, subgraphs
 from graphls.backends.onnx.size_terms import Sizes
 from graphls.backends.onnx.target import target_of
@@ -52,19 +51,13 @@ def inference_model(
     target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
     target = target.for_any_runtime(native_half)
     models = [without_dead(lower(graph, target=target)) for graph in variants]
-    lowered = _opened(models, at) if len(models) > 1 else models[0]
+    lowered = opened(models, at) if len(models) > 1 else models[0]
     model = described(lowered, variants[0])
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
     _rename(model.graph, _output_names(model.graph))
     if not outside:  # the checker reads what lies outside
         onnx.checker.check_model(model)
     return model, outside
-
-
-def _opened(models: Sequence[Lowered], at: Sizes) -> Lowered:
-    """The model for all sizes."""
-    first = models[0]
-    return replace(first, model=with_open_sizes([each.model for each in models], at, first.origins))
 
 
 def without_dead(lowered: Lowered) -> Lowered:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,14 +55,13 @@ def opened_step(
 
     Raises GraphValueError, with the user's line, for a step that is another one for other numbers of rows.
     """
-    from graphls.backends.onnx.open_sizes import with_open_sizes
+    from graphls.backends.onnx.open_sizes import opened
 
     names = input_names(cell, len(inputs))
     with COMPILING.lock:
         traces = [trace(cell, _examples(inputs, size), names, type(cell).__name__) for size in SIZES]
     models = [lower(without_effects(pipeline.run(traced.graph, source="trace").graph)) for traced in traces]
-    sizes, first = [{BATCH: size} for size in SIZES], models[0]
-    return replace(first, model=with_open_sizes([each.model for each in models], sizes, first.origins))
+    return opened(models, [{BATCH: size} for size in SIZES])
 
 
 def is_place(leaf: object) -> bool:
@@ -86,6 +84,8 @@ def prediction(
     Raises GraphValueError for a network that draws random numbers or writes states in evaluation, and what a trace
     raises.
     """
+    from graphls.backends.inference import without_dead
+    from graphls.backends.onnx.open_sizes import opened
     from graphls.bundles.predict import Prediction
 
     names = input_names(network, len(inputs))
@@ -93,7 +93,8 @@ def prediction(
     with COMPILING.lock, evaluating(network):
         try:
             traces = [_traced(network, taken, names, size) for size in SIZES]
-            lowered = _opened([_lowered(traced, opset) for traced in traces])
+            models = [_lowered(traced, opset) for traced in traces]
+            lowered = without_dead(opened(models, [{BATCH: size} for size in SIZES]))
         except GraphlsError:  # the number of rows is part of the network
             traces = [_traced(network, taken, names, None)]
             lowered = _lowered(traces[0], opset)
@@ -102,16 +103,6 @@ def prediction(
     called = {name: known.get(id(p)) for name, p in traced.parameters.items()}
     own = {name: p.asnumpy() for name, p in traced.parameters.items() if called[name] is None}
     return Prediction(lowered, network, traced.outputs, is_place, called, own)
-
-
-def _opened(models: Sequence[Lowered]) -> Lowered:
-    """The model for any number of rows."""
-    from graphls.backends.inference import without_dead
-    from graphls.backends.onnx.open_sizes import with_open_sizes
-
-    sizes, first = [{BATCH: size} for size in SIZES], models[0]
-    model = with_open_sizes([each.model for each in models], sizes, first.origins)
-    return without_dead(replace(first, model=model))
 
 
 def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: int | None) -> Traced:

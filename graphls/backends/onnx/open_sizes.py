@@ -8,11 +8,13 @@ compute it; where no formula gives it, or where the operators differ, the sizes 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
+from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.size_arrays import SizeArrays
 from graphls.backends.onnx.size_terms import Sizes, integer_formula
 from graphls.ir.errors import GraphValueError
@@ -37,6 +39,12 @@ def with_open_sizes(
     made.CopyFrom(models[0])
     _Opening(models, sizes, {} if origins is None else origins).graph([model.graph for model in models], made.graph)
     return made
+
+
+def opened(models: Sequence[Lowered], sizes: Sizes) -> Lowered:
+    """The lowered model that is each of `models` at its sizes; see `with_open_sizes`."""
+    first = models[0]
+    return replace(first, model=with_open_sizes([each.model for each in models], sizes, first.origins))
 
 
 class _Opening:
