@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
+from graphls.primitives.control import Grouped
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Primitive
 
 
-class Composition(Primitive):
+class Composition(Grouped):
     """The results of the region, for which ONNX has one operator from a version of its operators on.
 
     `operator` is its name and `since` that version; the operands are its inputs, but for those at the positions
@@ -21,8 +21,6 @@ class Composition(Primitive):
     at an earlier version has that. The pass `recognise` makes these.
     """
 
-    half = "native"
-    flops_per_element = 0
     is_inlined = True
     region_names = ("composition",)
 
@@ -34,15 +32,6 @@ class Composition(Primitive):
         if not isinstance(attrs.get("operator"), str) or not isinstance(attrs.get("since"), int):
             raise GraphTypeError("composition has an `operator`, the name of one of ONNX, and `since`, its opset.")
         return tuple(v.type for v in regions[0].outputs)
-
-    def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
-        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
-        return run(0, ())
 
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise GraphValueError("A composition has no gradient; apply the gradient pass before the pass recognise.")
@@ -56,7 +45,3 @@ class Composition(Primitive):
         for position in absent:
             inputs.insert(position, "")
         return e.results(operator, inputs, attributes, len(e.out_types))
-
-    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """It runs once."""
-        return (1,)

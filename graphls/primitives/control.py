@@ -231,11 +231,29 @@ class Cond(Primitive):
         return (1, 0) if flops[0] >= flops[1] else (0, 1)
 
 
-class Segment(Primitive):
-    """The results of the region, which the engine of that name runs as one piece of a plan."""
+class Grouped(Primitive, abstract=True):
+    """The results of one region without parameters, which runs once."""
 
     half = "native"
     flops_per_element = 0
+
+    def run_regions(
+        self,
+        arrays: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        return run(0, ())
+
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """It runs once."""
+        return (1,)
+
+
+class Segment(Grouped):
+    """The results of the region, which the engine of that name runs as one piece of a plan."""
+
     is_segment = True
     region_names = ("segment",)
 
@@ -248,24 +266,11 @@ class Segment(Primitive):
             raise GraphTypeError("segment has an attribute `engine`, the name of what runs it.")
         return tuple(v.type for v in regions[0].outputs)
 
-    def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
-        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
-        return run(0, ())
-
     def vjp(self, e: Builder, g: Any, *outputs: Value) -> Any:
         raise GraphValueError("A plan has no gradient; apply the gradient pass before the pass partition.")
 
     def onnx(self, e: Emitter, engine: str) -> tuple[str, ...]:
         raise GraphValueError("A plan is lowered segment by segment; `flattened` gives the whole graph.")
-
-    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """It runs once."""
-        return (1,)
 
 
 class CustomGradient(Primitive):
