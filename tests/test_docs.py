@@ -21,7 +21,7 @@ PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if "```python" in path.
 
 def run(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), context.kept_context():
         warnings.simplefilter("error")
         for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
             exec(compile(block, page, "exec"), names)
