@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
+from graphls.text.colours import theme
 from graphls.viz.page_data import page_data
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def page(
     title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()
     data = json.dumps(page_data(stages, title, profile, below), separators=(",", ":")).replace("<", "\\u003c")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
-    style = _asset("page.css")
+    style = theme() + _asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'

@@ -64,7 +64,7 @@ def test_every_name_is_found_and_told_in_the_details(page: Page) -> None:
         found.first.click()
         told = fact(page, "cell").locator("bdi").first
         assert told.text_content() == f"network._backbone.{name}"
-    assert details(page).locator("*:not(bdi, span, div, button, h2, table, tbody, tr, th, td, p)").count() == 0
+    assert details(page).locator("*:not(bdi, wbr, span, div, button, h2, table, tbody, tr, th, td, p)").count() == 0
 
 
 def test_the_text_is_shown_as_it_is(page: Page, hostile_step: graphls.Compiled) -> None:

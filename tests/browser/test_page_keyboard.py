@@ -43,7 +43,7 @@ def tabbed(page: Page, key: str = "Tab") -> list[dict[str, Any]]:
 
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Page) -> None:
     names = (
-        "10_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
+        "Earlier stages", "10_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
         "graph TrainOneStepWithLossScaleCell, 115 nodes", "Larger", "Smaller", "fit", "fold all", "open all",
         "Width of the panels", "Text", "IR text",
     )  # fmt: skip

@@ -5,6 +5,7 @@ const MARGIN = 700;
 const TRAIL = 34;
 const PAPER = 900;
 const TOP = 14;
+const LONG = 26;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -17,6 +18,15 @@ function element(name, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+// A name; a long one may go on in the next line behind a dot or a slash and before a capital letter, where it has to.
+function named(text, properties = {}) {
+  const parts = text.length < LONG || text.includes(" ") ? [text] : text.split(/(?<=[./])(?=.)|(?<=[a-z])(?=[A-Z])/u);
+  return element("bdi", properties, ...parts.flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]));
+}
+
+// Lines of a text, one below the other.
+const stacked = (lines, properties) => element("bdi", properties, ...lines.flatMap((line, i) => i ? [document.createElement("br"), line] : [line]));
 
 function shape(name, attributes) {
   const made = document.createElementNS(SVG, name);
@@ -204,7 +214,7 @@ class Drawing {
   port(box) {
     const { item } = box;
     return element("div", { className: `box port ${item.role}`, tabIndex: -1, role: "button", title: `${item.role} ${valueText(item.value)}: ${typeText(item.value)}`, "aria-label": `${item.role} ${valueText(item.value)}` },
-      element("bdi", { className: "title", textContent: box.title }));
+      stacked(box.title, { className: "title" }));
   }
 
   body(box) {
@@ -214,7 +224,7 @@ class Drawing {
     if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
     for (const phase of PHASES) if (item.phases.has(phase)) head.append(badge(phase));
     if (item.group?.engine) head.append(engineSign(item.group.engine));
-    head.append(element("bdi", { className: "title", textContent: box.title }));
+    head.append(stacked(open ? [box.title.join("")] : box.title, { className: "title" }));
     if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
     if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));
     if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle }));
@@ -233,7 +243,8 @@ class Drawing {
   }
 
   chip(chip) {
-    const made = element("bdi", { className: `chip${chip.written ? " written" : ""}`, textContent: (chip.written ? "✎ " : "") + chip.text });
+    const made = stacked(chip.lines, { className: `chip${chip.written ? " written" : ""}` });
+    if (chip.written) made.prepend("✎ ");
     if (chip.state !== undefined) {
       made.dataset.value = chip.state;
       made.title = `${chip.written ? "writes" : "reads"} ${valueText(chip.state)}: ${typeText(chip.state)}`;
@@ -248,7 +259,7 @@ class Drawing {
     const hit = shape("path", { d: wire.path, class: "hit", "data-wire": number });
     const tip = shape("title", {});
     tip.textContent = wire.control
-      ? `${wire.target.title} waits for ${wire.source.title}`
+      ? `${wire.target.title.join("")} waits for ${wire.source.title.join("")}`
       : wire.values.slice(0, 12).map((value) => `${valueText(value)}: ${typeText(value)}, ${bytesText(valueBytes(value))}`).join("\n");
     hit.append(tip);
     this.layers.wires.append(path, hit);
@@ -288,7 +299,7 @@ class Drawing {
   reveal(item, focus) {
     const box = this.drawing.byItem.get(item), { scroller, zoom } = this;
     if (!box) return;
-    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
+    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth - 40), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
     if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
     if (top - TRAIL < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
     this.refresh();
@@ -317,12 +328,12 @@ class Drawing {
     this.scroller.scrollTo(0, 0);
   }
 
-  // The first view: all of it if that can be read, else its top in the middle.
-  begin() {
+  // The first view: all of it if that can be read, else its top with the first box in the middle.
+  begin(isFirst = (box) => box.item.depth === 1) {
     this.fit();
     if (this.zoom >= READABLE) return;
     this.zoomTo(1);
-    const first = this.drawing.boxes.find((box) => box.item.depth === 1) ?? this.drawing.boxes[0];
+    const first = this.drawing.boxes.find(isFirst) ?? this.drawing.boxes[0];
     this.scroller.scrollTo(this.left + first.left + first.width / 2 - this.scroller.clientWidth / 2, 0);
     this.refresh();
   }

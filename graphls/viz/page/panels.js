@@ -1,11 +1,11 @@
 // What stands beside the graph: the selected item, source lines, states, what the pass changed, and time.
 
 const PLACES_SHOWN = 3;
-const MOST_STATES = 80;
+const MOST_STATES = 60;
 const MOST_LINKS = 24;
 
 function link(text, title, action, most = 80) {
-  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, most) }));
+  return element("button", { className: "link", type: "button", title, onclick: action }, named(short(text, most)));
 }
 
 class Panels {
@@ -56,7 +56,7 @@ class Panels {
     const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
     const location = item.node >= 0 ? data.nodes[item.node].location : -1;
     this.details.replaceChildren(
-      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(nameOf(item), 200) })),
+      element("h2", {}, ...[...item.phases].map(badge), " ", named(short(nameOf(item), 200))),
       element("table", { className: "facts" }, ...rows),
       ...(location >= 0 ? [this.snippet(location)] : []),
     );
@@ -68,7 +68,7 @@ class Panels {
   }
 
   groupRows(item) {
-    const rows = [this.row(item.group.kind, element("bdi", { textContent: item.group.path || item.label }))];
+    const rows = [this.row(item.group.kind, named(item.group.path || item.label))];
     rows.push(this.row("holds", `${counted(item.count, "node")}${item.added ? `, ${item.added} new` : ""}${item.changed ? `, ${item.changed} changed` : ""}`));
     for (const [label, values] of [["takes", item.incoming], ["gives", item.outgoing]]) {
       const plain = [...values].filter((value) => !isState(value));
@@ -80,7 +80,7 @@ class Panels {
   nodeRows(item) {
     const node = data.nodes[item.node], rows = [];
     rows.push(this.row("phase", node.phase + (item.inside ? ", inside the overflow window" : "")));
-    if (node.scope) rows.push(this.row("cell", element("bdi", { textContent: node.scope })));
+    if (node.scope) rows.push(this.row("cell", named(node.scope)));
     if (node.inputs.length) rows.push(this.valuesRow("reads", node.inputs));
     rows.push(...this.givesRows(node.outputs));
     if (node.after.length) rows.push(this.row("waits for", ...node.after.map((value) => this.valueLink(value))));
@@ -254,7 +254,7 @@ class Panels {
     const sums = (key) => {
       const totals = new Map();
       for (const item of items) totals.set(key(item), (totals.get(key(item)) ?? 0) + own(item));
-      return [...totals].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, sum]) => [element("bdi", { textContent: name }), secondsText(sum), shareText(sum / stepSeconds)]);
+      return [...totals].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, sum]) => [named(name), secondsText(sum), shareText(sum / stepSeconds)]);
     };
     const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
     this.time.replaceChildren(
