@@ -111,8 +111,11 @@ def main() -> None:
     report.show("Gradients of the last batch, times the scale", step.gradient_ranges(images[:BATCH], labels[:BATCH]))
     profile = step.profile(images[:BATCH], labels[:BATCH])
     report.show("Where the time of a step goes", profile.plot(), profile)
+    values = step.record(images[:BATCH], labels[:BATCH])
+    step.show(Path("out/demo/index.html"), profile, values)
     console.print(f"see the run in {report.close()}")
-    console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
+    console.print("see the step with its times and values in out/demo/index.html;")
+    console.print("every stage is there as text and DOT, and the step as ONNX")
 
 
 if __name__ == "__main__":

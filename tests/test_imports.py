@@ -51,7 +51,7 @@ ALLOWED: dict[str, str] = {
     "adapters": "files initializer ir nn passes tensors trace",
     "quantization": "ir nn passes tensors trace",
     "amp": "ir nn ops tensors trace",
-    "viz": "files ir passes profile text",
+    "viz": "diagnosis files ir passes profile text",
     "steps": "backends bundles diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
     "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
     "calling": "api context ir nn sharing steps tensors trace",

@@ -61,6 +61,7 @@ class Drawing {
     this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "overlay"].map((id) => [id, document.getElementById(id)]));
     this.zoom = 1;
     this.whole = false;
+    this.tinted = false;
     this.listen();
   }
 
@@ -234,6 +235,11 @@ class Drawing {
     if (group) body.setAttribute("aria-expanded", String(open));
     if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
     for (const chip of box.chips) body.append(this.chip(chip));
+    if (item.bad && this.tinted) {
+      body.classList.add("bad");
+      body.style.setProperty("--share", `${Math.round(15 + 30 * item.bad)}%`);
+      body.title += `\n${shareText(item.bad)} not finite`;
+    }
     if (item.share > 0 && !open) {
       const bar = element("div", { className: "share", title: `${shareText(item.share)} of the step` });
       bar.style.width = `${Math.min(100, Math.max(1, item.share * 100))}%`;

@@ -2,7 +2,7 @@
 // sizes depend on what is open, so they are worked out here: a pass over the open groups, inner ones first.
 
 const GAP = { x: 18, y: 30, across: 44, side: 14, top: 30, bottom: 12, label: 12 };
-const LONGEST = 260;
+const LONGEST = 300;
 const WIDEST_ROW = 1500;
 const TALL = 1600;
 const ASPECT = 1.3;

@@ -303,7 +303,13 @@ function start() {
   tabList(document.getElementById("stages"), (tab) => change(Number(tab.dataset.stage)));
   scrollStages(document.getElementById("stages"));
   tabList(document.getElementById("panels"), (tab) => show(tab.getAttribute("aria-controls")));
+  const tint = (event) => {
+    drawing.tinted = !drawing.tinted;
+    event.currentTarget.setAttribute("aria-pressed", String(drawing.tinted));
+    redraw();
+  };
   const actions = {
+    tint,
     theme, help: KEYS["?"], "zoom-in": KEYS["+"], "zoom-out": KEYS["-"], fit: KEYS.f,
     "fold-all": () => everyGroup(false), "open-all": () => everyGroup(true),
   };

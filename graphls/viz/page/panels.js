@@ -16,14 +16,19 @@ class Panels {
     this.states = document.getElementById("states");
     this.changes = document.getElementById("changes");
     this.time = document.getElementById("time");
+    this.course = document.getElementById("course");
+    this.values = document.getElementById("values");
   }
 
   show(stage) {
     this.stage = stage;
-    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime]]);
-    const tab = document.getElementById("tab-time");
-    tab.hidden = !stage.profile;
-    if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime], [this.course, this.showCourse], [this.values, this.showValues]]);
+    for (const [id, is] of [["tab-time", stage.profile], ["tab-course", stage.course?.nodes.length], ["tab-values", stage.recorded]]) {
+      const tab = document.getElementById(id);
+      tab.hidden = !is;
+      if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    }
+    document.getElementById("tint").hidden = !stage.recorded;
     this.fill();
     this.select(null);
   }
@@ -64,7 +69,7 @@ class Panels {
 
   portRows(item) {
     const users = this.stage.users.get(item.value) ?? [];
-    return [this.row(item.role, this.valueLink(item.value)), ...(users.length ? [this.row("used by", ...this.several(users))] : [])];
+    return [this.row(item.role, this.valueLink(item.value), valueCard(this.stage, item.value)), ...(users.length ? [this.row("used by", ...this.several(users))] : [])];
   }
 
   groupRows(item) {
@@ -112,7 +117,7 @@ class Panels {
       const users = this.stage.users.get(value) ?? [], states = this.stage.statesOf.get(value) ?? [];
       const uses = users.length ? ["used by ", ...this.several(users)] : states.length ? [] : ["used by nothing"];
       if (states.length) uses.push("written to ", ...states.map((state) => this.valueLink(state)));
-      return this.row("gives", this.valueLink(value), element("div", { className: "users" }, ...uses));
+      return this.row("gives", this.valueLink(value), valueCard(this.stage, value), element("div", { className: "users" }, ...uses));
     });
   }
 
@@ -258,7 +263,7 @@ class Panels {
     };
     const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
     this.time.replaceChildren(
-      element("p", { textContent: `${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, binding of inputs and outputs, and the profiler itself.` }),
+      element("p", { textContent: `A step takes ${secondsText(profile.real)}. Under the profiler it is ${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, and binding of inputs and outputs. The profiler itself takes ${secondsText(profile.profiler)} more, in no share.` }),
       this.table(["phase", "time", "share"], sums((item) => data.nodes[item.node].phase)),
       this.table(["primitive", "time", "share"], sums((item) => data.nodes[item.node].primitive)),
       this.table(["cell", "time", "share"], sums((item) => data.nodes[item.node].scope || "(no cell)")),
