@@ -33,7 +33,7 @@ def write_page(
     below: Path | None = None,
     notes: Sequence[str] = (),
     values: Recording | None = None,
-    device: str = "numpy",
+    device: str | None = None,
 ) -> Path:
     """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
 
@@ -51,15 +51,15 @@ def page(
     below: Path | None = None,
     notes: Sequence[str] = (),
     values: Recording | None = None,
-    device: str = "numpy",
+    device: str | None = None,
 ) -> str:
     """The HTML of a page with a tab for each stage; the same stages give the same text.
 
     `title` is the name of the last graph unless given; a profile shows times in the last stage. Lines of source are
     part of the page: those of all `.py` files and notebook cells that the graphs name or, where the graphs may be a
     stranger's, of files `below` a folder only. `notes` are sentences above all stages. `values` are those of a run of
-    the last stage, whose memory is that on a device: "cpu" or "cuda" of ONNX Runtime, or "numpy". Raises
-    GraphValueError where there is no stage.
+    the last stage. Its memory and operations are drawn for a `device`: "cpu" or "cuda" of ONNX Runtime, or "numpy".
+    Raises GraphValueError where there is no stage.
     """
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import diff
-from graphls.ir.flops import flops
-from graphls.ir.graph import Difference, Graph, Node, Value, Write, inside, walk
+from graphls.ir.flops import own_flops, runs
+from graphls.ir.graph import Difference, Graph, Node, Value, Write, walk
 from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
@@ -40,7 +40,7 @@ def page_data(
     profile: Profile | None = None,
     below: Path | None = None,
     values: Recording | None = None,
-    device: str = "numpy",
+    device: str | None = None,
 ) -> dict[str, Any]:
     """The data of a page with a tab for each stage; a profile, the values of a run and memory belong to the last one.
 
@@ -50,7 +50,8 @@ def page_data(
     made = _PageData()
     data = made.of(stages, title, below)
     last = data["stages"][-1]
-    last["course"] = made.course(list(stages.values())[-1], device)
+    if device is not None:
+        last["course"] = made.course(list(stages.values())[-1], device)
     if profile is not None:
         last["profile"] = made.profile(profile)
     if values is not None:
@@ -157,14 +158,14 @@ class _PageData:
         """What a step computes and holds while its nodes run one after the other, each by its index and its FLOPs."""
         flat = flattened(graph)
         memory = memory_of(flat, device, plan_of(graph) if is_plan(graph) else None)
-        looped = {n for node in walk(flat) if node.regions and not node.primitive.is_branch for n in inside(node)}
+        counts = dict(runs(flat.nodes))
         shown = {node.outputs: self.nodes.indices[node] for node in walk(graph) if node.outputs}
         known = [(shown.get(node.outputs, -1), node, held) for node, held in memory.while_running.items()]
         fixed = {"states": memory.states, "inputs": memory.inputs, "constants": memory.constants}
         return {
             "nodes": [index for index, _, _ in known],
             "held": [held for _, _, held in known],
-            "flops": [0 if node in looped or node.primitive.is_branch else flops(node) for _, node, _ in known],
+            "flops": [own_flops(node) * counts[node] for _, node, _ in known],
             "fixed": [*fixed.items(), *([("crossing", memory.crossing)] if memory.crossing else [])],
             "peak": memory.peak,
             "alive": [[self.value(v), first, last, size] for v, first, last, size in memory.spans if size],

@@ -49,7 +49,8 @@ def test_cards_look_like_their_host(page: Page, cards: str, host: str, tmp_path:
     attribute, ground, ink, scheme = HOSTS[host]
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     path = tmp_path / "host.html"
-    path.write_text(f'<!doctype html><meta charset="utf-8"><body {attribute} style="background:{ground};color:{ink}">{cards}</body>')
+    body = f'<body {attribute} style="background:{ground};color:{ink}">{cards}</body>'
+    path.write_text(f'<!doctype html><meta charset="utf-8">{body}')
     open_file(page, path)
     assert low_contrasts(page) == {}
     paper, names = page.evaluate(FILLS)

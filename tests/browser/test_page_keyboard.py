@@ -134,7 +134,7 @@ def test_slash_searches_and_question_mark_helps(page: Page) -> None:
 
 
 def test_panels_and_the_text_are_used_by_keys(page: Page) -> None:
-    names = ["Text", "Source", "States", "Changes"]
+    names = ["Text", "Source", "States", "Memory"]
     page.get_by_role("tab", name="Text").focus()
     for key, name in [("ArrowRight", names[1]), ("ArrowRight", names[2]), ("End", names[3]), ("Home", names[0])]:
         page.keyboard.press(key)

@@ -88,8 +88,8 @@ def test_a_page_without_a_profile_has_no_times(page: Page, digits_page: Path) ->
     assert share(box(page, "phase forward")) == 0
 
 
-def test_resources_are_drawn_over_the_step(page: Page, digits_step: graphls.Compiled) -> None:
-    shown, memory = panel(page, "Resources"), memory_of(digits_step.graph, "cpu")
+def test_memory_and_operations_are_drawn_over_the_step(page: Page, digits_step: graphls.Compiled) -> None:
+    shown, memory = panel(page, "Memory"), memory_of(digits_step.graph, "cpu")
     drawing = shown.get_by_role("img")
     assert memory.at is not None
     peak = f"{memory.at.primitive.name} {reference(memory.at.outputs[0])}"
@@ -128,5 +128,5 @@ def test_values_of_a_run_are_shown_on_demand(page: Page) -> None:
     assert backward.evaluate(BACKGROUND) == plain
     stage(page, "00_trace").click()
     expect(page.get_by_role("tab", name="Values")).to_be_hidden()
-    expect(page.get_by_role("tab", name="Resources")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Memory")).to_be_hidden()
     expect(button).to_be_hidden()

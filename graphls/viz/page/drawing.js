@@ -120,9 +120,7 @@ class Drawing {
   show(stage, isOpen) {
     this.stage = stage;
     this.drawing = placed(stage, isOpen);
-    Object.values(this.layers).forEach((layer) => layer.replaceChildren());
-    this.made = new Map();
-    this.rendered = null;
+    this.drop();
     this.resize();
     this.refresh();
   }
@@ -141,7 +139,18 @@ class Drawing {
       svg.setAttribute("width", width);
       svg.setAttribute("height", height);
     }
-    this.canvas.classList.toggle("far", this.zoom < 0.45);
+  }
+
+  // So far away nothing can be read but titles, and nothing else is made.
+  get isFar() {
+    return this.zoom < 0.45 && !this.whole;
+  }
+
+  // Forgets what was made, so that it is made again.
+  drop() {
+    Object.values(this.layers).forEach((layer) => layer.replaceChildren());
+    this.made = new Map();
+    this.rendered = null;
   }
 
   visible() {
@@ -203,7 +212,7 @@ class Drawing {
       this.layers.shade.append(shade);
       made.push(shade);
     }
-    if (box.labels.length) {
+    if (box.labels.length && !this.isFar) {
       const labels = element("div", { className: "labels" }, ...box.labels.map((text) => element("div", { textContent: text })));
       Object.assign(labels.style, { left: `${box.left + box.width / 2 + 6}px`, top: `${box.top + box.height + 2}px` });
       this.layers.boxes.append(labels);
@@ -233,8 +242,8 @@ class Drawing {
     const body = element("div", { className: `box ${group ? "group" : "node"} ${kind} ${phases}${open ? " open" : ""}${item.border && !open ? " border" : ""}`, tabIndex: -1, role: "button", title: titleTip(item), "aria-label": spoken(item) }, head);
     if (item.group?.engine) body.dataset.engine = item.group.engine;
     if (group) body.setAttribute("aria-expanded", String(open));
-    if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
-    for (const chip of box.chips) body.append(this.chip(chip));
+    if (!open && box.subtitle && !this.isFar) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
+    for (const chip of this.isFar ? [] : box.chips) body.append(this.chip(chip));
     if (item.bad && this.tinted) {
       body.classList.add("bad");
       body.style.setProperty("--share", `${Math.round(15 + 30 * item.bad)}%`);
@@ -262,6 +271,10 @@ class Drawing {
     const bytes = wire.values.reduce((sum, value) => sum + valueBytes(value), 0);
     const width = wire.control ? 1.2 : Math.min(5, 1 + Math.log2(1 + bytes / 4096) / 4);
     const path = shape("path", { d: wire.path, class: `wire${wire.control ? " control" : ""}${wire.broken ? " broken" : ""}`, "stroke-width": width.toFixed(2) });
+    if (this.isFar) {
+      this.layers.wires.append(path);
+      return [path, ...this.shadedWire(wire)];
+    }
     const hit = shape("path", { d: wire.path, class: "hit", "data-wire": number });
     const tip = shape("title", {});
     tip.textContent = wire.control
@@ -269,13 +282,14 @@ class Drawing {
       : wire.values.slice(0, 12).map((value) => `${valueText(value)}: ${typeText(value)}, ${bytesText(valueBytes(value))}`).join("\n");
     hit.append(tip);
     this.layers.wires.append(path, hit);
-    const made = [path, hit];
-    if (isWithin(wire.source) && isWithin(wire.target) && !wire.broken) {
-      const shade = shape("path", { d: wire.path, class: "shaded" });
-      this.layers.shade.append(shade);
-      made.push(shade);
-    }
-    return made;
+    return [path, hit, ...this.shadedWire(wire)];
+  }
+
+  shadedWire(wire) {
+    if (!isWithin(wire.source) || !isWithin(wire.target) || wire.broken) return [];
+    const shade = shape("path", { d: wire.path, class: "shaded" });
+    this.layers.shade.append(shade);
+    return [shade];
   }
 
   // Shows what is selected and what is lit on the elements that are in the document.
@@ -316,7 +330,9 @@ class Drawing {
     const { scroller } = this, frame = scroller.getBoundingClientRect();
     const [dx, dy] = [(x ?? frame.left + frame.width / 2) - frame.left, (y ?? frame.top + frame.height / 2) - frame.top];
     const [px, py] = [(scroller.scrollLeft + dx - this.left) / this.zoom, (scroller.scrollTop + dy - TOP) / this.zoom];
+    const wasFar = this.isFar;
     this.zoom = Math.min(2.5, Math.max(0.08, zoom));
+    if (wasFar !== this.isFar) this.drop();
     this.resize();
     scroller.scrollTo(px * this.zoom - dx + this.left, py * this.zoom - dy + TOP);
     this.rendered = null;
@@ -348,6 +364,7 @@ class Drawing {
   print(on) {
     this.whole = on;
     if (!this.drawing) return;
+    this.drop();
     this.resize();
     this.refresh(true);
   }
