@@ -24,7 +24,7 @@ PACKAGES = {f"operators/{subject.file}": subject.package for subject in SUBJECTS
 def on_config(config: Any) -> Any:
     """Fill the parts of the navigation that are made."""
     made = {
-        "Reference": [page.file for page in reference.pages()],
+        "Modules": [page.file for page in reference.pages()],
         "Functions": [f"operators/{s.file}" for s in SUBJECTS if s.package == "ops"],
         "Cells": [f"operators/{s.file}" for s in SUBJECTS if s.package == "nn"],
         "Decisions": sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
@@ -61,6 +61,6 @@ def on_page_markdown(markdown: str, page: Any, **options: Any) -> str:
     source = next((source for source, place in OUTSIDE.items() if place == file), f"docs/{file}")
     text = flowchart.drawn(links.relinked(markdown, source, OUTSIDE))
     if file in PACKAGES:
-        entries = [reference.entry(path) for path in reference.operator_paths()[file] if reference.entries()[path] == path]
-        return "\n\n".join([links.rows(text, PACKAGES[file]), "## Reference", *entries])
+        described = [path for path in reference.operator_paths()[file] if reference.entries()[path] == path]
+        return "\n\n".join([links.rows(text, PACKAGES[file]), "## Reference", *map(reference.entry, described)])
     return text if file.startswith("reference/") else links.named(text, reference.entries())

@@ -30,7 +30,8 @@ def _output(output: dict[str, Any]) -> str:
     if "image/svg+xml" in data:
         return f'<div class="output">\n{_text(data["image/svg+xml"])}\n</div>'
     if "image/png" in data:
-        return f'<img class="output" alt="What the cell has drawn" src="data:image/png;base64,{_text(data["image/png"]).strip()}">'
+        source = f"data:image/png;base64,{_text(data['image/png']).strip()}"
+        return f'<img class="output" alt="What the cell has drawn" src="{source}">'
     text = _text(output.get("text") or data.get("text/plain") or "")
     return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
 

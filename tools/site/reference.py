@@ -58,11 +58,13 @@ def listed(module: str) -> tuple[str, ...]:
 
 @cache
 def pages() -> tuple[Page, ...]:
-    """All pages that have nothing but reference; the functions of `ops` and the cells of `nn` stand in docs/operators."""
+    """All pages that are nothing but reference; functions of `ops` and cells of `nn` stand in docs/operators."""
     return (
-        _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda", "graphls.calling.jit"),
+        _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda",
+              "graphls.calling.jit"),
         _page("tensors", "Tensors and parameters",
-              f"graphls: Tensor Parameter ParameterTuple tensor from_numpy get_seed set_seed {TYPES}"),
+              f"graphls: Tensor Parameter ParameterTuple tensor from_numpy get_seed set_seed {TYPES}",
+              "graphls.tensors.dtypes: dtype_to_nptype dtype_to_pytype pytype_to_dtype"),
         _page("gradients", "Gradients", "graphls: grad value_and_grad GradOperation"),
         _page("context", "Settings", "graphls.context", "graphls.log"),
         _page("initializer", "First values", "graphls.initializer"),
@@ -75,17 +77,17 @@ def pages() -> tuple[Page, ...]:
         _page("dataset_transforms", "Operations on rows", "graphls.dataset.transforms"),
         _page("dataset_vision", "Operations on images", "graphls.dataset.vision"),
         _page("dataset_text", "Operations on text", "graphls.dataset.text"),
-        _page("mindrecord", "MindRecord files", "graphls.dataset.mindrecord", "graphls.dataset.mindrecord.writer: FileWriter",
-              "graphls.dataset.mindrecord.index", "graphls.dataset.mindrecord.convert", "graphls.dataset.mindrecord.schema"),
+        _page("mindrecord", "MindRecord files", "graphls.dataset.mindrecord", *(f"graphls.dataset.mindrecord.{module}"
+              for module in ("writer: FileWriter", "index", "convert", "schema"))),
         _page("onnx", "ONNX", "graphls.onnx", "graphls.onnx.artifacts", "graphls.onnx.training",
               "graphls.onnx.training.onnxblock"),
         _page("adapters", "Adapters and quantization", "graphls.adapters", "graphls.quantization"),
-        _page("seeing", "Summaries, profiles and pictures", "graphls.summary", "graphls.profile", "graphls.viz.svg: to_svg",
-              "graphls.viz.dot: to_dot"),
+        _page("seeing", "Summaries, profiles and pictures", "graphls.summary", "graphls.profile",
+              "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
         _page("diagnosis", "What overflowed", "graphls.diagnosis"),
         _page("ir", "Graphs", "graphls.ir"),
         _page("passes", "Passes", "graphls.passes"),
-        _page("primitives", "Primitives", "graphls.primitives"),
+        _page("primitives", "Primitives", "graphls.primitives", "graphls.tensors"),
         _page("testing", "Tests of passes and primitives", "graphls.testing"),
         _page("ranks", "Ranks", "graphls.communication"),
         _page("compat", "Scripts of MindSpore", "graphls.compat"),
