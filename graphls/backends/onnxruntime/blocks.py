@@ -97,7 +97,7 @@ def _members(graph: Graph, size: int) -> set[Node]:
     found: set[Node] = set()
     outside = {*graph.outputs, *(write.value for write in graph.writes)}
     for node in reversed(graph.nodes):
-        if _fits(node, size) and (node.phase == "update" or _has_one_array(node) and node.output not in outside):
+        if _fits(node, size) and (node.phase == "update" or (_has_one_array(node) and node.output not in outside)):
             found.add(node)
         else:
             outside.update(needs(node))
