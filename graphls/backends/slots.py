@@ -37,7 +37,8 @@ def slots_of(plan: Plan) -> dict[Value, Array]:
 
 def overwritten(plan: Plan) -> Mapping[Value, Value]:
     """The results of collectives that take the place of an operand, which nothing else reads."""
-    crossing, found = set(plan.crossing), {}
+    found: dict[Value, Value] = {}
+    crossing = set(plan.crossing)
     leaving = {plan.flag, *plan.graph.outputs, *(write.value for write in plan.graph.writes)}
     readers = Counter(v for segment in plan.segments for v in segment.graph.inputs)
     for segment in plan.segments:
