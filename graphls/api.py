@@ -131,12 +131,14 @@ def load_step(
     bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
     graph = bundle.graph
     parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
-    traced = Traced(graph, parameters, tree_of(bundle.manifest.results, PLACE))
+    traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))
     pipeline = as_pipeline(())
     examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
     with COMPILING.lock:
         result = pipeline.run(graph, source="step")
-        return Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+        step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+    step.origin = bundle.origin
+    return step
 
 
 def _require_equal_ranks(graph: Graph) -> None:
