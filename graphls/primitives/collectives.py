@@ -67,6 +67,8 @@ class AllReduce(Collective):
     bytes go together, are joined by the pass `buckets`.
     """
 
+    fits_its_operands = True
+
     def infer(self, *types: Type, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
         _operation(self.name, op)
         self.numbers(*types)
