@@ -11,8 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs fuzz \
-	neighbours clean
+.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs \
+	gallery fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -77,6 +77,10 @@ docs: $(VENV)/.installed-test
 	$(RUN) -m tools.fill_blocks
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
+
+# Runs the notebooks of docs/gallery, each in a process of its own, and writes what they show into them.
+gallery: $(VENV)/.installed-test
+	$(RUN) -m tools.gallery $(ARGUMENTS)
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz

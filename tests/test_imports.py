@@ -48,6 +48,7 @@ ALLOWED: dict[str, str] = {
     "nn": "context initializer ir names ops ranks tensors text trace",
     "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
     "adapters": "files initializer ir nn passes tensors trace",
+    "interop": "files ir names nn tensors text",
     "quantization": "ir nn passes tensors trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
@@ -85,7 +86,7 @@ LATE = {
 PUBLIC = (
     "graphls.adapters", "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat",
     "graphls.compat.pytest", "graphls.context", "graphls.dataset", "graphls.diagnosis", "graphls.initializer",
-    "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
+    "graphls.interop.torch", "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
     "graphls.passes.windows", "graphls.primitives", "graphls.profile", "graphls.quantization", "graphls.tensors",
     "graphls.testing", "graphls.train", "graphls.viz",
 )  # fmt: skip
