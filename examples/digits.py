@@ -1,7 +1,7 @@
 """Train a small convolutional network on handwritten digits, in float16 with dynamic loss scaling, on a CPU.
 
-Run it with `make demo`. It opens the page of the run, and leaves one that shows the step, every stage of it, and the step
-as ONNX in out/demo/.
+Run it with `make demo`. It opens the page of the run, and leaves one that shows the step, every stage of it, and the
+step as ONNX in out/demo/.
 """
 
 from __future__ import annotations
