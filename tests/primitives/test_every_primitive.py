@@ -19,7 +19,7 @@ from graphls.testing.samples import single
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}
 COLLECTIVES = {
-    "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "gather_shards", "neighbor_exchange",
+    "all_gather", "all_reduce", "all_reduce_where", "all_to_all", "barrier", "broadcast", "gather_shards", "neighbor_exchange",
     "reduce_scatter", "reduce_shards", "reduce_to",
 }  # fmt: skip
 WITHOUT_SAMPLES = {
