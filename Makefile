@@ -12,7 +12,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs pages docs \
-	dist fuzz neighbours clean
+	gallery dist fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -82,6 +82,10 @@ pages: $(VENV)/.installed-test
 docs: $(VENV)/.installed-docs pages
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
 	@echo "out/site/index.html is the start page"
+
+# Runs the notebooks of docs/gallery, each in a process of its own, and writes what they show into them.
+gallery: $(VENV)/.installed-test
+	$(RUN) -m tools.gallery $(ARGUMENTS)
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz

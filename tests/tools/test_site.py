@@ -17,7 +17,7 @@ from tools.site import flowchart, links, notebooks, reference
 
 ROOT = Path(__file__).parents[2]
 INSIDE = "backends", "trace", "onnx.operators", "compat.", "ops.operations", "ops.functional", "dataset.vision.py_"
-"""What has `__all__` and is not for users: the compiler, the table of ONNX operators, names for scripts of MindSpore."""
+"""What has `__all__` and is not for users: the compiler, ONNX operators, names that only scripts of MindSpore use."""
 
 
 def public_packages() -> list[str]:

@@ -15,9 +15,10 @@ OUTSIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
+    **{f"docs/gallery/{path.stem}.ipynb": f"gallery/{path.stem}.md" for path in (ROOT / "docs").glob("*/*.ipynb")},
     **{f"examples/{path.stem}.py": f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("[a-z]*.py")},
 }
-"""Files outside of docs/ that pages of the site lead to, by their pages."""
+"""Files that are no pages of docs/, but lead to some, by their pages."""
 PACKAGES = {f"operators/{subject.file}": subject.package for subject in SUBJECTS}
 
 
@@ -28,31 +29,30 @@ def on_config(config: Any) -> Any:
         "Functions": [f"operators/{s.file}" for s in SUBJECTS if s.package == "ops"],
         "Cells": [f"operators/{s.file}" for s in SUBJECTS if s.package == "nn"],
         "Decisions": sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
-        "Gallery": [f"gallery/{path.stem}.md" for path in sorted((ROOT / "docs" / "gallery").glob("*.ipynb"))],
+        "Gallery": ["gallery/README.md", *sorted(path for path in OUTSIDE.values() if path.startswith("gallery/"))],
         "Examples": sorted(path for path in OUTSIDE.values() if path.startswith("examples/")),
     }
     for section in config.nav:
         for pages in section.values():
-            pages[:] = [{page: made[page]} if page in made else page for page in pages if made.get(page) != []]
+            pages[:] = [{page: made[page]} if page in made else page for page in pages]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
+    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        files.remove(notebook)
     for source, place in OUTSIDE.items():
         files.append(File.generated(config, place, content=_outside(source)))
     for page in reference.pages():
         files.append(File.generated(config, page.file, content=reference.text(page)))
-    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
-        files.remove(file)
-        text = notebooks.page(file.content_string)
-        files.append(File.generated(config, file.src_uri.replace(".ipynb", ".md"), content=text))
     return files
 
 
 def _outside(source: str) -> str:
     text = (ROOT / source).read_text(encoding="utf-8")
-    return text if source.endswith(".md") else f"# {Path(source).name}\n\n```python\n{text}```\n"
+    text = notebooks.page(text) if source.endswith(".ipynb") else text
+    return text if source.endswith((".md", ".ipynb")) else f"# {Path(source).name}\n\n```python\n{text}```\n"
 
 
 def on_page_markdown(markdown: str, page: Any, **options: Any) -> str:
