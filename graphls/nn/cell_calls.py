@@ -214,18 +214,21 @@ class Running:
 
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
-        value = parameter.data
+        if not self.casts(parameter):
+            return parameter.data
+        return Tensor(dispatch.evaluate("cast", (parameter,), {"dtype": self.float_type}))
+
+    def casts(self, parameter: Parameter) -> bool:
+        """Whether the cell has a `to_float`, and the parameter floats of another dtype."""
         wanted = self.float_type
-        if wanted is None or not value.dtype.is_float or value.dtype is wanted:
-            return value
-        return Tensor(dispatch.evaluate("cast", (value,), {"dtype": wanted}))
+        return wanted is not None and parameter.dtype.is_float and parameter.dtype is not wanted
 
     def cast_input(self, leaf: TensorLike) -> Any:
         """An input of the cell, in its `to_float` type."""
         return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
 
     def _operand(self, operand: TensorLike) -> Any:
-        return self.read(operand) if isinstance(operand, Parameter) else operand
+        return self.read(operand) if isinstance(operand, Parameter) and self.casts(operand) else operand
 
 
 def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object]) -> Any:
