@@ -61,8 +61,8 @@ def _kept(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any])
     found = kept.get(key)
     if found is None:
         found = make()
-        while len(kept) >= most:
-            kept.pop(next(iter(kept), None), None)
+        for oldest in list(kept)[: max(0, len(kept) + 1 - most)]:
+            kept.pop(oldest, None)
         kept[key] = found
     return found
 
