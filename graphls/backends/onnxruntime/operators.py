@@ -74,6 +74,8 @@ def _made(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any
     output = e.emit(operation, inputs, attrs)[result]
     lowered = Model(Graph("operation", inputs, (), tuple(e.nodes), (), (output,)), "cpu", runtime).lowered
     model = _of_any_size(lowered.model)
+    if len(_sessions) >= MOST_SESSIONS and model not in _sessions:
+        _operations.clear()  # which hold the session that goes
     session = _kept(_sessions, MOST_SESSIONS, model, lambda: _opened(runtime, model, is_unusual(lowered.model)))
     return Ready(session, lowered.inputs, lowered.outputs[0])
 
