@@ -1,6 +1,7 @@
 """Networks in eager mode beside the same networks compiled: `python -m benchmarks.eager`, or `make bench-eager`.
 
-Both run forward and take turns in one process; the least time of each counts, and that of the first call, in which sessions are made.
+Both run forward and take turns in one process; the least time of each counts, and that of the first call, in which
+sessions are made.
 """
 
 from __future__ import annotations
