@@ -86,7 +86,8 @@ def test_a_cell_that_is_called_by_itself_needs_no_name() -> None:
 
 
 def test_only_sizes_are_shown_of_a_cell() -> None:
-    text = message(lambda: nn.SequentialCell(nn.Conv2d(3, 8, 5, has_bias=True))(Tensor(np.ones((1, 4, 9, 9), np.float32))))
+    images = Tensor(np.ones((1, 4, 9, 9), np.float32))
+    text = message(lambda: nn.SequentialCell(nn.Conv2d(3, 8, 5, has_bias=True))(images))
     assert text.startswith("0 Conv2d(3, 8, (5, 5)), made at ")
     text = message(lambda: nn.SequentialCell(nn.BatchNorm2d(3))(X))
     assert text.startswith("0 BatchNorm2d(3), made at ")
