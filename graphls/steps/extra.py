@@ -45,6 +45,6 @@ def _check_stages(count: int, stages: Mapping[str, Graph]) -> None:
         types = [value.type for value in graph.outputs[:count]]
         if wanted is not None and types != wanted:
             before, after = (", ".join(map(str, kinds)) or "none" for kinds in (wanted, types))
-            text = f"The pass {name.partition('_')[2]!r} made outputs {after} of {before}"
-            raise GraphValueError(f"{text}; it keeps the outputs of a step, in their order, and adds others behind them.")
+            text = f"The pass {name.partition('_')[2]!r} made outputs {after} of {before}; it keeps the outputs"
+            raise GraphValueError(f"{text} of a step, in their order, and adds others behind them.")
         wanted = types

@@ -85,8 +85,8 @@ def test_many_steps_in_one_call_and_bundles_have_them(tmp_path: Path) -> None:
 
 
 def test_a_pass_that_drops_outputs_or_puts_others_in_front_is_named() -> None:
-    text = r"The pass 'dropping' made outputs f32\[\] of f32\[\], f32\[4\]; it keeps the outputs of a step, in their order"
+    text = r"The pass 'dropping' made outputs f32\[\] of f32\[\], f32\[4\]; it keeps the outputs of a step"
     with pytest.raises(GraphValueError, match=text):
         graphls.compile(Net(), X, passes=[Dropping(), Showing()])
-    with pytest.raises(GraphValueError, match=r"The pass 'in_front' made outputs f32\[4\], f32\[\] of f32\[\], f32\[4\]"):
+    with pytest.raises(GraphValueError, match=r"The pass 'in_front' made outputs f32\[4\], f32\[\] of f32\[\]"):
         graphls.compile(Net(), X, passes=[InFront(), Showing()])
