@@ -246,15 +246,17 @@ class TrainOneStepCell(Cell):
 
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
-        if self.sense_flag:
-            grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
-        else:
-            grads = self.grad_no_sens(self.network, self.weights)(*inputs)
-        grads = self.grad_reducer(grads)
+        grads = self.grad_reducer(self.gradients(loss, inputs))
         loss = ops.depend(loss, self.optimizer(grads))
         if self.return_grad:
             return loss, {p.name: g for p, g in zip(self.weights, grads, strict=True)}
         return loss
+
+    def gradients(self, loss: Any, inputs: tuple[object, ...]) -> Any:
+        """The gradients of this rank, scaled where there is a `sens`."""
+        if self.sense_flag:
+            return self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
+        return self.grad_no_sens(self.network, self.weights)(*inputs)
 
 
 class TrainOneStepWithLossScaleCell(TrainOneStepCell):

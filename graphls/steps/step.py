@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from graphls.backends.onnx import Lowered
     from graphls.backends.onnxruntime.placement import Placement
+    from graphls.bundles.predict import Prediction, ReadPrediction
+    from graphls.bundles.read import Origin
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
@@ -48,7 +50,7 @@ class Compiled:
     """A compiled step: call it with inputs of the types it was compiled for.
 
     `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
-    parameters by the names of their states.
+    parameters by the names of their states, `origin` the bundle that `load_step` has read it from.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Compiled:
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
+        self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but the session and what was made for a diagnosis."""
@@ -209,7 +212,12 @@ class Compiled:
         cells, graph = self._traced.cells, self._model_graph
         cell = next(iter(cells), None)
         lowered = self._lowered_for_any_rows(cell, opset) if any_rows else self._lowered(opset)
+        prediction: Prediction | ReadPrediction | None
         prediction = wished_prediction(predict, cells, graph, self.parameters, opset)
+        if self.origin is not None:
+            inputs = self.origin.inputs if inputs is None else inputs
+            outputs = self.origin.outputs if outputs is None else outputs
+            prediction = self.origin.prediction() if predict is True else prediction
         source = Source(graph, lowered, cell, self._outputs, is_place, self.parameters, prediction)
         folder = as_path(directory)
         checked(write_bundle, source, folder, inputs, outputs, loops)
