@@ -11,8 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs pages docs \
-	gallery dist fuzz neighbours clean
+.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
+	stubs pages docs gallery dist fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -63,6 +63,10 @@ bench-peers: .venv-peers/.installed-peers
 # Exported networks beside PyTorch's exports of them, on ONNX Runtime; ARGUMENTS="--threads 1".
 bench-export: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.export_latency $(ARGUMENTS)
+
+# Eager mode beside the same networks compiled; ARGUMENTS="--rows resnet50".
+bench-eager: $(VENV)/.installed-demo
+	$(RUN) -m benchmarks.eager $(ARGUMENTS)
 
 # Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
 bench-ranks: .venv-peers/.installed-peers

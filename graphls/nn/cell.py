@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.location import user_location
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import Hooks, between_hooks, call_eagerly, in_construct, runs_eagerly
@@ -114,6 +115,7 @@ class Cell(Shown, Hooks):
             "_scope_name": "",
             "_version": 0,
             "_last_changed": "",
+            "_made_at": user_location(),
             "_compiled": {},
             "training": False,
             "requires_grad": False,

@@ -88,7 +88,7 @@ class Parameter(DeviceSettings, Tensor):
     def data(self) -> Tensor:
         """The current value as a tensor of its own; in a trace, the value at this point of the step."""
         tracer = current_tracer()
-        return Tensor(self.asnumpy()) if tracer is None else Symbol(tracer.current(self))
+        return Tensor.on_host(self.storage.copy(), self.type) if tracer is None else Symbol(tracer.current(self))
 
     def value(self) -> Tensor:
         """The same as `data`."""

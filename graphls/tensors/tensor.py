@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,13 @@ TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLi
 """What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
 _DLPACK_CPU = 1
 """The number of this kind of memory in DLPack."""
+
+
+class Later:
+    """The data of a tensor that is computed when it is read first."""
+
+    def __init__(self, compute: Callable[[], Array]) -> None:
+        self.numpy = compute
 
 
 def array_of(data: object, dtype: DType | None = None) -> Array:
