@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,33 +10,32 @@ from graphls.backends.devices import Cuda
 from graphls.backends.engine import Part
 from graphls.backends.plan import PlanSession
 from graphls.backends.states import HasStorage
-from graphls.ir.graph import Graph, Value, walk
+from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
-from graphls.passes.watch import giving
 
 Take = Callable[[Value, Any], None]
+More = Callable[[Segment], tuple[Segment, Mapping[Value, Value]]]
+"""A segment that gives more, and the values in it by those of the plan as which it gives them."""
 
 
 class RecordedPlan(PlanSession):
-    """A plan on states of its own that hands each of the `wanted` values to `take` behind the step."""
+    """A plan on states of its own whose segments give `more`; what that is goes to `take` behind the step."""
 
     def __init__(
         self,
         graph: Graph,
         parameters: Mapping[str, HasStorage],
         device: str | Cuda,
-        wanted: Collection[Value],
+        more: More,
         take: Take,
     ) -> None:
-        self.wanted, self.take = wanted, take
+        self.more, self.take = more, take
         super().__init__(graph, parameters, device)
 
     def opened(self, segment: Segment) -> Part:
-        """A segment that gives what is wanted of it, under names that nobody else in the plan reads."""
-        made = [v for node in walk(segment.graph) for v in node.outputs if v in self.wanted]
-        given = {Value(f"{v.name}.recorded", v.type): v for v in made}
-        more = replace(segment, graph=giving(segment.graph, made), gives=(*segment.gives, *given))
-        return _Recorded(super().opened(more), given, self.take) if made else super().opened(segment)
+        """A segment that gives more."""
+        wider, given = self.more(segment)
+        return _Recorded(super().opened(wider), given, self.take)
 
 
 class _Recorded:

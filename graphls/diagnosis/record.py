@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from graphls.backends.states import Copied, HasStorage, copied
@@ -10,7 +12,7 @@ from graphls.diagnosis import watched
 from graphls.diagnosis.recording import Recording
 from graphls.diagnosis.statistics import Statistics
 from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.plan import Plan, is_plan
+from graphls.ir.plan import Plan, Segment, is_plan
 from graphls.passes.watch import giving, is_watched
 from graphls.sharing.storage import array_in
 
@@ -108,6 +110,14 @@ def _run_graph(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence
 
 def _run_plan(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
     """Run the segments of a step, each of which gives those of these values that it makes."""
-    from graphls.backends.recorded_plan import RecordedPlan  # which loads the engines
+    from graphls.diagnosis.recorded_plan import RecordedPlan  # which loads the engines
 
-    RecordedPlan(graph, _copies(step), step._session.device, frozenset(values), take).run(arrays)
+    more = partial(_with_more, frozenset(values))
+    RecordedPlan(graph, _copies(step), step._session.device, more, take).run(arrays)
+
+
+def _with_more(wanted: Collection[Value], segment: Segment) -> tuple[Segment, dict[Value, Value]]:
+    """The segment with what is wanted of it, as values that nobody else in the plan reads."""
+    made = [v for node in walk(segment.graph) for v in node.outputs if v in wanted]
+    given = {Value(f"{v.name}.recorded", v.type): v for v in made}
+    return replace(segment, graph=giving(segment.graph, made), gives=(*segment.gives, *given)), given

@@ -78,9 +78,9 @@ class RunPage:
     def card(self, is_over: bool) -> str:
         """The charts for a notebook, where their styles touch nothing else."""
         return (
-            f'{STYLE}<div class="graphls-card graphls-run" role="region" aria-label="{escape(self.title)}">'
+            f'<div class="graphls-card graphls-run" role="region" aria-label="{escape(self.title)}">'
             f"<style>{CARD}{KEYS}</style>\n<p>{escape(self.title)}: {escape(self.summary(is_over))}</p>\n"
-            f"<main>\n{''.join(self._figures())}</main>\n</div>"
+            f"<main>\n{''.join(self._figures())}</main>\n</div>{STYLE}"
         )
 
     def summary(self, is_over: bool) -> str:
