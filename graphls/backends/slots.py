@@ -27,7 +27,8 @@ def slots_of(plan: Plan) -> dict[Value, Array]:
     slots: dict[Value, Array] = {}
     for values in (values for segment in plan.segments for values in _together(segment)):
         is_free = all(v in kinds and kinds[v] == v.type and v not in slots for v in values)
-        if is_free and len(set(values)) == len(values):
+        is_one = len({v.type.dtype for v in values}) == 1 and len(set(values)) == len(values)
+        if is_free and is_one:
             slots.update(_in_one(values))
     for v, kind in kinds.items():
         if v not in slots:
