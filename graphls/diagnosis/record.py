@@ -110,7 +110,7 @@ def _run_graph(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence
 
 def _run_plan(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
     """Run the segments of a step, each of which gives those of these values that it makes."""
-    from graphls.diagnosis.recorded_plan import RecordedPlan  # which loads the engines
+    from graphls.backends.recorded_plan import RecordedPlan  # which loads the engines
 
     more = partial(_with_more, frozenset(values))
     RecordedPlan(graph, _copies(step), step._session.device, more, take).run(arrays)
