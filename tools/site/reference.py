@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from tools.operators.subjects import SUBJECTS
+from tools.site import methods
 
 TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 
@@ -139,6 +140,7 @@ def text(page: Page) -> str:
         others = [path for path in paths if entries()[path] != path]
         parts += ["Described elsewhere: " + ", ".join(map(_link, others)) + "."] if others else []
         parts += [entry(path) for path in paths if path not in others]
+    parts += [methods.listed()] if page.file == "reference/tensors.md" else []
     return "\n\n".join(parts) + "\n"
 
 
