@@ -35,6 +35,11 @@ def test_every_public_name_is_described() -> None:
     assert without_subject() == []
 
 
+def test_a_name_is_described_once() -> None:
+    found = [path for paths in reference.described().values() for path in paths]
+    assert len(found) == len({*found}) and {*found} == {*reference.entries().values()}
+
+
 def is_own(of: object) -> bool:
     """Whether something needs an entry: modules have pages."""
     return not reference.is_value(of) and not inspect.ismodule(of)
