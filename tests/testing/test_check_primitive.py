@@ -65,7 +65,7 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
         ({"onnx": None}, r"in float32: The ONNX model gives what NumPy gives\.\n\w+Error: .*bell"),
         ({"onnx": "Relu"}, r"in float32: The ONNX model gives what NumPy gives\.\n\s*Not equal to tolerance rtol="),
         ({"onnx": "NoSuchOperator"}, r"in float32: The ONNX model gives .*\n\w+: "),
-        ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\nAttributeError: "),
+        ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\n\w*AttributeError: "),
         (
             {"onnx": lambda self, e, x: e.Exp(e.Neg(e.Add(e.Mul(x, x), e.Sub(x, x))))},
             r"in float32: An elementwise primitive of floats gives what NumPy gives at infinities",
