@@ -66,6 +66,17 @@ def build_train_network(
     scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Without a manager, the gradients
     of a GradAccumulationCell are those of the mean over its parts; with one, of their sum. Raises GraphTypeError and
     GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import amp, nn
+        >>> net = nn.Dense(2, 1)
+        >>> optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+        >>> manager = amp.DynamicLossScaleManager(init_loss_scale=2**10)
+        >>> step = amp.build_train_network(net, optimizer, nn.MSELoss(), level="O3", loss_scale_manager=manager)
+        >>> loss, overflow, scale = step(np.ones((4, 2), np.float32), np.zeros((4, 1), np.float32))
+        >>> bool(overflow), float(scale)
+        (False, 1024.0)
     """
     _check_parts(network, optimizer, loss_fn)
     _check_levels(level, boost_level)

@@ -50,6 +50,20 @@ class Model:
     `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
     allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
     for a metric or an engine that is not known.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model
+        >>> x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(16, 1)
+        >>> rows = ds.NumpySlicesDataset((x, 3 * x), column_names=["x", "y"], shuffle=False).batch(4)
+        >>> net = nn.Dense(1, 1, weight_init="zeros")
+        >>> model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.5), metrics={"mse"})
+        >>> before = model.eval(rows)["mse"]
+        >>> model.train(3, rows)
+        >>> model.eval(rows)["mse"] < before / 10
+        True
     """
 
     def __init__(

@@ -56,6 +56,11 @@ def listed(module: str) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
+def _same(module: str, of: str) -> str:
+    """The public names of one module as those of another, from where people import them."""
+    return f"{module}: {' '.join(listed(of))}"
+
+
 @cache
 def pages() -> tuple[Page, ...]:
     """All pages that are nothing but reference; functions of `ops` and cells of `nn` stand in docs/operators."""
@@ -70,8 +75,8 @@ def pages() -> tuple[Page, ...]:
         _page("initializer", "First values", "graphls.initializer"),
         _page("model", "Model, checkpoints and export", "graphls.train: Model save_checkpoint load_checkpoint "
               "load_checkpoint_async load_param_into_net export"),
-        _page("callbacks", "Callbacks", "graphls.train.callbacks"),
-        _page("metrics", "Metrics", "graphls.train.metrics"),
+        _page("callbacks", "Callbacks", _same("graphls.train", "graphls.train.callbacks")),
+        _page("metrics", "Metrics", _same("graphls.train", "graphls.train.metrics")),
         _page("amp", "Mixed precision", "graphls.amp"),
         _page("dataset", "Datasets", "graphls.dataset", "graphls.dataset.pipeline", "graphls.dataset.config"),
         _page("dataset_transforms", "Operations on rows", "graphls.dataset.transforms"),
@@ -93,6 +98,7 @@ def pages() -> tuple[Page, ...]:
         _page("ranks", "Ranks", "graphls.communication"),
         _page("compat", "Scripts of MindSpore", "graphls.compat"),
         _page("errors", "Errors", "graphls.ir.errors"),
+        _page("names", "All names of graphls", "graphls"),
     )  # fmt: skip
 
 
