@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.backends.onnx.kernel_tables import ir_version
 from graphls.backends.onnx.types import ELEMENT_TYPES, describe
+from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Node
 from graphls.ir.types import Type
 from graphls.primitives.faults import listed, tell, unfit
 
-if TYPE_CHECKING:
-    from graphls.backends.onnx.rules import Rules
-
 _DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 
-def results_of(e: Rules, node: Node, operands: Sequence[Any], rule: Callable[[], Any]) -> tuple[str, ...]:
+def results_of(e: Values, node: Node, operands: Sequence[Any], rule: Callable[[], Any]) -> tuple[str, ...]:
     """The names that a rule gives for the results of a node; raises GraphlsError for what is no such rule."""
     begun = e.place()
     try:
@@ -38,7 +36,7 @@ def results_of(e: Rules, node: Node, operands: Sequence[Any], rule: Callable[[],
     return names
 
 
-def _model_of(e: Rules, begun: Any, operands: Sequence[Any], names: Sequence[str]) -> ModelProto | None:
+def _model_of(e: Values, begun: Any, operands: Sequence[Any], names: Sequence[str]) -> ModelProto | None:
     """The operators that a rule has appended as a model; None where they read what it was not given."""
     operators = e.written_since(begun)
     graph = GraphProto(name="rule", node=operators)
