@@ -71,6 +71,14 @@ def compile(
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> step = graphls.compile(nn.Dense(2, 1, "ones", has_bias=False), np.ones((3, 2), np.float32))
+        >>> step(np.array([[1, 2], [3, 4], [5, 6]], np.float32)).asnumpy().tolist()
+        [[3.0], [7.0], [11.0]]
     """
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine

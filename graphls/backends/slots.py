@@ -27,12 +27,19 @@ def slots_of(plan: Plan) -> dict[Value, Array]:
     slots: dict[Value, Array] = {}
     for values in (values for segment in plan.segments for values in _together(segment)):
         is_free = all(v in kinds and kinds[v] == v.type and v not in slots for v in values)
-        if is_free and len(set(values)) == len(values):
+        is_one = len({v.type.dtype for v in values}) == 1 and len(set(values)) == len(values)
+        if is_free and is_one:
             slots.update(_in_one(values))
     for v, kind in kinds.items():
         if v not in slots:
             slots[v] = zeros(kind.shape, kind.dtype.numpy)
-    return slots | {v: slots[operand] for v, operand in replaced.items()}
+    return slots | {v: _within(slots[operand], v) for v, operand in replaced.items()}
+
+
+def _within(array: Array, value: Value) -> Array:
+    """The array itself, or the beginning of it for a value that has fewer elements, as a shard has."""
+    size = value.type.size
+    return array if size == array.size else array.reshape(-1)[:size].reshape(value.type.shape)
 
 
 def overwritten(plan: Plan) -> Mapping[Value, Value]:
@@ -48,7 +55,7 @@ def overwritten(plan: Plan) -> Mapping[Value, Value]:
             if node.primitive.fits_its_operands:
                 results = [given.get(v, v) for v in node.outputs[1:]]
                 is_last = all(readers[v] == inside[v] == 1 and v in crossing - leaving for v in node.inputs)
-                if is_last and crossing.issuperset(results):
+                if is_last and crossing.issuperset(results) and all(exchanged(v.type) == v.type for v in node.inputs):
                     found.update(zip(results, node.inputs, strict=True))
     return found
 

@@ -89,6 +89,7 @@ class _Names:
         taken = {*self.types, *self.next.values()}
         self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, taken)
         own = output_names(source.cell, source.is_tensor, source.results)
+        own = [*own, *(value.name for value in graph.outputs[len(own) :])]  # behind them, what passes have added
         self.outputs = chosen("output", own, outputs, {*taken, *self.inputs})
         self.tensors = dict(zip(lowered.inputs, self.inputs, strict=True))
         self.tensors |= {tensor: state for state, tensor in lowered.states.items()}

@@ -94,6 +94,24 @@ class AllReduce(Collective):
         return tuple(e.mul(total, same) for total, same in zip(totals, equal, strict=True))
 
 
+class AllReduceWhere(Collective):
+    """The elements of all ranks put together by `op` where the first operand is true, else the rank's own.
+
+    That operand is a bool of shape (), the same on all ranks, so that either all of them communicate or none.
+    """
+
+    def infer(self, flag: Type, *types: Type, op: str, group: str, ranks: int) -> tuple[Type, ...]:
+        _operation(self.name, op)
+        if flag != Type(bool_):
+            raise GraphTypeError(f"The first operand of {self.name} is a {Type(bool_)}, not {flag}.")
+        self.numbers(*types)
+        return (TOKEN, *types)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        flag, *own = arrays
+        return tuple(collectives.all_reduce(group, own, attrs["op"]) if flag else own)
+
+
 def _all_of(e: Any, gradients: Any, like: Any) -> list[Any]:
     """The gradients, with zeros for those that nothing has."""
     return [e.constant(0, v.type.dtype, v.type.shape) if g is None else g for g, v in zip(gradients, like, strict=True)]

@@ -22,6 +22,7 @@ from graphls.passes.dce import Dce
 from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
+from graphls.steps.extra import ExtraOutputs
 from graphls.steps.prediction import is_place, opened_step, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
@@ -61,6 +62,7 @@ class Compiled:
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
     ) -> None:
         graph = result.graph
+        self._extra = ExtraOutputs(traced.outputs, graph, result.stages)
         self.graph = graph
         self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
@@ -97,7 +99,16 @@ class Compiled:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
         results = self._ending(self._session.run(self._inputs(inputs)))
-        return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
+        tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
+        return fill_outputs(self._outputs, self._extra.split(tensors))
+
+    @property
+    def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What passes have added to the outputs, by the names of the values, as arrays of the last call.
+
+        It is empty where they added none. Raises GraphRuntimeError before the first call.
+        """
+        return self._extra.arrays()
 
     @property
     def clock(self) -> Clock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphls.backends.onnxruntime.arena import has_common_arena
+from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.backends.slots import overwritten, slots_of
 from graphls.ir import parse
 from graphls.ir.graph import Graph
@@ -45,3 +47,19 @@ def test_what_is_read_later_keeps_its_own_place() -> None:
         arrays = {array.ctypes.data for array in slots_of(plan).values()}
         assert not overwritten(plan) and len(arrays) == 4
         assert memory_of(graph, "cpu", plan).crossing == 128
+
+
+def test_a_shard_takes_the_beginning_of_what_it_is_of() -> None:
+    text = STEP.format(other="p", given="").replace("all_reduce", "reduce_shards").replace('op="sum", ', "")
+    text = text.replace("token, f32[4,2], f32[4,2]", "token, f32[4], f32[4]")
+    for line in ("@w", "%c = mul(%p, %p) ", "%d = add(%c, %q) "):
+        text = text.replace(f"{line}: f32[4,2]", f"{line}: f32[4]")
+    plan = plan_of(Partition(least=0).run(parse(text)))
+    slots = slots_of(plan)
+    assert len(overwritten(plan)) == 2
+    for result, operand in overwritten(plan).items():
+        assert slots[result].shape == (4,) and slots[result].ctypes.data == slots[operand].ctypes.data
+
+
+def test_segments_share_an_arena() -> None:
+    assert has_common_arena(load_runtime())
