@@ -1,4 +1,4 @@
-"""The functional side of MindSpore: ops.functional, jit, ms_function, grad, vmap, jvp, vjp, jacobians, own gradients."""
+"""The functional side of MindSpore: ops.functional, jit, ms_function, grad, vmap, jvp, vjp, jacobians, bprop."""
 
 import argparse
 
