@@ -107,7 +107,7 @@ class Hoisting:
         """Whether a node does the same with arrays, along their first axis, as with each of their elements."""
         if node.primitive.elementwise:
             return any(v in self.arrays for v in node.inputs)
-        if node.primitive.name not in ("matmul", "matmul_add") or node.attrs.get("transpose_a"):
+        if not node.primitive.is_product or node.primitive.is_convolution or node.attrs.get("transpose_a"):
             return False
         rows, matrix, *bias = node.inputs
         return rows in self.arrays and self.arrays.keys().isdisjoint((matrix, *bias)) and matrix.type.rank == 2
