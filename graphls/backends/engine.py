@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from graphls.backends.session import Session
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
+from graphls.sharing.arrays import Scratch
 
 if TYPE_CHECKING:
     from graphls.backends.kernels import Run
@@ -27,7 +28,8 @@ class Bench:
     """What the parts of a plan work on.
 
     `owner` is the session of the plan, whose clock swaps states that have two buffers, `swapped`. `slots` are the
-    arrays in which values cross between segments, in the dtypes in which they are exchanged; they never move.
+    arrays in which values cross between segments, in the dtypes in which they are exchanged; they never move. What a
+    part needs for itself in the last call of a step may lie in `scratch`.
     """
 
     owner: Session
@@ -35,6 +37,7 @@ class Bench:
     device: str | Cuda
     swapped: frozenset[str]
     slots: Mapping[Value, Array]
+    scratch: Scratch = field(default_factory=Scratch)
 
 
 class Part(Protocol):

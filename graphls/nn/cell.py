@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.location import user_location
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
-from graphls.nn.cell_calls import Hooks, between_hooks, call_eagerly, in_construct, runs_eagerly
+from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import Shown
+from graphls.nn.hooks import Hooks, Looking, between_hooks
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
@@ -65,6 +69,20 @@ class Cell(Shown, Hooks):
     combination of input types and runs it; inside another `construct`, it becomes part of that graph. In eager mode
     (`set_context(mode=PYNATIVE_MODE)`) `construct` runs as plain Python on numbers, unless the cell needs a graph: it
     does if it holds an optimizer or a GradOperation, or if its `construct` is one of `jit`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, ops
+        >>> class Line(nn.Cell):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.slope = graphls.Parameter(np.float32(2), name="slope")
+        ...
+        ...     def construct(self, x):
+        ...         return ops.relu(x * self.slope)
+        >>> Line()(graphls.Tensor([-1.0, 3.0])).asnumpy().tolist()
+        [0.0, 6.0]
     """
 
     __signature__ = _Signature()
@@ -100,6 +118,7 @@ class Cell(Shown, Hooks):
             "_scope_name": "",
             "_version": 0,
             "_last_changed": "",
+            "_made_at": user_location(),
             "_compiled": {},
             "training": False,
             "requires_grad": False,
@@ -154,7 +173,8 @@ class Cell(Shown, Hooks):
         if isinstance(value, ParameterTuple):
             self._params[name] = value
         self.__dict__[name] = value
-        self._changed(name)
+        if not (isinstance(value, (Tensor, np.ndarray)) and Looking.is_on()):
+            self._changed(name)
 
     def _changed(self, name: str = "") -> None:
         """Take note that compiled steps are out of date, because of an attribute of some name."""

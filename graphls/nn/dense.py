@@ -18,7 +18,7 @@ from graphls.nn.activations import get_activation
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.ops.layers import embedding_lookup, linear
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import tensor_of, weight_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -249,7 +249,7 @@ class Embedding(Cell):
         ids = tensor_of(ids)
         if ids.dtype.kind not in ("int", "uint"):
             raise GraphTypeError(f"Embedding takes integers, not {ids.type}.")
-        table = tensor_of(self.embedding_table)
+        table = weight_of(self.embedding_table)
         if not self.use_one_hot:
             return ops.gather(table, ids, 0)
         rows = ops.one_hot(ops.reshape(ids, (-1,)), self.vocab_size)
