@@ -154,6 +154,14 @@ def test_a_report_is_a_table() -> None:
     assert "batch.running_mean" in report._repr_html_()
 
 
+def test_masks_are_no_weights_and_a_bias_is_one() -> None:
+    weights = {**recorded("gpt2"), "transformer.h.0.attn.bias": np.ones((1, 1, 8, 8), bool)}
+    assert load_state_dict(Gpt(), weights).ignored == ("transformer.h.0.attn.bias",)
+    weights["transformer.h.0.attn.bias"] = np.ones(8, np.float32)
+    with pytest.raises(ValueError, match=r"no parameter takes 1 of its tensors, 'transformer\.h\.0\.attn\.bias'"):
+        load_state_dict(Gpt(), weights)
+
+
 def test_strict_names_both_sides_and_the_nearest_and_changes_nothing() -> None:
     net = nn.SequentialCell(nn.Dense(6, 5), nn.Dense(5, 4))
     before = values(net)
