@@ -159,12 +159,18 @@ class Difference:
     text: ClassVar[Callable[[Difference], str]]
     """What writes it; `ir/diff.py` puts it here."""
 
+    card: ClassVar[Callable[[Difference], str] | None] = None
+    """What shows it in notebooks, as HTML; `graphls.viz` puts it here."""
+
     def __bool__(self) -> bool:
         nodes = self.added or self.removed or self.changed
         return bool(nodes or self.inputs or self.states or self.writes or self.outputs)
 
     def __str__(self) -> str:
         return Difference.text(self)
+
+    def _repr_html_(self) -> str | None:
+        return None if Difference.card is None else Difference.card(self)
 
     def __repr__(self) -> str:
         added, removed, changed = map(len, (self.added, self.removed, self.changed))

@@ -39,6 +39,18 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
         check_primitive(primitive)
 
 
+def test_a_primitive_whose_operators_the_runtime_fuses_to_one_that_it_lacks() -> None:
+    """ONNX Runtime 1.19 makes QuickGelu of these, and has it in float32 only."""
+
+    def vjp(self: object, e: Any, g: Any, x: Any, out: Any) -> Any:
+        s = e.sigmoid(x)
+        return e.mul(g, e.add(s, e.mul(out, e.sub(1.0, s))))
+
+    check_primitive(
+        bell(numpy=lambda self, x: x / (1 + np.exp(-x)), onnx=lambda self, e, x: e.Mul(x, e.Sigmoid(x)), vjp=vjp)
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
