@@ -36,8 +36,8 @@ class OpenvinoPart(BoundStates):
         self.bench = bench
         self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
         self.types = {v.name: exchanged(v.type) for v in graph.states}
-        self.clock, self.group = bench.owner.clock, bench.owner.group
-        self.swapped = [name for name in self.types if name in bench.swapped]
+        self.group = bench.owner.group
+        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.in_place = set()
         self.model = Model(graph, self.settings)
         self.compiled, self.ports = self.model.open()
@@ -53,7 +53,7 @@ class OpenvinoPart(BoundStates):
 
     def renew(self) -> None:
         """In a forked process, compile the model again at the next step: the threads of this one are not there."""
-        keep_for_ever(self.compiled, *self.bindings)
+        keep_for_ever(self.compiled, *self.bindings.values())
         self.compiled = None
         self.forget_bindings()
 
@@ -99,7 +99,7 @@ class OpenvinoPart(BoundStates):
     def _binding(self, turn: int) -> Request:
         request = Request(self.compiled, self.ports)
         for name, tensor in self.ports.states.items():
-            old, new = self._buffers(name, turn)
+            old, new = self._buffers(name)
             request.bind(tensor, old)
             if name in self.ports.writes:
                 request.bind(self.ports.writes[name], new)
