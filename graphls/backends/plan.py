@@ -28,8 +28,8 @@ class PlanSession(Session):
 
     The parts that write states in place run in one call into C together with what counts the step, so that a Ctrl-C
     or a failure before them changes nothing. What earlier parts write goes to second buffers, which become the states
-    with the count of the step; those that are held have a clock of their own for that. Parts that only communicate run on the thread for that, beside those that need not wait
-    for them.
+    with the count of the step; those that are held have a clock of their own for that. Parts that only communicate run
+    on the thread for that, beside those that need not wait for them.
     """
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
@@ -123,7 +123,7 @@ class PlanSession(Session):
 
     def _taken(self) -> Changes:
         """What lets states that are held take their new values, where the flag says so."""
-        if self.plan.held and not self.slots[self.plan.flag]:
+        if self.plan.held and self.plan.flag and not self.slots[self.plan.flag]:
             yield self.updates, "ticks", self.updates.ticks + 1
 
     def _note_swaps(self, parts: Sequence[Part]) -> None:

@@ -101,8 +101,9 @@ class Partition:
 
     def held(self, graph: Graph) -> frozenset[Value]:
         """The new states that the host takes or leaves by the flag of one condition, which has most bytes of them."""
-        flags = {v for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host) for v in node.outputs}
-        conditions = (n for n in graph.nodes if n.primitive.is_branch and is_plain(n) and n.inputs[0] in flags)
+        nodes = [node for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host)]
+        flags = {v for node in nodes for v in node.outputs}
+        conditions = (n for n in nodes if n.primitive.is_branch and is_plain(n) and n.inputs[0] in flags)
         found = (new_states(graph, node) for node in conditions if self.skips and self.may_select(node))
         return max(found, key=lambda values: sum(v.type.nbytes for v in values), default=frozenset())
 
