@@ -11,8 +11,8 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-peers bench-export bench-ranks stubs docs fuzz \
-	neighbours clean
+.PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
+	stubs pages docs gallery dist fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -43,7 +43,6 @@ test-models: $(VENV)/.installed-test
 		magika==1.0.3 silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
 	$(RUN) -m pytest -q tests/onnx/test_real_models.py
 
-# The page of operators is made by trying every one, which takes too long for a test.
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy --strict graphls tools
@@ -65,6 +64,10 @@ bench-peers: .venv-peers/.installed-peers
 bench-export: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.export_latency $(ARGUMENTS)
 
+# Eager mode beside the same networks compiled; ARGUMENTS="--rows resnet50".
+bench-eager: $(VENV)/.installed-demo
+	$(RUN) -m benchmarks.eager $(ARGUMENTS)
+
 # Two ranks on two cores beside PyTorch's over gloo; ARGUMENTS="--rows resnet18", or others of benchmarks/ranks.py.
 bench-ranks: .venv-peers/.installed-peers
 	.venv-peers/bin/python -m benchmarks.ranks $(ARGUMENTS)
@@ -72,11 +75,21 @@ bench-ranks: .venv-peers/.installed-peers
 stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
-docs: $(VENV)/.installed-test
+# The pages that are made of the code; to try every operator takes half a minute.
+pages: $(VENV)/.installed-test
 	$(RUN) -m tools.operators
 	$(RUN) -m tools.fill_blocks
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
+
+# The pages as a site in out/site, which a browser opens from disk; it is an error where a link leads nowhere.
+docs: $(VENV)/.installed-docs pages
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+	@echo "out/site/index.html is the start page"
+
+# Runs the notebooks of docs/gallery, each in a process of its own, and writes what they show into them.
+gallery: $(VENV)/.installed-test
+	$(RUN) -m tools.gallery $(ARGUMENTS)
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
@@ -97,6 +110,10 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	$(FREE)
 	$(INSTALL) '.[$(RUNTIME),demo,test]' --constraint constraints.txt
 	touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-docs: $(PACKAGES) | $(VENV)/.installed-test
+	$(INSTALL) '.[docs]' --constraint constraints.txt
+	touch $@
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
 	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers RUNTIME=cpu,openvino,mpi

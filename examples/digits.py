@@ -1,11 +1,15 @@
 """Train a small convolutional network on handwritten digits, in float16 with dynamic loss scaling, on a CPU.
 
-Run it with `make demo`. It leaves a page that shows the step, every stage of it, and the step as ONNX in out/demo/.
+Run it with `make demo`. It opens the page of the run, and leaves one that shows the step, every stage of it, and the
+step as ONNX in out/demo/.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+import webbrowser
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +88,14 @@ def train(
     return skipped
 
 
+def show(page: Path, console: Console) -> None:
+    """Say where the page of the run is, and open it where somebody sits in front of a screen."""
+    console.print(f"see the run in {page}")
+    has_screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if has_screen and console.is_terminal and "CI" not in os.environ:
+        webbrowser.open(page.resolve().as_uri())
+
+
 def page() -> tuple[graphls.Compiled, dict[str, np.ndarray]]:
     """The step before any training, and the digits, for `make web`: the page trains by itself."""
     graphls.set_seed(1)
@@ -111,7 +123,7 @@ def main() -> None:
     report.show("Gradients of the last batch, times the scale", step.gradient_ranges(images[:BATCH], labels[:BATCH]))
     profile = step.profile(images[:BATCH], labels[:BATCH])
     report.show("Where the time of a step goes", profile.plot(), profile)
-    console.print(f"see the run in {report.close()}")
+    show(report.close(), console)
     console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -44,6 +45,7 @@ from graphls.trace.trace import PLACE, Traced, trace
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
+_DEFAULT = re.compile(r"((?:^|,)\s*)default(?=\s*(?:,|$))")
 BACKENDS = ("onnxruntime", "numpy")
 
 
@@ -60,7 +62,8 @@ def compile(
 
     `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu", "cuda" or
     `graphls.Cuda(...)`, which says on which GPU and how; "cuda" is the GPU that `set_context` says. `passes` is a
-    pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
+    pipeline text or a sequence of passes, in place of the default one, for which the word `default` in a text stands:
+    "mine, default" runs a pass of yours before all others. `backend` is "onnxruntime", or "numpy" for the
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
     your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
@@ -68,6 +71,14 @@ def compile(
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> step = graphls.compile(nn.Dense(2, 1, "ones", has_bias=False), np.ones((3, 2), np.float32))
+        >>> step(np.array([[1, 2], [3, 4], [5, 6]], np.float32)).asnumpy().tolist()
+        [[3.0], [7.0], [11.0]]
     """
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
@@ -87,8 +98,10 @@ def _compiled(
     engine: str,
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
-    pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
-    if passes is None:
+    passes = "default" if passes is None else passes
+    named = _named(passes, _default_passes(backend, device))
+    pipeline = _pipeline(named, overflow_mode)
+    if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
@@ -126,12 +139,14 @@ def load_step(
     bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
     graph = bundle.graph
     parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
-    traced = Traced(graph, parameters, tree_of(bundle.manifest.results, PLACE))
+    traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))
     pipeline = as_pipeline(())
     examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
     with COMPILING.lock:
         result = pipeline.run(graph, source="step")
-        return Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+        step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+    step.origin = bundle.origin
+    return step
 
 
 def _require_equal_ranks(graph: Graph) -> None:
@@ -163,6 +178,11 @@ def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
             find_engine(name).check(device)
     elif device != "cpu":
         raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
+
+
+def _named(passes: object, default: str) -> object:
+    """Passes where the word `default` of a text stands for the default ones."""
+    return _DEFAULT.sub(rf"\1{default}", passes) if isinstance(passes, str) else passes
 
 
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import graphls
+import graphls.interop.torch
 from graphls import context
 from graphls.ir import registry
 from graphls.passes import manager

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import networkx
-import pytest
 
 import graphls
 
@@ -49,12 +48,13 @@ ALLOWED: dict[str, str] = {
     "nn": "context initializer ir names ops ranks tensors text trace",
     "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
     "adapters": "files initializer ir nn passes tensors trace",
+    "interop": "files ir names nn tensors text",
     "quantization": "ir nn passes tensors trace",
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends bundles diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
     "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
-    "calling": "api context ir nn sharing steps tensors trace",
+    "calling": "api backends context ir nn sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors text trace",
     "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
@@ -86,7 +86,7 @@ LATE = {
 PUBLIC = (
     "graphls.adapters", "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat",
     "graphls.compat.pytest", "graphls.context", "graphls.dataset", "graphls.diagnosis", "graphls.initializer",
-    "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
+    "graphls.interop.torch", "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
     "graphls.passes.windows", "graphls.primitives", "graphls.profile", "graphls.quantization", "graphls.tensors",
     "graphls.testing", "graphls.train", "graphls.viz",
 )  # fmt: skip
@@ -142,11 +142,17 @@ def loaded(module: str, seen: set[str]) -> set[str]:
     if module in seen:
         return seen
     seen.add(module)
+    for name in loaded_at_once(module):
+        loaded(name, seen)
+    return seen
+
+
+def loaded_at_once(module: str) -> Iterator[str]:
+    """The modules that one of ours names, and the package that it lies in."""
     if module in MODULES:
         for name in imported(module, everywhere=False):
-            loaded(name if name in MODULES else name.rpartition(".")[0] or name, seen)
-        loaded(module.rpartition(".")[0], seen)
-    return seen
+            yield name if name in MODULES else name.rpartition(".")[0] or name
+        yield module.rpartition(".")[0]
 
 
 def package(module: str) -> str:
@@ -168,14 +174,16 @@ def against_the_line(module: str) -> set[tuple[str, str]]:
     return {(module, name) for name in found if not within(name, rooms)}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_arrows_between_packages(module: str) -> None:
-    strange = against_the_line(module) - EXCEPTIONS
+def test_the_arrows_between_packages() -> None:
+    strange = set().union(*map(against_the_line, MODULES)) - EXCEPTIONS
     assert strange == set(), "import only what ALLOWED says, or, where it stands below, add its package there"
-    found = set(imported(module, everywhere=True))
-    if package(module) in ("ir", "primitives", "passes"):
-        assert {name for name in found if within(name, RUNTIMES)} == set()
-    assert {name for name in found if within(name, ("torch", "onnxruntime.training"))} == set()
+
+
+def test_runtimes_are_imported_where_they_may_be() -> None:
+    everything = {(module, name) for module in MODULES for name in imported(module, everywhere=True)}
+    without = ("ir", "primitives", "passes")
+    assert [pair for pair in everything if package(pair[0]) in without and within(pair[1], RUNTIMES)] == []
+    assert [pair for pair in everything if within(pair[1], ("torch", "onnxruntime.training"))] == []
 
 
 def test_imports_form_a_line() -> None:
@@ -222,6 +230,14 @@ def in_functions(module: str) -> Iterator[str]:
 
 
 @cache
+def loading_a_runtime() -> frozenset[str]:
+    """The modules that importing leads, at once or on its way, to a runtime, and the runtimes."""
+    arrows = networkx.DiGraph((name, other) for name in MODULES for other in loaded_at_once(name))
+    runtimes = {name for name in arrows if within(name, RUNTIMES)}
+    return frozenset(runtimes.union(*(networkx.ancestors(arrows, name) for name in runtimes)))
+
+
+@cache
 def eagerly_loaded() -> frozenset[str]:
     """What `import graphls` imports."""
     return frozenset(loaded("graphls", set()))
@@ -231,14 +247,14 @@ def takes_time(module: str, name: str) -> bool:
     """Whether importing it loads a runtime, or what `import graphls` leaves alone so that it stays quick."""
     target = name if name in MODULES else name.rpartition(".")[0]
     eager = eagerly_loaded()
-    return any(within(each, RUNTIMES) for each in loaded(target, set())) or (module in eager and target not in eager)
+    return target in loading_a_runtime() or (module in eager and target not in eager)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "graphls.backends.onnxruntime.trial"])
-def test_imports_in_functions_are_of_what_takes_time(module: str) -> None:
+def test_imports_in_functions_are_of_what_takes_time() -> None:
     """Of all but the trial of a session, a program of its own that imports from a path that it is given."""
-    names = [name for name in in_functions(module) if not within(name, tuple(LATE))]
-    assert [name for name in names if not (within(name, ("graphls",)) and takes_time(module, name))] == []
+    modules = MODULES.keys() - {"graphls.backends.onnxruntime.trial"}
+    names = [(module, name) for module in modules for name in in_functions(module) if not within(name, tuple(LATE))]
+    assert [pair for pair in names if not (within(pair[1], ("graphls",)) and takes_time(*pair))] == []
 
 
 def test_modules_that_users_name_are_where_they_were() -> None:
@@ -275,9 +291,9 @@ def reached(package: str) -> set[str]:
     return ends.union(*map(reached, ends))
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, OF_ONNX)])
-def test_no_other_package_imports_a_runtime_when_it_is_imported(module: str) -> None:
-    assert {name for name in loaded(module, set()) if within(name, RUNTIMES)} == set()
+def test_no_other_package_imports_a_runtime_when_it_is_imported() -> None:
+    others = [name for name in MODULES if not within(name, OF_ONNX)]
+    assert loading_a_runtime().intersection(others) == set()
 
 
 def test_showing_a_cell_registers_no_passes_of_the_diagnosis() -> None:

@@ -16,7 +16,7 @@ PAGE = (DOCS / "reading_a_graph.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert filled(PAGE) == PAGE, "docs/reading_a_graph.md is stale: run `make docs`"
+    assert filled(PAGE) == PAGE, "docs/reading_a_graph.md is stale: run `make pages`"
 
 
 def test_the_page_explains_every_line() -> None:

@@ -32,7 +32,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "steps.scaling._told", "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
     ),
     "each change is one assignment or one call into C": (
-        "backends.onnxruntime.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
+        "backends.onnxruntime.guard._survived", "backends.onnxruntime.operators._operations",
+        "backends.onnxruntime.operators._sessions",
+        "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
         "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
         "passes.manager._numbers",
         "ranks.division._communicators", "ranks.reading._clocks", "ranks.reading._gone", "ranks.reading._states",

@@ -15,6 +15,11 @@ from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.nn.train_step_mf import GradAccumulationCell
+from graphls.nn.train_step_updates import (
+    TrainOneStepWithLossScaleAndUpdatesCell,
+    TrainOneStepWithUpdatesCell,
+    Updates,
+)
 from graphls.tensors.pytree import map_leaves
 from graphls.trace.casting import in_dtype
 
@@ -28,6 +33,11 @@ def build_train_network(
     loss_fn: Cell | None = None,
     level: str = "O0",
     boost_level: str = "O0",
+    *,
+    accumulate_steps: int = 1,
+    clip_norm: float | None = None,
+    clip_value: float | None = None,
+    ema_decay: float | None = None,
     **kwargs: Any,
 ) -> TrainOneStepCell:
     """A training step for a network, in training mode: its loss, its gradients, the optimizer and the loss scale.
@@ -43,14 +53,35 @@ def build_train_network(
     - `loss_scale_manager`: a LossScaleManager or None. Under O2 it is a DynamicLossScaleManager of its own for each
       network, unless the network is cast to bfloat16, which needs none.
 
+    `accumulate_steps=n` makes every n calls one update, by the mean of their gradients. Gradients are scaled to a
+    common norm of at most `clip_norm`, or each element is held within -`clip_value` and `clip_value`, as the update has
+    them: accumulated, unscaled, and of all ranks, which send them once for each update. `ema_decay=d` keeps an average
+    of each trained parameter, average = d * average + (1 - d) * parameter at each update, which begins as what the
+    first update gives: `with step.ema_weights(): ...` gives the parameters their averages as long as the block runs.
+    One overflow among n calls skips their update, of which then nothing changes. All of it is part of the step, and
+    what it remembers are parameters of the step, in checkpoints too: `accu_grads.<name>`, `accumulation_step`,
+    `accumulation_overflow`, `ema.<name>` and `ema_updates`.
+
     With a manager that gives an update cell this is a TrainOneStepWithLossScaleCell, which gives (loss, overflow,
     scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Without a manager, the gradients
     of a GradAccumulationCell are those of the mean over its parts; with one, of their sum. Raises GraphTypeError and
     GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import amp, nn
+        >>> net = nn.Dense(2, 1)
+        >>> optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+        >>> manager = amp.DynamicLossScaleManager(init_loss_scale=2**10)
+        >>> step = amp.build_train_network(net, optimizer, nn.MSELoss(), level="O3", loss_scale_manager=manager)
+        >>> loss, overflow, scale = step(np.ones((4, 2), np.float32), np.zeros((4, 1), np.float32))
+        >>> bool(overflow), float(scale)
+        (False, 1024.0)
     """
     _check_parts(network, optimizer, loss_fn)
     _check_levels(level, boost_level)
     _check_settings(kwargs)
+    updates = Updates("build_train_network", accumulate_steps, clip_norm, clip_value, ema_decay)
     low = as_dtype(kwargs.get("cast_model_type", float16 if level in ("O2", "O3") else float32))
     keeps = kwargs.get("keep_batchnorm_fp32", level == "O2")
     if "loss_scale_manager" in kwargs:
@@ -60,7 +91,7 @@ def build_train_network(
     is_mixed = _cast(network, level, low, keeps)
     if loss_fn is not None:
         network = (_WithWideLossCell if is_mixed else WithLossCell)(network, loss_fn)
-    return _step(network, optimizer, manager)
+    return _step(network, optimizer, manager, updates)
 
 
 def _cast(network: Cell, level: str, low: DType, keeps_normalisation: bool) -> bool:
@@ -83,11 +114,13 @@ class _WithWideLossCell(WithLossCell):
         return self._loss_fn(widen(self._backbone(data)), widen(label))
 
 
-def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None) -> TrainOneStepCell:
+def _step(
+    network: Cell, optimizer: Optimizer, manager: LossScaleManager | None, updates: Updates
+) -> TrainOneStepCell:
     cell = None if manager is None else manager.get_update_cell()
     scale = None if manager is None else manager.get_loss_scale() or None
     if cell is not None:
-        step: TrainOneStepCell = TrainOneStepWithLossScaleCell(network, optimizer, cell)
+        step = _scaling(network, optimizer, cell, updates)
     else:
         if scale is not None and scale != optimizer.loss_scale:
             warn(
@@ -96,9 +129,20 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None)
             )
         if scale is None and isinstance(network, GradAccumulationCell):
             scale = 1 / network.micro_size
-        step = TrainOneStepCell(network, optimizer, scale)
+        step = (
+            TrainOneStepCell(network, optimizer, scale)
+            if updates.is_plain
+            else TrainOneStepWithUpdatesCell(network, optimizer, updates, scale)
+        )
     step.set_train()
     return step
+
+
+def _scaling(network: Cell, optimizer: Optimizer, scale: Cell, updates: Updates) -> TrainOneStepCell:
+    """A step that scales the loss by what a cell updates."""
+    if updates.is_plain:
+        return TrainOneStepWithLossScaleCell(network, optimizer, scale)
+    return TrainOneStepWithLossScaleAndUpdatesCell(network, optimizer, scale, updates)
 
 
 def _check_parts(network: object, optimizer: object, loss_fn: object) -> None:

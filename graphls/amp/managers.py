@@ -32,6 +32,11 @@ class FixedLossScaleManager(LossScaleManager):
     With `drop_overflow_update`, steps that overflow are skipped. Without, every step is taken, and the optimizer
     divides the gradients: create it with the same `loss_scale`. Raises GraphValueError for a scale below 1,
     GraphTypeError for what is no number.
+
+    Examples:
+        >>> from graphls import amp
+        >>> amp.FixedLossScaleManager(1024.0).get_loss_scale()
+        1024.0
     """
 
     def __init__(self, loss_scale: float = 128.0, drop_overflow_update: bool = True) -> None:
@@ -60,6 +65,15 @@ class DynamicLossScaleManager(LossScaleManager):
     overflow, and scale * scale_factor where the number of steps since the last overflow is a multiple of the window.
     Raises GraphValueError for a scale below 1, a window below 1 and a factor that is not positive, GraphTypeError
     for what is no number and a window that is no integer.
+
+    Examples:
+        >>> from graphls import amp
+        >>> manager = amp.DynamicLossScaleManager(init_loss_scale=2**12, scale_factor=2, scale_window=1000)
+        >>> manager.get_loss_scale()
+        4096
+        >>> manager.update_loss_scale(True)  # what a loop of one's own says after an overflow
+        >>> manager.get_loss_scale()
+        2048.0
     """
 
     def __init__(self, init_loss_scale: float = 2**24, scale_factor: float = 2, scale_window: int = 2000) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from graphls.backends.session import Session
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
+from graphls.sharing.arrays import Scratch
 from graphls.sharing.storage import Clock
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Bench:
 
     `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
     change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
-    exchanged; they never move.
+    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`.
     """
 
     owner: Session
@@ -37,6 +38,7 @@ class Bench:
     device: str | Cuda
     swapped: Mapping[str, Clock]
     slots: Mapping[Value, Array]
+    scratch: Scratch = field(default_factory=Scratch)
 
 
 class Part(Protocol):

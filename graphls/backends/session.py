@@ -32,7 +32,7 @@ class Session(ABC):
         storages = [parameter.storage for parameter in self.parameters.values()]
         self.group: Group = joined(storages)
         if any(storage.division is not None for storage in storages):
-            count_steps(self.clock)
+            count_steps(self, self.clock)
 
     def run(self, inputs: Inputs) -> list[Any]:
         """One step. Other threads wait that call it, or another step on a common state.

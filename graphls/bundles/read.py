@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,42 @@ from graphls.ir.graph import Graph
 from graphls.ir.parse import parse as parse_graph
 from graphls.ir.verify import verify
 
+if TYPE_CHECKING:
+    from graphls.bundles.predict import ReadPrediction
+
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a step was read from: the folder, and what `step.json` said."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def inputs(self) -> list[str]:
+        """What the inputs were called."""
+        return [port.name for port in self.manifest.inputs]
+
+    @property
+    def outputs(self) -> list[str]:
+        """What the outputs were called."""
+        return [port.name for port in self.manifest.outputs]
+
+    def prediction(self) -> ReadPrediction | None:
+        """The model that predicts, where there is one."""
+        from graphls.bundles.predict import ReadPrediction
+
+        told = self.manifest.predict
+        return None if told is None else ReadPrediction(self.folder, told)
 
 
 @dataclass(frozen=True)
 class Bundle:
     """A bundle that was read; `states` are the arrays by the names of the states, in the dtypes of the graph."""
 
-    manifest: Manifest
+    origin: Origin
     graph: Graph
     states: dict[str, Array]
 
@@ -38,7 +66,7 @@ def read_bundle(folder: Path, states: Path | None = None) -> Bundle:
     manifest = read_manifest(folder)
     graph = _graph(folder, manifest.ir)
     path = states or folder / STATES
-    return Bundle(manifest, graph, fitting(graph, _arrays(path), path))
+    return Bundle(Origin(folder.absolute(), manifest), graph, fitting(graph, _arrays(path), path))
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -17,7 +17,7 @@ from graphls.bundles.hashes import file_of
 from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.bundles.names import NEXT, chosen, input_names, output_names
 from graphls.bundles.ports import ports_of
-from graphls.bundles.predict import Prediction, write_prediction
+from graphls.bundles.predict import Prediction, ReadPrediction
 from graphls.bundles.programs import LOOPS, loop_source
 from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
@@ -40,7 +40,7 @@ class Source:
     results: object
     is_tensor: Callable[[object], bool]
     parameters: Mapping[str, Any]
-    prediction: Prediction | None
+    prediction: Prediction | ReadPrediction | None
 
 
 def write_bundle(
@@ -63,7 +63,7 @@ def write_bundle(
     for language in loops:
         write_bytes(folder / LOOPS[language], loop_source(language))
     of = source.prediction
-    predict = None if of is None else write_prediction(of, folder, names.inputs)
+    predict = None if of is None else of.write(folder, names.inputs)
     write_text(folder / MANIFEST, dump(replace(_manifest(source, names, model, folder), predict=predict)))
 
 
@@ -89,6 +89,7 @@ class _Names:
         taken = {*self.types, *self.next.values()}
         self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, taken)
         own = output_names(source.cell, source.is_tensor, source.results)
+        own = [*own, *(value.name for value in graph.outputs[len(own) :])]  # behind them, what passes have added
         self.outputs = chosen("output", own, outputs, {*taken, *self.inputs})
         self.tensors = dict(zip(lowered.inputs, self.inputs, strict=True))
         self.tensors |= {tensor: state for state, tensor in lowered.states.items()}

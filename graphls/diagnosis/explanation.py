@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphls.diagnosis.ranges import Range, number, power
+from graphls.ir.location import Location
 from graphls.text.html import Page
 from graphls.text.plain import shown
 
@@ -62,7 +63,7 @@ class NonFinite:
     def place(self) -> str:
         """The primitive, cell and line in a few words."""
         cell = f" in {shown(self.cell)}" if self.cell else ""
-        return f"{self.primitive}{cell}{f' ({shown(self.file)}:{self.line})' if self.file else ''}"
+        return f"{self.primitive}{cell}{f' ({shown(str(Location(self.file, self.line)))})' if self.file else ''}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ _PHASES = {"forward": "The forward", "backward": "The backward", "check": "The c
 
 def _facts(of: OverflowExplanation, first: NonFinite) -> list[tuple[str, str]]:
     """What there is to say about the first value, line by line."""
-    line = f"{shown(first.file)}:{first.line}  {first.code}".rstrip() if first.file else "not known"
+    line = f"{shown(str(Location(first.file, first.line)))}  {first.code}".rstrip() if first.file else "not known"
     facts = [
         ("phase", first.phase),
         ("primitive", first.primitive),

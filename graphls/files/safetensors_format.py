@@ -34,10 +34,13 @@ TYPES: dict[str, DType] = {
 METADATA, OURS = "__metadata__", "graphls:"
 
 
-def encode(entries: Mapping[str, Entry]) -> bytes:
-    """The content of a file; raises GraphRuntimeError where safetensors is not installed."""
+def encode(entries: Mapping[str, Entry], notes: Mapping[str, str] | None = None) -> bytes:
+    """The content of a file, with `notes` in its metadata as they are.
+
+    Raises GraphRuntimeError where safetensors is not installed.
+    """
     arrays = {name: _dense(entry) for name, entry in entries.items() if not isinstance(entry, str)}
-    texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)}
+    texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)} | dict(notes or {})
     if METADATA in arrays:
         raise GraphValueError(f"A file of safetensors cannot hold a tensor called {METADATA!r}.")
     return bytes(_package().numpy.save(arrays, metadata=texts or None))
@@ -56,6 +59,11 @@ def decode(data: bytes) -> dict[str, Entry]:
     header = _header(data)
     arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
     return dict(sorted(arrays.items())) | _strings(header)
+
+
+def metadata(data: bytes) -> dict[str, str]:
+    """All strings in the metadata of a file that `decode` reads."""
+    return dict(_header(data).get(METADATA) or {})
 
 
 def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -27,16 +27,39 @@ class GraphlsError(Exception):
     """
 
     has_text: ClassVar[bool] = False
+    path: str | None = None
+    cell: str = ""
 
     def __init__(self, message: str, location: Location | None = None) -> None:
         self.is_found = location is None
         self.location = location if location or self.has_text else user_location()
         self.message = message if self.has_text else " ".join(message.split())
-        super().__init__(visible(f"{self.message} ({self.location})" if self.location else self.message))
+        super().__init__(self._shown())
+
+    def within(self, path: str, cell: str = "") -> None:
+        """Say in which cell of a network it was raised: in `cell`, on a `path` that each cell around it makes longer.
+
+        Without a cell it is known to come from code of the user, whose line says enough.
+        """
+        if self.path is None:
+            self.path, self.cell = path if cell else "", cell
+        elif self.path:
+            self.message = self.message.removeprefix(f"{self.path} {self.cell}: ")
+            self.path = f"{path}.{self.path}".strip(".")
+        if self.path:
+            self.message = f"{self.path} {self.cell}: {self.message}"
+            self.args = (self._shown(),)
+
+    def _shown(self) -> str:
+        return visible(f"{self.message} ({self.location})" if self.location else self.message)
 
     def at(self: Self, location: Location | None) -> Self:
         """The same error at another line, unless it was given one or there is no other."""
-        return type(self)(self.message, location) if self.is_found and location is not None else self
+        if not self.is_found or location is None:
+            return self
+        made = type(self)(self.message, location)
+        made.path, made.cell = self.path, self.cell
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process the line stays what it is here."""

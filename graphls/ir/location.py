@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,13 +18,28 @@ _COMMANDS = ("graphls", "graphls.exe")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a user's file."""
+    """A line of a user's file, or of a cell of a notebook, which as text reads as it does there: Cell In[2], line 6."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        cell = _notebook_cell(self.file)
+        return f"{self.file}:{self.line}" if cell is None else f"Cell {cell}, line {self.line}"
+
+
+def _notebook_cell(file: str) -> str | None:
+    """What a notebook calls the cell that it has compiled under the name of a file, such as In[2].
+
+    IPython knows which cell that is; older ones say it in the name.
+    """
+    old = re.fullmatch(r"<ipython-input-(\d+)-\w+>", file)
+    if old is not None:
+        return f"In[{old[1]}]"
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    known = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    found = known(file) or known(os.path.abspath(file))
+    return found[1] if found and found[0] == "Cell" else None
 
 
 def user_location() -> Location | None:

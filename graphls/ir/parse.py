@@ -22,6 +22,16 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
 
     `file` is the name that error messages use. Raises GraphSyntaxError, with line and column, for
     text that does not parse, and for names that are not defined or defined twice; GraphTypeError for no text.
+
+    Examples:
+        >>> import graphls
+        >>> text = '''graph @main(%x: f32[2]) {
+        ...   %y = square(%x) : f32[2]  // forward
+        ...   return %y
+        ... }'''
+        >>> graph = graphls.parse(text)
+        >>> str(graph).strip() == text
+        True
     """
     if not isinstance(text, str):
         raise GraphTypeError(f"parse takes the text of a graph, not {type(text).__name__}.")

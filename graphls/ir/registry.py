@@ -40,6 +40,9 @@ class Operation:
     is_collective: bool = False
     """Whether all ranks of a group run it together, in the same order."""
 
+    fits_its_operands: bool = False
+    """Whether its results may lie where its operands do: a collective that puts these together in place."""
+
     is_of_rank: bool = False
     """Whether each rank communicates with some others in a way of its own, which need not be that of all."""
 

@@ -13,6 +13,7 @@ _DEVICE = 'a whole step has one device: graphls.compile(cell, x, device="cuda"),
 _FLOAT = "cell.to_float(graphls.float16) sets the dtype that a cell computes in"
 _SAVE = "graphls.train.save_checkpoint(network, path) writes the parameters, network.parameters_dict() has them by name"
 _LOAD = "graphls.train.load_checkpoint(path, network) reads them"
+_WEIGHTS = "graphls.interop.torch has state_dict(network) and load_state_dict(network, path) for weights of PyTorch"
 _STOP = "ops.stop_gradient(x) is the value without a gradient"
 _RATE = "the learning rate is called learning_rate"
 
@@ -27,7 +28,8 @@ CELL = {
     "forward": "call the cell; its method is named construct", "parameters": "use cell.trainable_params()",
     "named_parameters": "use cell.parameters_and_names()", "modules": "use cell.cells_and_names()",
     "named_modules": "use cell.cells_and_names()", "children": "use cell.cells()",
-    "named_children": "use cell.name_cells()", "state_dict": _SAVE, "load_state_dict": _LOAD, "zero_grad": _NO_ZERO,
+    "named_children": "use cell.name_cells()", "state_dict": f"{_SAVE}; {_WEIGHTS}",
+    "load_state_dict": f"{_LOAD}; {_WEIGHTS}", "zero_grad": _NO_ZERO,
     "cuda": _DEVICE, "cpu": _DEVICE, "to": f"{_FLOAT}; {_DEVICE}", "half": _FLOAT, "float": _FLOAT, "double": _FLOAT,
     "bfloat16": _FLOAT, "requires_grad_": "set requires_grad of the parameters, or give weights to value_and_grad",
     "register_parameter": "assign a Parameter to an attribute of the cell",
@@ -41,7 +43,7 @@ PACKAGE = {
     "no_grad": "values have no gradients unless a function takes them; ops.stop_gradient(x) cuts one off",
     "inference_mode": "values have no gradients unless a function takes them", "cuda": _DEVICE, "device": _DEVICE,
     "optim": "optimizers are in graphls.nn", "manual_seed": "use graphls.set_seed",
-    "save": _SAVE, "load": _LOAD, "autograd": _GRADIENTS,
+    "save": _SAVE, "load": f"{_LOAD}; {_WEIGHTS}", "autograd": _GRADIENTS,
     "utils": "datasets are in graphls.dataset", "detach": _STOP, "functional": "functions are in graphls.ops",
     "Module": "networks are subclasses of nn.Cell, with a method construct", "ModuleList": "use nn.CellList",
     "ModuleDict": "use nn.CellDict", "Sequential": "use nn.SequentialCell",

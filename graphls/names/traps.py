@@ -88,7 +88,17 @@ MOMENTUM = Trap(
     "{name} with momentum={momentum} keeps {momentum:.0%} of its moving statistics in each step, as MindSpore counts; "
     "what PyTorch calls momentum={momentum} is 1 - {momentum} here.",
 )
-TRAPS = KEEP_PROB, STRIDE, MOMENTUM
+EPSILON = Trap(
+    "weights of PyTorch in `nn.LayerNorm((8,))`",
+    "`epsilon` is 1e-7",
+    "it is 1e-5, or what the model says, as 1e-12 of BERT",
+    "`nn.LayerNorm((8,), epsilon=1e-5)`",
+    "`interop.torch.load_state_dict` loads into one of 1e-7",
+    lambda given: given.values.get("epsilon") == 1e-7,
+    "{name} has epsilon={epsilon}, MindSpore's default, and weights of PyTorch are trained with 1e-5 unless their "
+    "model says another; write epsilon=1e-5.",
+)
+TRAPS = KEEP_PROB, STRIDE, MOMENTUM, EPSILON
 """All of them; the table in docs/differences.md is made from them."""
 _DEPRECATED = "For Dropout, this parameter `keep_prob` will be deprecated, please use `p` instead."
 """What MindSpore 2 says of each Dropout without a `p`; it says nothing of the other traps."""
@@ -121,10 +131,16 @@ def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
     return warned
 
 
+def warn_where(trap: Trap, name: str, given: Given) -> None:
+    """Warn of something with these settings, if they look like the other meaning."""
+    if trap.looks_other(given):
+        warn(trap.text.format(**{**given.values, "name": name}))
+
+
 def _tell(trap: Trap, name: str, given: Given) -> None:
     """Warn of a call; Python shows it once for each line."""
     if Meaning.is_mindspore:
         if trap is KEEP_PROB and given.values.get("p") is None:
             warn(_DEPRECATED)
-    elif trap.looks_other(given):
-        warn(trap.text.format(**{**given.values, "name": name}))
+    else:
+        warn_where(trap, name, given)

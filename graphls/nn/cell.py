@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.location import user_location
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import Hooks, between_hooks, call_eagerly, in_construct, runs_eagerly
@@ -65,6 +66,20 @@ class Cell(Shown, Hooks):
     combination of input types and runs it; inside another `construct`, it becomes part of that graph. In eager mode
     (`set_context(mode=PYNATIVE_MODE)`) `construct` runs as plain Python on numbers, unless the cell needs a graph: it
     does if it holds an optimizer or a GradOperation, or if its `construct` is one of `jit`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, ops
+        >>> class Line(nn.Cell):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.slope = graphls.Parameter(np.float32(2), name="slope")
+        ...
+        ...     def construct(self, x):
+        ...         return ops.relu(x * self.slope)
+        >>> Line()(graphls.Tensor([-1.0, 3.0])).asnumpy().tolist()
+        [0.0, 6.0]
     """
 
     __signature__ = _Signature()
@@ -100,6 +115,7 @@ class Cell(Shown, Hooks):
             "_scope_name": "",
             "_version": 0,
             "_last_changed": "",
+            "_made_at": user_location(),
             "_compiled": {},
             "training": False,
             "requires_grad": False,

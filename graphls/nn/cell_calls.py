@@ -20,6 +20,7 @@ from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
+from graphls.trace.whereabouts import say_cell
 
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
@@ -183,6 +184,7 @@ class Running:
 
     float_type: DType | None
     casting: Casting | None
+    cell: Any = None
 
     is_trace: ClassVar[Literal[False]] = False
 
@@ -214,25 +216,28 @@ class Running:
 
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
-        value = parameter.data
+        if not self.casts(parameter):
+            return parameter.data
+        return Tensor(dispatch.evaluate("cast", (parameter,), {"dtype": self.float_type}))
+
+    def casts(self, parameter: Parameter) -> bool:
+        """Whether the cell has a `to_float`, and the parameter floats of another dtype."""
         wanted = self.float_type
-        if wanted is None or not value.dtype.is_float or value.dtype is wanted:
-            return value
-        return Tensor(dispatch.evaluate("cast", (value,), {"dtype": wanted}))
+        return wanted is not None and parameter.dtype.is_float and parameter.dtype is not wanted
 
     def cast_input(self, leaf: TensorLike) -> Any:
         """An input of the cell, in its `to_float` type."""
         return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
 
     def _operand(self, operand: TensorLike) -> Any:
-        return self.read(operand) if isinstance(operand, Parameter) else operand
+        return self.read(operand) if isinstance(operand, Parameter) and self.casts(operand) else operand
 
 
 def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object]) -> Any:
     """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
     outer = executor.running()
     inherited = outer.casting if isinstance(outer, Running) else None
-    running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
+    running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited, cell)
     before = executor.EXECUTOR.get()
     try:
         executor.execute_by(running)
@@ -240,12 +245,21 @@ def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object
         outputs = cell._eager_construct(args, options)
         wanted = cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+    except GraphlsError as error:
+        if isinstance(outer, Running) and outer.cell is not None:
+            say_cell(error, cell, _name_in(outer.cell, cell))
+        raise
     except RecursionError as error:
-        if outer is not None or isinstance(error, GraphlsError):
+        if outer is not None:
             raise
         raise too_deep(error) from None
     finally:
         executor.EXECUTOR.set(before)
+
+
+def _name_in(caller: Any, cell: Any) -> str:
+    """The path to a cell from the one that calls it."""
+    return next((path for path, inner in caller.cells_and_names() if inner is cell), str(cell._scope_name))
 
 
 def _given(running: Running, inputs: object) -> Any:

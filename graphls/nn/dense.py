@@ -18,7 +18,7 @@ from graphls.nn.activations import get_activation
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.ops.layers import embedding_lookup
-from graphls.ops.operands import apply, operand_of, tensor_of
+from graphls.ops.operands import apply, operand_of, tensor_of, weight_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -138,7 +138,7 @@ class Dense(Cell):
         self.activation = get_activation(activation)
 
     def construct(self, x: TensorLike) -> Tensor:
-        x, weight = promoted(operand_of(x), operand_of(self.weight))
+        x, weight = promoted(operand_of(x), weight_of(self.weight))
         y = apply("matmul", x, weight, transpose_b=True)
         y = y if self.bias is None else ops.add(y, self.bias)
         return y if self.activation is None else self.activation(y)
@@ -171,7 +171,7 @@ class Linear(Cell):
         self.bias = new_bias(bias_init, shape, dtype=dtype or float32) if bias else None
 
     def construct(self, x: TensorLike) -> Tensor:
-        x, weight = promoted(operand_of(x), operand_of(self.weight))
+        x, weight = promoted(operand_of(x), weight_of(self.weight))
         y = apply("matmul", x, weight, transpose_b=True)
         return y if self.bias is None else ops.add(y, self.bias)
 
@@ -254,7 +254,7 @@ class Embedding(Cell):
         ids = tensor_of(ids)
         if ids.dtype.kind not in ("int", "uint"):
             raise GraphTypeError(f"Embedding takes integers, not {ids.type}.")
-        table = tensor_of(self.embedding_table)
+        table = weight_of(self.embedding_table)
         if not self.use_one_hot:
             return ops.gather(table, ids, 0)
         rows = ops.one_hot(ops.reshape(ids, (-1,)), self.vocab_size)

@@ -135,6 +135,7 @@ def _construct(inputs: tuple[str, ...]) -> Callable[..., Any]:
     signature = Signature([_ITSELF, *rows], return_annotation="Tensor")
 
     def construct(self: FunctionCell, *given: TensorLike, **named: TensorLike) -> Any:
+        """What the function gives."""
         return self._result(*(signature.bind(self, *given, **named).args[1:] if named else given))
 
     construct.__signature__ = signature  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.fusion import buckets
-from graphls.ops.collectives import all_reduced, broadcasted
+from graphls.ops.collectives import all_reduced, all_reduced_where, broadcasted
 from graphls.ops.operands import tensor_of
 from graphls.ranks.world import find_group, world
 from graphls.tensors.parameter import Parameter
@@ -69,6 +69,21 @@ class DistributedGradReducer(Cell):
             triples = zip(grads, self.stays, self.buckets, strict=True)
             return tuple(grad if stays else self.reduced(tensor_of(grad), bucket) for grad, stays, bucket in triples)
 
+    def reduced_where(self, flag: Tensor, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The sums or means where a flag, the same on all ranks, is true; else each rank's own, unsent.
+
+        Those of one dtype travel together.
+        """
+        found = list(grads)
+        with in_phase("backward"):
+            factor = ops.where(flag, 1 / self.degree, 1.0)
+            for dtype in dict.fromkeys(grad.dtype for grad in grads):
+                places = [i for i, g in enumerate(grads) if g.dtype is dtype and not self.stays[i]]
+                totals = all_reduced_where(flag, [grads[i] for i in places], "sum", self.group) if places else []
+                for i, total in zip(places, totals, strict=True):
+                    found[i] = ops.mul(total, factor) if self.mean else total
+        return tuple(found)
+
     def reduced(self, grad: Tensor, bucket: tuple[int, ...]) -> Tensor:
         """The sum or the mean of one gradient."""
         given = ops.cast(grad, float32) if grad.dtype.is_half and self.in_float32 else grad
@@ -96,6 +111,13 @@ def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = No
 def sum_over_ranks(x: TensorLike) -> Tensor:
     """The sum of a tensor over all ranks."""
     return all_reduced([x])[0]
+
+
+def any_rank_where(when: Tensor, flag: Tensor) -> Tensor:
+    """Whether a flag is set on any rank where `when`, the same on all ranks, is true; else the rank's own flag."""
+    with in_phase("check"):
+        (total,) = all_reduced_where(when, [ops.cast(flag, float32)])
+        return ops.greater_equal(total, 1)
 
 
 def any_rank(flag: Tensor) -> Tensor:

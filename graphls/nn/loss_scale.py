@@ -27,6 +27,12 @@ class DynamicLossScaleUpdateCell(Cell):
     shape () or (1,), which keeps its dtype while everything is computed in float32, and a bool, which it returns. The
     counters are the states `current_iterator_step` and `last_overflow_iterator_step`, int32. No argument is checked.
     The formulas are those of MindSpore's cell of this name.
+
+    Examples:
+        >>> from graphls import nn
+        >>> manager = nn.DynamicLossScaleUpdateCell(loss_scale_value=2**12, scale_factor=2, scale_window=1000)
+        >>> manager.get_loss_scale()
+        4096
     """
 
     def __init__(self, loss_scale_value: float, scale_factor: float, scale_window: int) -> None:

@@ -69,7 +69,7 @@ class BatchNorm2d(Cell):
             )
         self.use_batch_statistics = use_batch_statistics
         check_format(name, data_format or self.formats, self.formats)
-        affine, shape = boolean(name, "affine", affine), (num_features,)
+        self.affine, shape = boolean(name, "affine", affine), (num_features,)
         mean, variance = initializer(moving_mean_init, shape, dtype), initializer(moving_var_init, shape, dtype)
         self.moving_mean = Parameter(mean, name="mean", requires_grad=False)
         self.moving_variance = Parameter(variance, name="variance", requires_grad=False)
@@ -281,7 +281,7 @@ class GroupNorm(Cell):
         if num_channels % num_groups:
             raise GraphValueError(f"For 'GroupNorm', {num_channels} channels do not make {num_groups} groups.")
         self.eps = positive("GroupNorm", "eps", eps)
-        affine, shape = boolean("GroupNorm", "affine", affine), (num_channels,)
+        self.affine, shape = boolean("GroupNorm", "affine", affine), (num_channels,)
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
@@ -316,7 +316,7 @@ class InstanceNorm2d(Cell):
         name = type(self).__name__
         self.num_features = positive_int(name, "num_features", num_features)
         self.eps, self.momentum = positive(name, "eps", eps), fraction(name, "momentum", momentum)
-        affine, shape = boolean(name, "affine", affine), (num_features,)
+        self.affine, shape = boolean(name, "affine", affine), (num_features,)
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 from graphls import ops
@@ -14,17 +15,22 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
+from graphls.nn.cell_calls import Running
 from graphls.nn.dense import Dropout
 from graphls.ops.layers import lstm_step, rounded_once
 from graphls.ops.operands import Operand, apply, operand_of, tensor_of
+from graphls.tensors import executor
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.trace.compiler import compiler
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
 
 State = tuple[Tensor, ...]
+LONG = 12
+"""Time steps up to which a layer runs step by step in eager mode."""
 
 
 @dataclass(frozen=True)
@@ -298,15 +304,9 @@ class RecurrentLayer(Cell):
         before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
         given = linear(x, self.w_ih_list[number], *before)
         start = tuple(ops.cast(state, given.dtype) for state in start)
-
-        def step(state: State, element: tuple[Tensor, Tensor | None]) -> tuple[State, Tensor]:
-            part, is_running = element
-            after = gates.step(part, linear(state[0], weight, *inside), state)
-            if is_running is not None:
-                after = tuple(ops.where(is_running, new, old) for new, old in zip(after, state, strict=True))
-            return after, after[0]
-
-        state, output = ops.scan(step, start, (given, running), reverse=bool(number % self.directions))
+        is_reverse = bool(number % self.directions)
+        along = _in_a_graph(gates, is_reverse) if _is_long(given) else partial(_along, gates, is_reverse)
+        state, output = along(given, running, start, tuple(tensor_of(w) for w in (weight, *inside)))
         return state, output if running is None else ops.where(running, output, ops.zeros_like(output))
 
     def extend_repr(self) -> str:
@@ -314,6 +314,37 @@ class RecurrentLayer(Cell):
             f"input_size={self.input_size}, hidden_size={self.hidden_size}, num_layers={self.num_layers}, "
             f"has_bias={self.has_bias}, batch_first={self.batch_first}, bidirectional={self.bidirectional}"
         )
+
+
+def _along(
+    gates: Gates, is_reverse: bool, given: Tensor, running: Tensor | None, start: State, weights: tuple[Tensor, ...]
+) -> tuple[State, Tensor]:
+    """The last state and the hidden states of all time steps, from the products of the inputs with their weights."""
+
+    def step(state: State, element: tuple[Tensor, Tensor | None]) -> tuple[State, Tensor]:
+        part, is_running = element
+        after = gates.step(part, linear(state[0], *weights), state)
+        if is_running is not None:
+            after = tuple(ops.where(is_running, new, old) for new, old in zip(after, state, strict=True))
+        return after, after[0]
+
+    found: tuple[State, Tensor] = ops.scan(step, start, (given, running), reverse=is_reverse)
+    return found
+
+
+@cache
+def _in_a_graph(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Tensor]]:
+    """`_along`, compiled for each combination of input types."""
+    return compiler().kept_cache(_along, (), partial(_along, gates, is_reverse))
+
+
+def _is_long(given: Tensor) -> bool:
+    """Whether a sequence outside of a trace is so long that a graph pays: to compile it takes as long as 10 steps.
+
+    With mixed precision it runs step by step, since the network decides in which dtypes.
+    """
+    cell = executor.executor()
+    return given.shape[0] > LONG and (cell is None or (isinstance(cell, Running) and cell.casting is None))
 
 
 class RNN(RecurrentLayer):

@@ -246,15 +246,17 @@ class TrainOneStepCell(Cell):
 
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
-        if self.sense_flag:
-            grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
-        else:
-            grads = self.grad_no_sens(self.network, self.weights)(*inputs)
-        grads = self.grad_reducer(grads)
+        grads = self.grad_reducer(self.gradients(loss, inputs))
         loss = ops.depend(loss, self.optimizer(grads))
         if self.return_grad:
             return loss, {p.name: g for p, g in zip(self.weights, grads, strict=True)}
         return loss
+
+    def gradients(self, loss: Any, inputs: tuple[object, ...]) -> Any:
+        """The gradients of this rank, scaled where there is a `sens`."""
+        if self.sense_flag:
+            return self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
+        return self.grad_no_sens(self.network, self.weights)(*inputs)
 
 
 class TrainOneStepWithLossScaleCell(TrainOneStepCell):
@@ -267,6 +269,19 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
     A subclass can write its own `construct` from `start_overflow_check`, `get_overflow_status` and
     `process_loss_scale`. Raises GraphTypeError for another `scale_sense`, GraphValueError for another shape.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> network = nn.WithLossCell(nn.Dense(2, 1).to_float(graphls.float16), nn.MSELoss())
+        >>> optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+        >>> x, y = np.ones((4, 2), np.float32), np.full((4, 1), 100, np.float32)
+        >>> scale = nn.DynamicLossScaleUpdateCell(2**20, scale_factor=2, scale_window=100)
+        >>> step = graphls.compile(nn.TrainOneStepWithLossScaleCell(network, optimizer, scale), x, y)
+        >>> loss, overflow, scale = step(x, y)
+        >>> bool(overflow), float(scale)  # the gradients did not fit into float16, so the step was skipped
+        (True, 524288.0)
     """
 
     def __init__(self, network: Cell, optimizer: Cell, scale_sense: float | Cell | Tensor) -> None:

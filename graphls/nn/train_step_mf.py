@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from graphls import ops
-from graphls.ir.checks import fraction, positive_int
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
-from graphls.nn.optimizers.base import states_like, wide_dtype
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
+from graphls.nn.updates import AccumulatedGradients, Averaging, MovingAverage
 from graphls.ops.operands import state_of
-from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.tensors.tensor import Array, Tensor, TensorLike, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import in_phase
 
 __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
@@ -121,83 +117,10 @@ def _sum(first: TensorLike, second: TensorLike) -> Any:
     return rebuild(first, [ops.add(a, b) if is_tensor(a) else a for a, b in pairs])
 
 
-class AccumulatedGradients(Cell):
-    """The mean of the gradients of `steps` calls of a training step, and whether one of them overflowed.
-
-    A call whose gradients overflow, and those after it up to the end of the update, leave the mean so far as it is.
-    The states are `accu_grads.<name>`, `accumulation_step`, int32 of shape (), the number of calls since the last
-    update, and `accumulation_overflow`, bool of shape ().
-    """
-
-    def __init__(self, parameters: Sequence[Parameter], steps: int) -> None:
-        super().__init__(auto_prefix=False)
-        self.steps = steps
-        self.accu_grads = states_like(parameters, "accu_grads")
-        self.accumulation_step = Parameter(np.int32(0), name="accumulation_step", requires_grad=False)
-        self.accumulation_overflow = Parameter(np.bool_(False), name="accumulation_overflow", requires_grad=False)
-
-    def is_last(self) -> Tensor:
-        """Whether this call completes an update."""
-        return ops.equal(state_of(self.accumulation_step), self.steps - 1)
-
-    def overflowed(self, overflow: Tensor) -> Tensor:
-        """Whether this call or an earlier one of the same update overflowed."""
-        return ops.logical_or(state_of(self.accumulation_overflow), overflow)
-
-    def mean(self, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The part of the mean that is known with the gradients of this call."""
-        pairs = zip(self.accu_grads, grads, strict=True)
-        return tuple(ops.add(state_of(known), ops.mul(g, 1.0 / self.steps)) for known, g in pairs)
-
-    def keep(self, mean: Sequence[Tensor], overflow: Tensor) -> None:
-        """Remember what this call has found."""
-        ops.assign_add(self.accumulation_step, 1)
-        ops.assign(self.accumulation_overflow, overflow)
-        for state, value in zip(self.accu_grads, mean, strict=True):
-            ops.assign(state, ops.where(overflow, state_of(state), value))
-
-    def restart(self) -> None:
-        """Begin the next update."""
-        for state in (*self.accu_grads, self.accumulation_step, self.accumulation_overflow):
-            ops.assign(state, ops.zeros_like(state_of(state)))
-
-
-class MovingAverage(Cell):
-    """A shadow copy of each parameter: average = average + (1 - decay) * (parameter - average) at every update.
-
-    The copies start as the parameters are now. They are the states `ema.<name>`, float32 for 16-bit parameters.
-    Raises GraphTypeError and GraphValueError unless `decay` is in (0, 1).
-    """
-
-    def __init__(self, parameters: Sequence[Parameter], decay: float, owner: str) -> None:
-        super().__init__(auto_prefix=False)
-        self.decay = fraction(owner, "ema_decay", decay)
-        self.parameters = tuple(parameters)
-        self.averages = ParameterTuple(
-            Parameter(p.asnumpy().astype(wide_dtype(p).numpy), name=f"ema.{p.name}", requires_grad=False)
-            for p in parameters
-        )
-        self.__dict__["kept"] = None
-
-    def update(self) -> None:
-        """Move every average towards its parameter."""
-        for parameter, average in zip(self.parameters, self.averages, strict=True):
-            distance = ops.sub(ops.cast(state_of(parameter), average.dtype), state_of(average))
-            ops.assign_add(average, ops.mul(distance, 1.0 - self.decay))
-
-    def swap(self) -> None:
-        """Give the parameters the averages; at the next call, the values that they had."""
-        kept: list[Array] | None = self.__dict__["kept"]
-        self.__dict__["kept"] = [p.asnumpy() for p in self.parameters] if kept is None else None
-        values = [average.asnumpy() for average in self.averages] if kept is None else kept
-        for parameter, value in zip(self.parameters, values, strict=True):
-            parameter.set_data(value)
-
-
 KNOWN = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 
 
-class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
+class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
     """One training step with loss scaling, clipping, accumulation and moving averages, as MindFormers 1.3 has it.
 
     The step returns (loss, overflow, the scale after the step, learning rate, global norm), with `local_norm` also
@@ -309,24 +232,6 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         if not optimizer.dynamic_lr:
             return rate
         return rate_now(rate[-1] if optimizer.is_group_lr else rate, state_of(optimizer.global_step))
-
-    def swap_ema(self) -> None:
-        """Give the parameters their moving averages, and at the next call their own values again.
-
-        Do not train or save in between. Raises GraphValueError where there are no averages.
-        """
-        if self.ema is None:
-            raise GraphValueError("There are no moving averages; make the step with an ema_decay.")
-        self.ema.swap()
-
-    @contextmanager
-    def ema_weights(self) -> Iterator[None]:
-        """Evaluate with the moving averages: `with step.ema_weights(): ...`; raises as `swap_ema` does."""
-        self.swap_ema()
-        try:
-            yield
-        finally:
-            self.swap_ema()
 
 
 def _reported_rates(optimizer: Any) -> Any:

@@ -36,6 +36,20 @@ def load(
 
     Raises GraphFileError for what cannot be read, GraphValueError for what is no model, for names that nothing has,
     and, with a list of all of them, for operators that graphls does not compute.
+
+    Examples:
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> import graphls.onnx
+        >>> from graphls import nn, train
+        >>> x = np.ones((1, 2), np.float32)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "net.onnx")
+        ...     train.export(nn.Dense(2, 1, "ones", "zeros"), x, file_name=path, file_format="ONNX")
+        ...     net = graphls.onnx.load(path)
+        ...     graphls.onnx.save(net, os.path.join(folder, "tuned.onnx"))
+        >>> net(x).asnumpy().tolist()
+        [[2.0]]
     """
     original = read(source)
     program = program_of(original.model(), original.folder, outputs)

@@ -28,6 +28,17 @@ def all_reduced(
     return _together("all_reduce", tensors, group, **settings)
 
 
+def all_reduced_where(
+    flag: TensorLike, tensors: Sequence[TensorLike], op: str = "sum", group: str | None = None
+) -> list[Tensor]:
+    """Tensors of one dtype, put together with those of all ranks where `flag` is true; else each rank keeps its own.
+
+    The flag, a bool of shape (), is the same on all ranks; where it is false they do not communicate. Raises as
+    `all_reduced`, and GraphTypeError for another flag.
+    """
+    return _together("all_reduce_where", [flag, *tensors], group, op=op)[-len(tensors) :]
+
+
 def all_gathered(tensor: TensorLike, group: str | None = None) -> Tensor:
     """The tensors of all ranks, one after the other along the first axis; raises GraphTypeError where it has none."""
     return _together("all_gather", [tensor], group)[0]

@@ -8,7 +8,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
-from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of, weight_of
 from graphls.ops.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.record import by_axes, operator_class
 from graphls.ops.shapes import reshape, swapaxes
@@ -42,7 +42,7 @@ conv1d, conv2d, conv3d = conv
 
 
 def _operands(name: str, axes: int, x: TensorLike, weight: TensorLike) -> tuple[Tensor, Tensor]:
-    x, weight = dispatch.promoted(operand_of(x), operand_of(weight))
+    x, weight = dispatch.promoted(operand_of(x), weight_of(weight))
     check_axes(name, x, axes)
     if weight.ndim != axes + 2:
         raise GraphValueError(f"{name} takes kernels of rank {axes + 2}, not {weight.type}.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import graphls.ops
+from graphls.ops.elementwise import equal as tensor_eq
+from graphls.ops.elementwise import neg as neg_tensor
 
-__all__ = sorted(["neg_tensor", "tensor_eq", *graphls.ops.__all__])
+__all__ = ["neg_tensor", "tensor_eq"]
+__all__.extend(graphls.ops.__all__)
 
 
 def __getattr__(name: str) -> Any:

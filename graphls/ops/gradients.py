@@ -140,6 +140,12 @@ def grad(
     One position gives a tensor, several a tuple; with weights too, a pair. With `has_aux` only the
     first output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient
     stands in a pair behind its position or the name of its weight; see `get_grad`.
+
+    Examples:
+        >>> import graphls
+        >>> slope = graphls.grad(lambda x, y: (x * x * y).sum(), grad_position=(0, 1))
+        >>> [g.asnumpy().tolist() for g in slope(graphls.Tensor([1.0, 2.0]), graphls.Tensor([3.0, 4.0]))]
+        [[6.0, 16.0], [1.0, 4.0]]
     """
     both = value_and_grad(fn, grad_position, weights, has_aux, return_ids)
 
@@ -162,6 +168,15 @@ def value_and_grad(
 
     Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where there is nothing to
     call and for a `has_aux` that is no bool.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, ops
+        >>> net = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+        >>> forward = graphls.value_and_grad(lambda x: ops.sum(net(x)), None, net.trainable_params())
+        >>> value, gradients = forward(graphls.Tensor([[1.0, 2.0]]))
+        >>> float(value), gradients[0].asnumpy().tolist()
+        (3.0, [[1.0, 2.0]])
     """
     if not callable(fn):
         raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.")

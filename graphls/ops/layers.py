@@ -34,7 +34,18 @@ from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid, silu
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.norms import vector_norm
-from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
+from graphls.ops.operands import (
+    ShapeLike,
+    Sizes,
+    apply,
+    axis_of,
+    float_of,
+    floats,
+    in_single,
+    operand_of,
+    tensor_of,
+    weight_of,
+)
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.scattering import index_add
@@ -62,7 +73,7 @@ def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None)
 
     Raises GraphValueError for sizes that do not fit.
     """
-    x, weights = dispatch.promoted(operand_of(input), operand_of(weight))
+    x, weights = dispatch.promoted(operand_of(input), weight_of(weight))
     if weights.ndim not in (1, 2) or not x.ndim or x.shape[-1] != weights.shape[-1]:
         raise GraphValueError(f"dense cannot apply a weight {weights.type} to {x.type}.")
     if weights.ndim == 1 or x.ndim == 1:

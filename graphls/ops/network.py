@@ -32,7 +32,7 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.gradients import with_gradient
-from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
+from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of, weight_of
 from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
@@ -51,7 +51,7 @@ def matmul(x: Any, other: object) -> Tensor:
     A vector counts as a row on the left and as a column on the right, and its axis of size 1 goes away again.
     Raises GraphValueError for numbers and for sizes that do not fit.
     """
-    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    x, other = dispatch.promoted(weight_of(x), weight_of(other))
     if not x.ndim or not other.ndim:
         raise GraphValueError(f"matmul takes vectors and matrices, not {x.type} and {other.type}.")
     a = reshape(x, (1, -1)) if x.ndim == 1 else x

@@ -101,6 +101,17 @@ def operand_of(x: object) -> Any:
     return tensor_of(x) if isinstance(x, Tensor) else as_known(x)
 
 
+def weight_of(x: object) -> Any:
+    """As `operand_of`, for what a primitive takes at once: outside of a trace a parameter itself, as no copy is needed.
+
+    A cell with a `to_float` reads it in that.
+    """
+    if not isinstance(x, Parameter) or current_tracer() is not None:
+        return operand_of(x)
+    cell = executor.running()
+    return x if cell is None or not cell.casts(x) else cell.read(x)
+
+
 def axis_of(axis: int, rank: int) -> int:
     """The axis counted from the front; raises GraphTypeError for another object, GraphValueError out of range."""
     if isinstance(axis, bool) or not isinstance(axis, int):

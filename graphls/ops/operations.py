@@ -9,7 +9,8 @@ from graphls.names.habits import PACKAGE, instead
 from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.record import FUNCTIONS, OPERATORS
 
-__all__ = ["OPERATORS", "REQUIRED", "Operator", "operator", *OPERATORS]
+__all__ = ["OPERATORS", "REQUIRED", "Operator", "operator"]
+__all__.extend(OPERATORS)
 
 
 def __getattr__(name: str) -> Any:

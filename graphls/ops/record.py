@@ -5,7 +5,7 @@
 
 stands in the file of the subject. It makes `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and the
 operator class `ops.Add()(x, y)`. `cells="ReLU"` makes the cell `nn.ReLU()(x)`. `make stubs` writes their signatures
-for editors and mypy, `make docs` their rows in docs/operators.md. A form that takes other arguments than the function
+for editors and mypy, `make pages` their rows in docs/operators. A form that takes other arguments than the function
 has a function of its own beside it, which `operator_class`, `cell`, `tensor_method` or `in_place` declares.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
+from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of, weight_of
 from graphls.ops.record import cell, in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
@@ -150,7 +150,8 @@ def gather(input_params: TensorLike, input_indices: object, axis: int = 0) -> Te
 
     Raises GraphIndexError for an index that is known and out of range.
     """
-    x, indices = tensor_of(input_params), tensor_of(input_indices)
+    x = weight_of(input_params) if isinstance(input_params, Tensor) else Tensor(input_params)
+    indices = tensor_of(input_indices)
     check_range(x, indices, axis_of(axis, x.ndim))
     return apply("gather", x, indices, axis=axis)
 

@@ -55,7 +55,7 @@ def assign_sub(variable: TensorLike, value: TensorLike) -> Tensor:
 
 def parameter_of(variable: TensorLike) -> Parameter:
     """The parameter itself, also behind `depend`."""
-    parameter = getattr(variable, "parameter", None) if isinstance(variable, Symbol) else variable
+    parameter = variable.parameter if isinstance(variable, StateSymbol) else variable
     if not isinstance(parameter, Parameter):
         raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.")
     return parameter

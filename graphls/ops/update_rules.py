@@ -15,7 +15,8 @@ from graphls.ops.elementwise import abs, add, clip_by_value, div, maximum, minim
 from graphls.ops.operands import Operand, float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike
+from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.states import StateSymbol
 
 FLOAT32 = np.finfo(np.float32)
 """The limits of float32."""
@@ -26,7 +27,7 @@ FLOAT32 = np.finfo(np.float32)
 
 def _parameter(x: TensorLike) -> Parameter | None:
     """The parameter itself, also behind `depend`."""
-    found = getattr(x, "parameter", None) if isinstance(x, Symbol) else x
+    found = x.parameter if isinstance(x, StateSymbol) else x
     return found if isinstance(found, Parameter) else None
 
 

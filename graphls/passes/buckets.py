@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import substitute
@@ -31,7 +31,7 @@ class Buckets:
     A bucket is a number and how many bytes go together, any where none is said; what has the number 0 stays alone. The
     order is that of the longest path, in operations, to each operand, so that it is the same on all ranks, and a bucket
     can travel while what belongs to later ones is computed. No collective passes another effect, and what waits for
-    one is in a later bucket.
+    one is in a later bucket. What several parameters have for their gradient travels once.
     """
 
     name = "buckets"
@@ -42,14 +42,17 @@ class Buckets:
         if not runs:
             return graph
         ready = _ready(graph.nodes)
-        made = {run[0]: _joined(run, ready) for run in runs}
-        gone = {node for run in runs for node in run}
-        tokens = {node.outputs[0]: made[run[0]][-1].outputs[0] for run in runs for node in run}
+        first = {node: same for run in runs for node, same in _firsts(run).items()}
+        made = {run[0]: _joined(run, first, ready) for run in runs}
+        found = {v: w for node in first for v, w in zip(node.outputs[1:], first[node].outputs[1:], strict=True)}
+        found |= {node.outputs[0]: made[run[0]][-1].outputs[0] for run in runs for node in run}
         nodes: list[Node] = []
         for node in graph.nodes:
-            nodes += [substitute(new, tokens) for new in made.get(node, ())]
-            nodes += [] if node in gone else [substitute(node, tokens)]
-        return graph.replace(nodes=schedule(in_order(nodes)))
+            nodes += [substitute(new, found) for new in made.get(node, ())]
+            nodes += [] if node in first else [substitute(node, found)]
+        writes = tuple(replace(write, value=found.get(write.value, write.value)) for write in graph.writes)
+        outputs = tuple(found.get(v, v) for v in graph.outputs)
+        return graph.replace(nodes=schedule(in_order(nodes)), writes=writes, outputs=outputs)
 
 
 def _runs(nodes: Sequence[Node]) -> list[list[Node]]:
@@ -78,6 +81,16 @@ def _runs(nodes: Sequence[Node]) -> list[list[Node]]:
     return found
 
 
+def _firsts(run: Sequence[Node]) -> Mapping[Node, Node]:
+    """For each collective the first one that puts the same together."""
+    found: dict[object, Node] = {}
+    return {node: found.setdefault((_kind(node), node.inputs), node) for node in run}
+
+
+def _kind(node: Node) -> object:
+    return node.primitive, tuple(sorted(node.attrs.items()))
+
+
 def _ready(nodes: Sequence[Node]) -> dict[Value, int]:
     """How many operations one after the other each value takes."""
     found: dict[Value, int] = {}
@@ -87,14 +100,15 @@ def _ready(nodes: Sequence[Node]) -> dict[Value, int]:
     return found
 
 
-def _joined(run: Sequence[Node], ready: dict[Value, int]) -> list[Node]:
-    """What a run becomes, the node whose operands are all there first at first."""
+def _joined(run: Sequence[Node], first: Mapping[Node, Node], ready: dict[Value, int]) -> list[Node]:
+    """What a run becomes, the node whose operands are all there first at first; one of several that are the same."""
     last: dict[object, tuple[list[Node], int]] = {}
     found: list[list[Node]] = []
-    order = sorted(run, key=lambda node: max(ready.get(v, 0) for v in node.inputs))
+    own = [node for node in run if first[node] is node]
+    order = sorted(own, key=lambda node: max(ready.get(v, 0) for v in node.inputs))
     for node in order:
         number, *most = node.attrs["bucket"]
-        key = node.primitive, node.inputs[0].type.dtype, tuple(sorted(node.attrs.items()))
+        key = node.inputs[0].type.dtype, _kind(node)
         size = sum(v.type.nbytes for v in node.inputs)
         members, before = last.get(key, ([], 0))
         if not members or number == 0 or any(before + size > limit for limit in most):

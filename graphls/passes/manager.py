@@ -46,6 +46,19 @@ def register_pass(cls: PassClass) -> PassClass:
     """Make a pass known to pipelines by its `name`, in place of one that had it before.
 
     Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> from graphls.passes import find_pass, register_pass
+        >>> @register_pass
+        ... @dataclass(frozen=True)
+        ... class KeepAll:
+        ...     name = "keep_all"
+        ...
+        ...     def run(self, graph):
+        ...         return graph
+        >>> find_pass("keep_all")
+        <class '__main__.KeepAll'>
     """
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):

@@ -67,6 +67,8 @@ class AllReduce(Collective):
     bytes go together, are joined by the pass `buckets`.
     """
 
+    fits_its_operands = True
+
     def infer(self, *types: Type, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
         _operation(self.name, op)
         self.numbers(*types)
@@ -90,6 +92,24 @@ class AllReduce(Collective):
         kinds = (v.type.dtype for v in inputs)
         equal = (e.cast(e.equal(x, y), dtype=kind) for x, y, kind in zip(inputs, results, kinds, strict=True))
         return tuple(e.mul(total, same) for total, same in zip(totals, equal, strict=True))
+
+
+class AllReduceWhere(Collective):
+    """The elements of all ranks put together by `op` where the first operand is true, else the rank's own.
+
+    That operand is a bool of shape (), the same on all ranks, so that either all of them communicate or none.
+    """
+
+    def infer(self, flag: Type, *types: Type, op: str, group: str, ranks: int) -> tuple[Type, ...]:
+        _operation(self.name, op)
+        if flag != Type(bool_):
+            raise GraphTypeError(f"The first operand of {self.name} is a {Type(bool_)}, not {flag}.")
+        self.numbers(*types)
+        return (TOKEN, *types)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        flag, *own = arrays
+        return tuple(collectives.all_reduce(group, own, attrs["op"]) if flag else own)
 
 
 def _all_of(e: Any, gradients: Any, like: Any) -> list[Any]:

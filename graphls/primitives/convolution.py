@@ -65,16 +65,27 @@ def _products(y: Type, kernels: Shape) -> int:
     return 2 * y.size * prod(kernels[1:])
 
 
-def _in_groups(array: Array, axis: int, groups: int) -> Array:
-    """The array with an axis split into the groups and what each of them has."""
-    shape = array.shape
-    return array.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+def _of_windows(g: Array, groups: int) -> Array:
+    """What all windows give, as (batch, groups, outputs of a group, windows)."""
+    return g.reshape(g.shape[0], groups, g.shape[1] // groups, prod(g.shape[2:]))
 
 
-def _einsum(text: str, axes: int, *arrays: Array) -> Array:
-    """An einsum in which W stands for the axes of the windows and K for those of the kernel."""
-    text = text.replace("W", "tuv"[:axes]).replace("K", "xyz"[:axes])
-    return np.asarray(np.einsum(text, *arrays, optimize=True))
+def _in_columns(x: Array, kernel: Shape, at: Geometry) -> Array:
+    """What windows see, as matrices: (batch, groups, inputs of a group * places of the kernel, windows)."""
+    seen = _places_first(windows(x, kernel, at))
+    counts = seen.shape[2 + len(kernel) :]
+    return seen.reshape(x.shape[0], at.groups, x.shape[1] // at.groups * prod(kernel), prod(counts))
+
+
+def _places_first(seen: Array) -> Array:
+    """Windows of (batch, channels, windows..., kernel...) as (batch, channels, kernel..., windows...), and back."""
+    axes = seen.ndim // 2 - 1
+    return np.moveaxis(seen, range(2, 2 + axes), range(-axes, 0))
+
+
+def _in_rows(array: Array, groups: int) -> Array:
+    """Kernels as (groups, outputs of a group, inputs * places)."""
+    return array.reshape(groups, array.shape[0] // groups, prod(array.shape[1:]))
 
 
 class Convolution(Primitive):
@@ -92,10 +103,9 @@ class Convolution(Primitive):
         return _convolved(self.name, x, w, Geometry.over(w.shape[2:], **geometry))
 
     def numpy(self, x: Array, w: Array, **geometry: Any) -> Array:
-        at, axes = Geometry.over(w.shape[2:], **geometry), w.ndim - 2
-        seen = _in_groups(windows(x, w.shape[2:], at), 1, at.groups)
-        y = _einsum("ngcWK,gocK->ngoW", axes, seen, _in_groups(w, 0, at.groups))
-        return y.reshape(x.shape[0], w.shape[0], *y.shape[3:])
+        at = Geometry.over(w.shape[2:], **geometry)
+        y = np.matmul(_in_rows(w, at.groups), _in_columns(x, w.shape[2:], at))
+        return np.asarray(y.reshape(x.shape[0], w.shape[0], *at.counts(x.shape, w.shape[2:])))
 
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, y: Value, **geometry: Any) -> Any:
         gx = e.convolution_input_gradient(g, w, shape=x.type.shape, **geometry)
@@ -127,9 +137,10 @@ class ConvolutionInputGradient(Primitive):
         return x
 
     def numpy(self, g: Array, w: Array, shape: Shape, **geometry: Any) -> Array:
-        at, axes = Geometry.over(w.shape[2:], **geometry), w.ndim - 2
-        columns = _einsum("ngoW,gocK->ngcWK", axes, _in_groups(g, 1, at.groups), _in_groups(w, 0, at.groups))
-        return fold(columns.reshape(*shape[:2], *columns.shape[3:]), shape, at)
+        at, kernel = Geometry.over(w.shape[2:], **geometry), w.shape[2:]
+        columns = np.matmul(_in_rows(w, at.groups).swapaxes(1, 2), _of_windows(g, at.groups))
+        seen = columns.reshape(*shape[:2], *kernel, *g.shape[2:])
+        return fold(_places_first(seen), shape, at)
 
     def vjp(self, e: Builder, gg: Value, g: Value, w: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
@@ -159,9 +170,12 @@ class ConvolutionWeightGradient(Primitive):
         return w
 
     def numpy(self, x: Array, g: Array, shape: Shape, **geometry: Any) -> Array:
-        at, axes = Geometry.over(shape[2:], **geometry), len(shape) - 2
-        seen = _in_groups(windows(x, shape[2:], at), 1, at.groups)
-        return _einsum("ngcWK,ngoW->gocK", axes, seen, _in_groups(g, 1, at.groups)).reshape(shape)
+        at = Geometry.over(shape[2:], **geometry)
+        seen = np.moveaxis(_places_first(windows(x, shape[2:], at)), 0, len(shape) - 1)
+        every = x.shape[0] * prod(g.shape[2:])
+        columns = seen.reshape(at.groups, prod(shape[1:]), every)
+        rows = g.swapaxes(0, 1).reshape(at.groups, shape[0] // at.groups, every)
+        return np.asarray(np.matmul(rows, columns.swapaxes(1, 2)).reshape(shape))
 
     def vjp(self, e: Builder, gg: Value, x: Value, g: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
         gx = e.convolution_input_gradient(g, gg, shape=x.type.shape, **geometry)

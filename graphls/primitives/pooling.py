@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -25,6 +26,7 @@ from graphls.primitives.windows import (
     Shape,
     apart,
     attributes,
+    by_places,
     fold,
     padded,
     require_windows,
@@ -76,13 +78,18 @@ class MaxPool(Primitive):
         return y, y.with_dtype(int64)
 
     def numpy(self, x: Array, kernel: Shape, **geometry: Any) -> tuple[Array, Array]:
-        at = Geometry.over(kernel, **geometry)
-        seen = windows(x, kernel, at, fill=-np.inf)
-        places = windows(np.arange(x.size).reshape(x.shape), kernel, at, fill=0)
-        flat = (*seen.shape[: x.ndim], prod(kernel))
-        seen = seen.reshape(flat)
-        found = np.argmax(np.where(np.isnan(seen), np.inf, seen), axis=-1)[..., None]
-        return seen.max(axis=-1), np.take_along_axis(places.reshape(flat), found, -1)[..., 0]
+        at, image = Geometry.over(kernel, **geometry), prod(x.shape[2:])
+        seen = by_places(windows(x, kernel, at, fill=-np.inf))
+        places = by_places(windows(np.arange(image).reshape(1, 1, *x.shape[2:]), kernel, at))
+        y, first = seen[0].copy(), np.broadcast_to(places[0], seen[0].shape).copy()
+        has_nan = np.isnan(x).any()
+        for values, positions in zip(seen[1:], places[1:], strict=True):
+            is_larger = values > y
+            if has_nan:
+                is_larger |= np.isnan(values) & (y < np.inf)
+            np.copyto(first, positions, where=is_larger)
+            np.maximum(y, values, out=y)
+        return y, first + image * np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(kernel))
 
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, indices: Any, kernel: Shape, **geometry: Any) -> Any:
         if g[0] is None:
@@ -149,7 +156,7 @@ class AvgPool(Primitive):
 
     def numpy(self, x: Array, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Array:
         at = Geometry.over(kernel, **geometry)
-        total = windows(x, kernel, at).sum(axis=tuple(range(x.ndim, 2 * x.ndim - 2)))
+        total = reduce(np.add, by_places(windows(x, kernel, at)))
         return np.asarray(np.divide(total, _sizes(x.shape, kernel, at, count_include_pad), dtype=x.dtype))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, **attrs: Any) -> Any:

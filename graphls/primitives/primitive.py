@@ -224,7 +224,27 @@ class Elementwise(Primitive, abstract=True):
 
 
 class FloatElementwise(Elementwise, abstract=True):
-    """An elementwise primitive of floats only."""
+    """An elementwise primitive of floats only.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.primitives import FloatElementwise, f32, sample
+        >>> from graphls.testing import check_primitive
+        >>> class Bell(FloatElementwise):
+        ...     "The bell curve exp(-x * x), elementwise; floats."
+        ...
+        ...     samples = (sample(f32(2, 3)),)
+        ...
+        ...     def numpy(self, x):
+        ...         return np.exp(-x * x)
+        ...
+        ...     def vjp(self, e, g, x, out):
+        ...         return e.mul(g, e.mul(out, e.neg(e.add(x, x))))
+        ...
+        ...     def onnx(self, e, x):
+        ...         return e.Exp(e.Neg(e.Mul(x, x)))
+        >>> check_primitive(Bell)
+    """
 
     def infer(self, *types: Type) -> Type:
         result = super().infer(*types)

@@ -19,6 +19,8 @@ class ReduceShards(Collective):
     The operands, of one dtype, take one communication; `bucket` is that of `all_reduce`.
     """
 
+    fits_its_operands = True
+
     def infer(self, *types: Type, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
         if not types:
             raise GraphTypeError("reduce_shards takes one array or more.")

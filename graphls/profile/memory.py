@@ -107,12 +107,16 @@ def _outside(value: Value, backend: str) -> int:
 
 
 def _crossing(plan: Plan) -> dict[Value, int]:
-    """The bytes of what crosses between segments, by the values inside of those that make it."""
-    from graphls.backends.onnx.types import exchanged  # which loads onnx
+    """The bytes of what crosses between segments, by the values inside of those that make it.
 
-    crossing = set(plan.crossing)
+    What takes the place of another value has none.
+    """
+    from graphls.backends.onnx.types import exchanged  # which loads onnx
+    from graphls.backends.slots import overwritten
+
+    crossing, replaced = set(plan.crossing), overwritten(plan)
     given = (pair for s in plan.segments for pair in zip(s.graph.outputs, s.gives, strict=True))
-    return {inner: exchanged(value.type).nbytes for inner, value in given if value in crossing}
+    return {inner: 0 if v in replaced else exchanged(v.type).nbytes for inner, v in given if v in crossing}
 
 
 def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:

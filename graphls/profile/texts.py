@@ -17,7 +17,7 @@ def name_text(name: str, most: int = LONGEST) -> str:
 
 def line_of(node: Node) -> str:
     """The user's line that made a node."""
-    return f"{name_text(node.loc.file)}:{node.loc.line}" if node.loc else "-"
+    return name_text(str(node.loc)) if node.loc else "-"
 
 
 def name_of(node: Node) -> str:

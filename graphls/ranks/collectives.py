@@ -32,7 +32,7 @@ def all_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
     if is_half(given):
         _half_reduce_into(group, given, result, op)
     else:
-        sent = _in_place() if given is result else given
+        sent = in_place() if given is result else given
         reduce = method_for(group, "Allreduce", given.nbytes)
         talk(group, "all_reduce", lambda: reduce(sent, result, _operation(op)))
 
@@ -192,7 +192,8 @@ def _operation(op: str) -> Any:
     return {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}[op]
 
 
-def _in_place() -> Any:
+def in_place() -> Any:
+    """What MPI takes for the array to send where that lies in the one to receive into."""
     from mpi4py import MPI
 
     return MPI.IN_PLACE

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
@@ -67,7 +69,11 @@ class Question(NamedTuple):
 _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
 _gone: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
-_clocks: list[Clock] = []
+_counted: tuple[int, tuple[Clock, ...]] = (0, ())
+"""The steps of sessions that have gone, and the clocks of the others, in one piece, as a thread reads them."""
+_ended: deque[Clock] = deque()
+"""The clocks of sessions that have gone since; what frees one, at any moment, does no more than to note that."""
+_counting = allocate_lock()
 
 
 def forget_gone() -> None:
@@ -75,13 +81,20 @@ def forget_gone() -> None:
     _gone.clear()
 
 
-def count_steps(clock: Clock) -> None:
+def count_steps(session: object, clock: Clock) -> None:
     """Know of what counts the steps of a session on divided states: ranks give each other those after equally many."""
-    _clocks.append(clock)
+    global _counted
+    with _counting:
+        ended = {id(gone): gone for gone in (_ended.popleft() for _ in range(len(_ended)))}
+        steps, clocks = _counted
+        left = tuple(one for one in clocks if id(one) not in ended)
+        _counted = steps + sum(gone.ticks for gone in ended.values()), (*left, clock)
+    finalize(session, _ended.append, clock).atexit = False
 
 
 def _steps() -> int:
-    return sum(clock.ticks for clock in _clocks)
+    steps, clocks = _counted
+    return steps + sum(clock.ticks for clock in clocks)
 
 
 def ask(group: Group, parts: Parts, own: Array) -> list[Array]:

@@ -43,3 +43,23 @@ def copy(array: Array) -> Array:
     made = empty(array.shape, array.dtype)
     made[...] = array
     return made
+
+
+class Scratch:
+    """A buffer that several use one after the other; it is made when all of them have said what they need."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._held = np.empty(0, np.uint8)
+
+    def need(self, size: int) -> None:
+        """So many bytes will be used at a time."""
+        self.size = max(self.size, size)
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array at the beginning of the buffer."""
+        if self._held.size < self.size:
+            self._held = empty((self.size,), np.uint8)
+        size = prod(shape) * np.dtype(dtype).itemsize
+        made: Array = self._held[:size].view(dtype).reshape(shape)
+        return made

@@ -18,6 +18,7 @@ from graphls.sharing.locks import holding
 from graphls.sharing.storage import Clock, Storage
 from graphls.sharing.threads import Task
 from graphls.steps.ending import Ending
+from graphls.steps.extra import ExtraOutputs
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
@@ -32,6 +33,7 @@ class Step(Protocol):
     graph: Graph
     parameters: dict[str, Parameter]
     _ending: Ending
+    _outputs: Any
     _open_session: Callable[[Graph, Mapping[str, Any]], Any]
 
     @property
@@ -49,6 +51,7 @@ class RepeatedStep:
     def __init__(self, step: Step, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
         self.count = count
         self._step = step
+        self._extra = ExtraOutputs(step._outputs, step.graph, {})
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
         graph = _without_host_calls(step._ending.graph)
         drawn = drawn_nodes(graph)
@@ -75,7 +78,13 @@ class RepeatedStep:
             Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
             for r, t in zip(results, self.types, strict=True)
         )
-        return map_leaves(lambda leaf: next(tensors) if isinstance(leaf, Type) else leaf, self.output_types)
+        own = iter(self._extra.split(list(tensors)))
+        return map_leaves(lambda leaf: next(own) if isinstance(leaf, Type) else leaf, self.output_types)
+
+    @property
+    def extra_outputs(self) -> dict[str, Array]:
+        """What passes have added to the outputs of the step, stacked as they are; see `Compiled.extra_outputs`."""
+        return self._extra.arrays()
 
     @property
     def clock(self) -> Clock:

@@ -22,6 +22,7 @@ from graphls.passes.dce import Dce
 from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
+from graphls.steps.extra import ExtraOutputs
 from graphls.steps.prediction import is_place, opened_step, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from graphls.backends.onnx import Lowered
     from graphls.backends.onnxruntime.placement import Placement
+    from graphls.bundles.predict import Prediction, ReadPrediction
+    from graphls.bundles.read import Origin
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
@@ -47,7 +50,7 @@ class Compiled:
     """A compiled step: call it with inputs of the types it was compiled for.
 
     `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
-    parameters by the names of their states.
+    parameters by the names of their states, `origin` the bundle that `load_step` has read it from.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Compiled:
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
     ) -> None:
         graph = result.graph
+        self._extra = ExtraOutputs(traced.outputs, graph, result.stages)
         self.graph = graph
         self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
@@ -76,6 +80,7 @@ class Compiled:
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
+        self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but the session and what was made for a diagnosis."""
@@ -94,7 +99,16 @@ class Compiled:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
         results = self._ending(self._session.run(self._inputs(inputs)))
-        return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
+        tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
+        return fill_outputs(self._outputs, self._extra.split(tensors))
+
+    @property
+    def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What passes have added to the outputs, by the names of the values, as arrays of the last call.
+
+        It is empty where they added none. Raises GraphRuntimeError before the first call.
+        """
+        return self._extra.arrays()
 
     @property
     def clock(self) -> Clock:
@@ -198,7 +212,12 @@ class Compiled:
         cells, graph = self._traced.cells, self._model_graph
         cell = next(iter(cells), None)
         lowered = self._lowered_for_any_rows(cell, opset) if any_rows else self._lowered(opset)
+        prediction: Prediction | ReadPrediction | None
         prediction = wished_prediction(predict, cells, graph, self.parameters, opset)
+        if self.origin is not None:
+            inputs = self.origin.inputs if inputs is None else inputs
+            outputs = self.origin.outputs if outputs is None else outputs
+            prediction = self.origin.prediction() if predict is True else prediction
         source = Source(graph, lowered, cell, self._outputs, is_place, self.parameters, prediction)
         folder = as_path(directory)
         checked(write_bundle, source, folder, inputs, outputs, loops)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,10 +12,13 @@ import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
+from graphls.sharing.locks import holding_all
 from graphls.tensors.executor import executor
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor, array_of
-from graphls.tensors.vocabulary import register
+from graphls.tensors.tensor import Later, Symbol, Tensor, array_of
+from graphls.tensors.vocabulary import function, register
+
+Array = np.ndarray[Any, Any]
 
 
 def apply(name: str, *operands: object, **attrs: object) -> Any:
@@ -47,20 +50,43 @@ def _is_known(operand: object) -> bool:
 
 
 def evaluate(name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
-    """Compute a primitive with NumPy."""
+    """Compute a primitive at once."""
+    parameters = [operand for operand in operands if isinstance(operand, Parameter)]
+    if not parameters:
+        return _evaluated(name, operands, attrs)
+    with holding_all(parameter.storage for parameter in parameters):
+        read = [parameter.array for parameter in parameters]
+        arrays = iter(read)
+        given = tuple(next(arrays) if isinstance(operand, Parameter) else operand for operand in operands)
+        return _evaluated(name, given, attrs, read, first_dtype(operands))
+
+
+def _evaluated(
+    name: str,
+    operands: tuple[object, ...],
+    attrs: Mapping[str, object],
+    parameters: Sequence[Array] = (),
+    dtype: DType | None = None,
+) -> Any:
+    """What a primitive gives; not in the memory of parameters, whose values may change."""
     operation = lookup(name)
-    dtype = first_dtype(operands)
+    dtype = dtype or first_dtype(operands)
     arrays = tuple(as_array(o, dtype) for o in operands)
     try:
         types = operation.result_types(tuple(map(type_of, arrays)), attrs, ())
         with np.errstate(all="ignore"):
-            results = operation.evaluate(arrays, attrs, types)
+            results = function("compute")(operation, arrays, attrs, types)
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small for {name}: {error}.") from None
-    tensors = tuple(
-        Tensor.on_host(np.asarray(r, dtype=t.dtype.numpy), t) for r, t in zip(results, types, strict=True)
-    )
-    return tensors[0] if len(tensors) == 1 else tensors
+    tensors = []
+    for result, kind in zip(results, types, strict=True):
+        if callable(result):
+            tensors.append(Tensor.on_device(Later(result), kind))
+            continue
+        array = np.asarray(result, dtype=kind.dtype.numpy)
+        is_theirs = any(np.may_share_memory(array, parameter) for parameter in parameters)
+        tensors.append(Tensor.on_host(array.copy() if is_theirs else array, kind))
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
 def first_dtype(operands: tuple[object, ...]) -> DType | None:

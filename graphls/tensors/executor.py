@@ -46,6 +46,9 @@ class Running(Executor, Protocol):
 
     is_trace: ClassVar[Literal[False]]
 
+    def casts(self, parameter: Any) -> bool:
+        """Whether the cell sees the value of a parameter in another dtype."""
+
     def read(self, parameter: Any) -> Any:
         """The value of a parameter as the cell sees it."""
 

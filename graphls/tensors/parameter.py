@@ -24,6 +24,15 @@ class Parameter(DeviceSettings, Tensor):
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
     attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
     by using it and written by `ops.assign` or by assigning to the cell's attribute.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> weight = graphls.Parameter(np.zeros(2, np.float32), name="weight")
+        >>> weight.set_data(graphls.Tensor([1.0, 2.0])).asnumpy().tolist()
+        [1.0, 2.0]
+        >>> weight.name, weight.requires_grad
+        ('weight', True)
     """
 
     __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
@@ -79,7 +88,7 @@ class Parameter(DeviceSettings, Tensor):
     def data(self) -> Tensor:
         """The current value as a tensor of its own; in a trace, the value at this point of the step."""
         tracer = current_tracer()
-        return Tensor(self.asnumpy()) if tracer is None else Symbol(tracer.current(self))
+        return Tensor.on_host(self.storage.copy(), self.type) if tracer is None else Symbol(tracer.current(self))
 
     def value(self) -> Tensor:
         """The same as `data`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,6 +22,13 @@ TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLi
 """What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
 _DLPACK_CPU = 1
 """The number of this kind of memory in DLPack."""
+
+
+class Later:
+    """The data of a tensor that is computed when it is read first."""
+
+    def __init__(self, compute: Callable[[], Array]) -> None:
+        self.numpy = compute
 
 
 def array_of(data: object, dtype: DType | None = None) -> Array:
@@ -72,6 +79,16 @@ class Tensor(Methods):
     keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, `shape` is that of zeros or of
     what `init` gives, a name or an Initializer; where a size is None, the tensor only declares what inputs look like,
     and has no values. Raises GraphTypeError for data that is not numeric.
+
+    Examples:
+        >>> import graphls
+        >>> x = graphls.Tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.shape, x.dtype
+        ((2, 2), Float32)
+        >>> (x @ x + 1).sum(axis=0).asnumpy().tolist()
+        [24.0, 34.0]
+        >>> x[:, 1].asnumpy().tolist()
+        [2.0, 4.0]
     """
 
     __slots__ = ("_array", "_buffer", "_type")

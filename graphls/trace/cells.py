@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from graphls.ir.errors import GraphlsError
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol
 from graphls.trace.branches import explore
@@ -16,6 +17,7 @@ from graphls.trace.frames import Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import Tracer
+from graphls.trace.whereabouts import say_cell
 
 
 def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
@@ -45,7 +47,12 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
         "casting": None if cell._float_type else cell._casting or here.casting,
     }
     with tracer.inside(**changes) as call:
-        outputs = explore(tracer, lambda: _constructed(tracer, cell, args, options))
+        try:
+            outputs = explore(tracer, lambda: _constructed(tracer, cell, args, options))
+        except GraphlsError as error:
+            if here.cell is not None:
+                say_cell(error, cell, name)
+            raise
         if cell._passes:
             run_passes(tracer, cell, first, start, outputs)
         if cell._is_recomputed:

@@ -14,7 +14,7 @@ from graphls.sharing.storage import array_in
 from graphls.tensors.foreign import offers_array
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, structure
-from graphls.tensors.tensor import Symbol, Tensor, array_of, as_known, is_tensor
+from graphls.tensors.tensor import Later, Symbol, Tensor, array_of, as_known, is_tensor
 from graphls.trace.constants import constant_key
 
 Array = np.ndarray[Any, Any]
@@ -148,7 +148,7 @@ def _fitting(value: Value, leaf: Any) -> Any:
     if given != value.type:
         raise _misfit(value, given)
     if isinstance(leaf, Tensor):
-        return leaf.array if leaf._array is not None else leaf._buffer
+        return leaf.array if leaf._array is not None or isinstance(leaf._buffer, Later) else leaf._buffer
     return array_of(leaf)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls.calling.cache import cache_of
@@ -11,6 +12,7 @@ from graphls.ir.checks import boolean
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
+from graphls.nn.updates import Averaging
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
@@ -39,10 +41,29 @@ class Model:
     [loss, prediction, label]; without `eval_indexes`, every metric gets all outputs; without `eval_network` it is made
     of the network and the loss.
 
+    With `accumulate_steps`, so many rows of the dataset make one update. Its gradients are clipped to a common norm of
+    `clip_norm`, or each element to `clip_value`, and `ema_decay` keeps averages of the weights, with which `eval`,
+    `fit` and `predict` compute where they are told `use_ema=True`. All of this happens inside of the compiled step, as
+    `amp.build_train_network` says, and is in its checkpoints.
+
     Every network is compiled once for each signature of its inputs, whatever mode the context is in, and run by
     `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
     allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
     for a metric or an engine that is not known.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model
+        >>> x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(16, 1)
+        >>> rows = ds.NumpySlicesDataset((x, 3 * x), column_names=["x", "y"], shuffle=False).batch(4)
+        >>> net = nn.Dense(1, 1, weight_init="zeros")
+        >>> model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.5), metrics={"mse"})
+        >>> before = model.eval(rows)["mse"]
+        >>> model.train(3, rows)
+        >>> model.eval(rows)["mse"] < before / 10
+        True
     """
 
     def __init__(
@@ -56,18 +77,27 @@ class Model:
         amp_level: str = "O0",
         boost_level: str = "O0",
         engine: str | None = None,
+        *,
+        accumulate_steps: int = 1,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        ema_decay: float | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(network, Cell):
             raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
-        check_settings(optimizer, amp_level, boost_level, kwargs)
+        updates = {
+            "accumulate_steps": accumulate_steps, "clip_norm": clip_norm, "clip_value": clip_value,
+            "ema_decay": ema_decay,
+        }  # fmt: skip
+        check_settings(optimizer, amp_level, boost_level, updates, kwargs)
         if engine is not None:
             find_engine(engine).check("cpu")
         self._network = network
         self._loss_fn = loss_fn
         self._optimizer = optimizer
         self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
-        self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, kwargs)
+        self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, updates, kwargs)
         self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
         self._runner = TrainRunner(self._train_network, network, engine)
         self._evaluation = evaluation_of(
@@ -140,16 +170,20 @@ class Model:
         valid_dataset_sink_mode: bool = False,
         sink_size: int = -1,
         initial_epoch: int = 0,
+        *,
+        use_ema: bool = False,
     ) -> None:
         """Train as `train` does, and evaluate on `valid_dataset` before the hooks of an epoch's end.
 
         `valid_frequency` is the number of epochs from one evaluation to the next, or a list of the epochs (from 1) that
-        one follows. Callbacks find in `metrics` what it gave, and in `eval_results` that and "eval_loss". Raises as
-        `train` and `eval` do, and GraphRuntimeError for a `valid_dataset` where the model has no metrics.
+        one follows; `use_ema` says, as in `eval`, with which weights. Callbacks find in `metrics` what it gave, and in
+        `eval_results` that and "eval_loss". Raises as `train` and `eval` do, and GraphRuntimeError for a
+        `valid_dataset` where the model has no metrics.
         """
         told = self._told("Model.fit", train_dataset, callbacks, dataset_sink_mode, sink_size)
         epochs = epochs_to_train("Model.fit", epoch, initial_epoch, told)
         boolean("Model.fit", "valid_dataset_sink_mode", valid_dataset_sink_mode)
+        weights = self._weights("Model.fit", use_ema)
         follows = valid_frequency_of(valid_frequency)
         if valid_dataset is None:
             self._train(epochs, told, sink_size, callbacks)
@@ -159,7 +193,13 @@ class Model:
             raise GraphRuntimeError(text)
         told.update(eval_network=self.eval_network, valid_dataset=valid_dataset)
         evaluate = self._evaluation_in_fit(self._evaluation, told, valid_dataset_sink_mode)
-        self._train(epochs, told, sink_size, callbacks, lambda run: evaluate(run) if follows(run) else None)
+
+        def after_epoch(run: Training) -> None:
+            if follows(run):
+                with weights():
+                    evaluate(run)
+
+        self._train(epochs, told, sink_size, callbacks, after_epoch)
 
     def build(
         self, train_dataset: object = None, valid_dataset: object = None, sink_size: int = -1, epoch: int = 1,
@@ -180,13 +220,23 @@ class Model:
 
     # -- evaluation and prediction ----------------------------------------------------------------------------
 
-    def eval(self, valid_dataset: object, callbacks: object = None, dataset_sink_mode: bool = False) -> dict[str, Any]:
+    def eval(
+        self,
+        valid_dataset: object,
+        callbacks: object = None,
+        dataset_sink_mode: bool = False,
+        *,
+        use_ema: bool = False,
+    ) -> dict[str, Any]:
         """What each metric makes of the outputs of the evaluation network on all rows of a dataset.
 
-        Hooks are called for each step, with `dataset_sink_mode` or without. Raises GraphTypeError and GraphValueError
-        for arguments and rows that do not fit, for a dataset without data and for a model without metrics.
+        With `use_ema` the network has the averages of its weights that a model with an `ema_decay` keeps, else the
+        weights as they were trained. Hooks are called for each step, with `dataset_sink_mode` or without. Raises
+        GraphTypeError and GraphValueError for arguments and rows that do not fit, for a dataset without data, for a
+        model without metrics, and for `use_ema` where there are no averages.
         """
         evaluation = self._required_evaluation("Model.eval")
+        weights = self._weights("Model.eval", use_ema)
         boolean("Model.eval", "dataset_sink_mode", dataset_sink_mode)
         told = InternalCallbackParam(
             eval_network=self.eval_network,
@@ -199,25 +249,45 @@ class Model:
             dataset_sink_mode=dataset_sink_mode,
             net_outputs=None,
         )
-        with CallbackManager(callbacks) as manager:
+        with weights(), CallbackManager(callbacks) as manager:
             return evaluation.run(valid_dataset, manager, RunContext(told))
 
-    def predict(self, *predict_data: object, backend: str | None = None, config: object = None) -> Any:
+    def ema_weights(self) -> AbstractContextManager[None]:
+        """Give the network the averages of its weights as long as a block runs: `with model.ema_weights(): ...`.
+
+        In there `eval`, `predict`, `graphls.export` and `save_checkpoint(network, ...)` have them; do not train. Before
+        the first update they are the weights. Raises GraphValueError for a model that keeps none.
+        """
+        if not isinstance(self._train_network, Averaging) or self._train_network.ema is None:
+            raise GraphValueError("The model keeps no averages of its weights; make it with ema_decay=0.999.")
+        return self._train_network.ema_weights()
+
+    def predict(
+        self, *predict_data: object, backend: str | None = None, config: object = None, use_ema: bool = False
+    ) -> Any:
         """What the network gives for these inputs, in evaluation mode; raises as a call of the network does.
 
-        `backend` is None, and `config` changes nothing: there is no other runtime such as MindSpore Lite. Raises
-        GraphValueError for another backend.
+        `use_ema` is that of `eval`. `backend` is None, and `config` changes nothing: there is no other runtime such as
+        MindSpore Lite. Raises GraphValueError for another backend.
         """
         if backend is not None:
             message = f"predict runs where the network does, so the backend is None, not {backend!r}."
             raise GraphValueError(message)
-        return self._predicting.find(self._predictions, predict_data)(*predict_data)
+        with self._weights("Model.predict", use_ema)():
+            return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
     # -- inside -----------------------------------------------------------------------------------------------
 
     @property
     def _columns(self) -> int | None:
         return None if self._loss_fn is None else 2
+
+    def _weights(self, owner: str, use_ema: bool) -> Callable[[], AbstractContextManager[None]]:
+        """What gives the network its weights for evaluation; raises for a flag that is no bool, and as ema_weights."""
+        if not boolean(owner, "use_ema", use_ema):
+            return nullcontext
+        self.ema_weights()
+        return self.ema_weights
 
     def _told(
         self, owner: str, dataset: object, callbacks: object, sink_mode: bool, sink_size: int

@@ -9,18 +9,29 @@ from graphls.text.charts import Line, Point, chart, number
 from graphls.text.html import escape
 from graphls.train.run_record import RunRecord
 
+COLUMNS = (
+    "--loss:light-dark(#0072b2,#4aa8e0);--rate:light-dark(#c25500,#f28a3c);--scale:light-dark(#862d86,#f2b8e6);"
+    "--norm:light-dark(#006b4f,#5ad19a)"
+)
+"""The colours of the lines, as variables of CSS."""
+
 CSS = (
     ":root{color-scheme:light dark;--ground:light-dark(#f6f7f9,#14161a);--paper:light-dark(#fff,#1d2026);"
-    "--ink:light-dark(#1a1c20,#e8eaee);--soft:light-dark(#5a616c,#a3abb8);--line:light-dark(#c9ced6,#3c424d);"
-    "--loss:light-dark(#0072b2,#4aa8e0);--rate:light-dark(#c25500,#f28a3c);--scale:light-dark(#862d86,#f2b8e6);"
-    "--norm:light-dark(#006b4f,#5ad19a)}"
+    f"--ink:light-dark(#1a1c20,#e8eaee);--soft:light-dark(#5a616c,#a3abb8);--line:light-dark(#c9ced6,#3c424d);{COLUMNS}}}"
     "body{margin:0;padding:16px;background:var(--ground);color:var(--ink);font:14px/1.5 system-ui,sans-serif}"
     "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
     "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
     "section{background:var(--paper);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto}"
-    ".wide{grid-column:1/-1}.key{font-size:12px;color:var(--soft)}"
-    ".key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
-    ".key i.other{border-top-style:dashed}.key span{margin-right:14px}"
+    ".wide{grid-column:1/-1}"
+)
+KEYS = (
+    ".run-key{font-size:12px;opacity:.75}.run-key span{margin-right:14px}"
+    ".run-key i{display:inline-block;width:22px;border-top:3px solid;margin:0 5px 3px 0}"
+    ".run-key i.other{border-top-style:dashed}"
+)
+CARD = (
+    ".graphls-run main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr))}"
+    ".graphls-run h2{font-size:14px;margin:0 0 6px}"
 )
 REFRESH = 5
 """Seconds after which the page of a run that goes on is read anew."""
@@ -61,15 +72,21 @@ class RunPage:
     def html(self, is_over: bool) -> str:
         """The page; as long as the run is not over it reads itself anew."""
         again = "" if is_over else f'<meta http-equiv="refresh" content="{REFRESH}">\n'
-        charts = [self._figure(figure) for figure in FIGURES[:1]] + [self._evaluations()]
-        charts += [self._figure(figure) for figure in FIGURES[1:]]
         further = [_section(title, content, ' class="wide"') for title, content in self.sections.items()]
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}'
-            f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>{CSS}{KEYS}</style>\n</head>\n<body>\n"
             f"<h1>{escape(self.title)}</h1>\n<p>{escape(self.summary(is_over))}</p>\n"
-            f"<main>\n{''.join(filter(None, charts + further))}</main>\n</body>\n</html>\n"
+            f"<main>\n{''.join([*self._figures(), *further])}</main>\n</body>\n</html>\n"
+        )
+
+    def card(self, is_over: bool) -> str:
+        """The charts for a notebook, where their styles touch nothing else."""
+        return (
+            f'<div class="graphls-run" role="region" aria-label="{escape(self.title)}" style="{COLUMNS}">'
+            f"<style>{CARD}{KEYS}</style>\n<p>{escape(self.title)}: {escape(self.summary(is_over))}</p>\n"
+            f"<main>\n{''.join(self._figures())}</main>\n</div>"
         )
 
     def summary(self, is_over: bool) -> str:
@@ -82,6 +99,11 @@ class RunPage:
         parts += [f"{name} {number(points[-1][1])}" for name, points in self.record.evaluations.items() if points]
         beside = f" Dashed: {', '.join(self.others)}." if self.others else ""
         return f"{', '.join(parts)}.{beside}"
+
+    def _figures(self) -> list[str]:
+        """The charts of which there is something to draw."""
+        loss, *others = (self._figure(figure) for figure in FIGURES)
+        return [drawn for drawn in (loss, self._evaluations(), *others) if drawn]
 
     def _figure(self, figure: Figure) -> str:
         lines = []
@@ -125,4 +147,4 @@ def _key(lines: Sequence[Line]) -> str:
         return ""
     kind = {True: ' class="other"', False: ""}
     texts = (f'<span><i{kind[x.is_other]} style="color:{x.colour}"></i>{escape(x.name)}</span>' for x in shown)
-    return f'<div class="key">{"".join(texts)}</div>'
+    return f'<div class="run-key">{"".join(texts)}</div>'

@@ -15,6 +15,7 @@ from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
+from graphls.nn.updates import AccumulatedGradients
 from graphls.sharing.locks import COMPILING
 from graphls.sharing.storage import Clock
 from graphls.steps.repeated import RepeatedStep, drawn_nodes
@@ -92,6 +93,11 @@ class TrainRunner:
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
         return self.mode.find(self.cache, row)
+
+    def has_updated(self) -> bool:
+        """Whether the last step was one that updates, and not one that accumulates gradients for a later one."""
+        accumulation = getattr(self.network, "accumulation", None)
+        return not isinstance(accumulation, AccumulatedGradients) or not int(accumulation.accumulation_step.asnumpy())
 
     def run(self, row: Row) -> Any:
         """One step; what it returns is not read."""

@@ -52,6 +52,22 @@ def save_checkpoint(
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphFileError (an OSError) where the file
     cannot be written; the file that was there before is then as it was.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from graphls import nn
+        >>> from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "net.ckpt")
+        ...     save_checkpoint(nn.Dense(2, 1, weight_init="ones"), path)
+        ...     found = load_checkpoint(path)
+        >>> list(found)
+        ['weight', 'bias']
+        >>> net = nn.Dense(2, 1, weight_init="zeros")
+        >>> load_param_into_net(net, found)
+        ([], [])
+        >>> net.weight.asnumpy().tolist()
+        [[1.0, 1.0]]
     """
     path = _named(ckpt_file_name, format)
     for name, value in (("integrated_save", integrated_save), ("crc_check", crc_check)):

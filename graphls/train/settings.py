@@ -16,9 +16,17 @@ from graphls.train.training import Training
 
 SETTINGS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict", "acc_level")
 FOR_BUILD = ("loss_scale_manager", "keep_batchnorm_fp32")
+UPDATES: Mapping[str, object] = {"accumulate_steps": 1, "clip_norm": None, "clip_value": None, "ema_decay": None}
+"""Settings of a Model for its updates, and what they are where nothing is said."""
 
 
-def check_settings(optimizer: object, amp_level: object, boost_level: object, settings: Mapping[str, object]) -> None:
+def check_settings(
+    optimizer: object,
+    amp_level: object,
+    boost_level: object,
+    updates: Mapping[str, object],
+    settings: Mapping[str, Any],
+) -> None:
     """Raise GraphValueError for settings of a Model that are not known, or that need an optimizer."""
     for name in settings:
         if name not in SETTINGS:
@@ -31,6 +39,7 @@ def check_settings(optimizer: object, amp_level: object, boost_level: object, se
     if settings.get("boost_config_dict"):
         raise GraphValueError("There is no boost, so 'boost_config_dict' is empty.")
     needing = {"loss_scale_manager": settings.get("loss_scale_manager"), "amp_level": amp_level != "O0"}
+    needing |= {name: value != UPDATES[name] for name, value in updates.items()}
     for name, is_set in needing.items():
         if is_set and optimizer is None:
             text = f"The argument 'optimizer' can not be None when set {name!r}."
@@ -38,12 +47,12 @@ def check_settings(optimizer: object, amp_level: object, boost_level: object, se
 
 
 def train_network_of(
-    network: Cell, loss_fn: Cell | None, optimizer: Any, level: str, settings: dict[str, Any]
+    network: Cell, loss_fn: Cell | None, optimizer: Any, level: str, updates: dict[str, Any], settings: dict[str, Any]
 ) -> Cell:
     """The network that a step of training runs; raises as build_train_network and WithLossCell do."""
     if optimizer is not None:
         given = {name: settings[name] for name in FOR_BUILD if name in settings}
-        return build_train_network(network, optimizer, loss_fn, level, **given)
+        return build_train_network(network, optimizer, loss_fn, level, **updates, **given)
     return network if loss_fn is None else WithLossCell(network, loss_fn)
 
 

@@ -67,7 +67,7 @@ class Training:
             told.train_dataset_element = tensors_of(row)
             callbacks.on_train_step_begin(context)
             told.net_outputs = self.runner.run(row)
-            if self.manager is not None:
+            if self.manager is not None and self.runner.has_updated():
                 self.manager.update_loss_scale(bool(np.all(told.net_outputs[1].asnumpy())))
             callbacks.on_train_step_end(context)
             if context.get_stop_requested():

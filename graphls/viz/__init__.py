@@ -9,6 +9,7 @@ NOTEBOOK_BOXES = 60
 
 
 def _picture(graph: Graph) -> str:
+    """The graph as SVG, as notebooks show it."""
     from graphls.viz.svg import to_svg  # only here, so that a plain `import graphls` stays quick
 
     return to_svg(graph, NOTEBOOK_BOXES)

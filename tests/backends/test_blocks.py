@@ -173,6 +173,28 @@ def test_groups_end_where_a_sum_is_between() -> None:
     assert all(expected[1][name].tobytes() == found[1][name].tobytes() for name in "wm")
 
 
+def test_what_only_prepares_a_gradient_for_its_update_is_in_the_block() -> None:
+    graph = """
+    graph @main(%g: f32[6,8], %h: f32[6,8], %r: f32[]) {
+      state @w: f32[6,8]
+      state @v: f32[6,8]
+      %mean = mul(%g, %r) : f32[6,8]  // backward
+      %shown = mul(%h, %r) : f32[6,8]  // backward
+      %a = mul(%mean, %mean) : f32[6,8]  // update
+      %b = sub(@w, %a) : f32[6,8]  // update
+      %c = mul(%shown, %shown) : f32[6,8]  // update
+      %d = add(%c, %c) : f32[6,8]  // update
+      %e = sub(@v, %d) : f32[6,8]  // update
+      @w <- %b
+      @v <- %e
+      return %shown
+    }
+    """
+    _, made = blocked(graph, 12)
+    regions = [[n.output.name for n in node.regions[0].nodes] for node in made.graph.nodes if node.regions]
+    assert regions == [["mean_1", "a_1", "b_1"], ["c_1", "d_1", "e_1"]], "a step that gives a gradient makes it whole"
+
+
 def test_small_arrays_and_those_that_no_number_divides_stay_whole() -> None:
     assert blocked(GRAPH, 16)[1].graph is blocked(GRAPH, 16)[0] or not blocked(GRAPH, 16)[1].origins
     assert not blocked(GRAPH.replace("6,8", "1,61"), 10)[1].origins

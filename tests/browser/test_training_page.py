@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Playwright, expect
 
 import graphls
 from examples.digits import LeNet, load, page
 from graphls.bundles.page_files import RUNTIME, check_data, write_page
 from graphls.train import load_checkpoint, load_param_into_net
+from tests.browser.chromium import WITH_WEBGPU, launch
 from tests.bundles.install import PACKAGES, missing
 
 needs_npm = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -113,6 +114,21 @@ def test_a_visitor_trains_the_digits(visitor: Page, tmp_path: Path) -> None:
     (tmp_path / "damaged.safetensors").write_bytes(states.read_bytes()[:1000])
     visitor.locator("#upload").set_input_files(tmp_path / "damaged.safetensors")
     expect(visitor.locator("#status")).to_contain_text("The file of safetensors is damaged")
+
+
+@needs_npm
+def test_where_a_graphics_card_cannot_run_the_step(playwright: Playwright, site: str) -> None:
+    """One in software has no 16-bit numbers, like many a card, which only the first step tells."""
+    browser = launch(playwright, WITH_WEBGPU)
+    found = browser.new_page()
+    found.goto(site)
+    if not found.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
+        pytest.skip("this browser has no WebGPU")
+    words = "Runs on WebAssembly, as WebGPU cannot run this step here; ready after"
+    expect(found.locator("#status")).to_contain_text(words, timeout=PATIENCE)
+    found.get_by_role("button", name="Train", exact=True).press("Enter")
+    expect(found.locator("#steps")).to_have_text("10", timeout=PATIENCE)
+    browser.close()
 
 
 @needs_npm

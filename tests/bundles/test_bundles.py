@@ -251,6 +251,32 @@ def test_predictions_on_the_states_of_a_loop(tmp_path: Path) -> None:
     assert network.training is False
 
 
+def test_a_step_that_was_loaded_is_the_bundle_that_it_was(tmp_path: Path) -> None:
+    """With its trained states, the names of inputs and outputs, and the model that predicts."""
+    step, batches = CASES["mindformers"]()
+    first = step.export(tmp_path / "first")
+    data = batches[0]
+    step(*data.values())
+    again = graphls.load_step(first)
+    again(*data.values())
+    second = again.export(tmp_path / "second")
+    for name in ("predict.onnx", "state.safetensors", "step.ir"):
+        expected = step.export(tmp_path / "third") / name
+        assert (second / name).read_bytes() == expected.read_bytes()
+    ours, theirs = (json.loads((folder / "step.json").read_text(encoding="utf-8")) for folder in (second, first))
+    assert ours == {**theirs, "model": ours["model"]}
+    again.export(first)
+    assert graphls.load_step(first).export(first, inputs=[f"in{i}" for i in range(len(theirs["inputs"]))]) == first
+    renamed = json.loads((first / "step.json").read_text(encoding="utf-8"))["predict"]["inputs"]
+    assert [port["name"] for port in renamed] == [f"in{i}" for i in range(len(renamed))]
+    session = onnxruntime.InferenceSession(first / "predict.onnx")
+    assert {port["name"] for port in renamed} <= {port.name for port in session.get_inputs()}
+    (first / "predict.onnx").unlink()
+    with pytest.raises(ValueError, match=r"predict.onnx is no longer the model .* predict=False"):
+        again.export(tmp_path / "fourth")
+    assert again.export(tmp_path / "fourth", predict=False).exists()
+
+
 def test_a_step_for_any_number_of_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     network = nn.SequentialCell(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(p=0.3), nn.Dense(48, 4))

@@ -1,4 +1,4 @@
-"""The loop in JavaScript, on ONNX Runtime's WebAssembly under Node, beside graphls."""
+"""The loop in JavaScript under Node, on ONNX Runtime's WebAssembly and its native build, beside graphls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 import graphls
 from graphls.bundles.programs import loop_source
 from graphls.tensors.pytree import leaves
-from tests.bundles.install import FOLDER, missing
+from tests.bundles.install import FOLDER, NATIVE, has_native, missing
 from tests.bundles.steps import CASES
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -24,8 +24,14 @@ CLOSE = 1e-5
 """Relative to the largest element, as sums of float32 in another order are."""
 
 
+@pytest.fixture(scope="module", params=["onnxruntime-web", *([NATIVE] if has_native() else [])])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The package of npm that runs the steps."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[dict[str, Any]]]]:
+def trained(runtime: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[dict[str, Any]]]]:
     """For each step its folder, after 100 steps under Node, and the batches that it was given."""
     root = tmp_path_factory.mktemp("javascript")
     found = {}
@@ -39,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, l
     (root / "step.mjs").write_bytes(loop_source("javascript"))
     jobs = [{"name": name, "steps": STEPS, "count": len(batches)} for name, (_, batches) in found.items()]
     (root / "jobs.json").write_text(json.dumps(jobs))
-    subprocess.run(["node", "run.mjs", str(root)], cwd=FOLDER, check=True, timeout=300)
+    subprocess.run(["node", "run.mjs", str(root), runtime], cwd=FOLDER, check=True, timeout=300)
     return found
 
 
@@ -50,7 +56,7 @@ def relative(a: Any, b: Any) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_steps_under_node_are_those_of_graphls(name: str, trained: dict[str, Any]) -> None:
+def test_steps_under_node_are_those_of_graphls(name: str, runtime: str, trained: dict[str, Any]) -> None:
     folder, batches = trained[name]
     step = graphls.load_step(folder)
     ours: list[dict[str, Any]] = []
@@ -64,10 +70,11 @@ def test_steps_under_node_are_those_of_graphls(name: str, trained: dict[str, Any
         assert [np.ravel(row[flag]).tolist() for row in ours] == [row[flag] for row in theirs]
     assert "overflow" not in outputs or any(row["overflow"] for row in ours)
     states = load_file(folder / "trained.safetensors")
-    # A last bit that float16 rounds the other way grows with every step of the demo: 8 steps are near, 100 learn alike.
-    near = 8 if name == "digits" else STEPS
+    # WebAssembly adds in another order. A last bit that float16 then rounds the other way grows with every step of the
+    # demo: 8 steps are near, 100 learn alike.
+    near = 8 if name == "digits" and runtime != NATIVE else STEPS
     assert max(relative(b["loss"], a["loss"]) for a, b in zip(ours[:near], theirs, strict=False)) < CLOSE
-    if name == "digits":
+    if near < STEPS:
         assert max(theirs[-1]["loss"][0], float(ours[-1]["loss"])) < 0.5
     else:
         assert max(relative(states[key], p.asnumpy()) for key, p in step.parameters.items()) < CLOSE

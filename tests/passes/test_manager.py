@@ -297,3 +297,25 @@ def test_states_are_right_where_passes_follow_order(passes: str) -> None:
     results = [graphls.compile(Cell(), x, passes=passes, backend=b)(x) for b in ("numpy", "onnxruntime")]
     for first, second in zip(*results, strict=True):
         np.testing.assert_allclose(first.asnumpy(), second.asnumpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_default_stands_for_the_passes_of_a_backend(backend: str) -> None:
+    @register_pass
+    @dataclass(frozen=True)
+    class Mine:
+        name = "mine_before_all"
+
+        def run(self, graph: Graph) -> Graph:
+            return graph
+
+    def stages(passes: str | None) -> list[str]:
+        found = graphls.compile(lambda x: x * 2, np.ones(3, np.float32), passes=passes, backend=backend).stages
+        return [name.partition("_")[2] for name in found]
+
+    usual = stages(None)
+    assert stages("default") == usual
+    assert stages(" mine_before_all,default ") == [usual[0], "mine_before_all", *usual[1:]]
+    assert stages("default, mine_before_all, dce") == [*usual, "mine_before_all", "dce"]
+    with pytest.raises(GraphKeyError, match="'defaults'"):
+        stages("defaults, dce")

@@ -19,8 +19,8 @@ from graphls.testing.samples import single
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}
 COLLECTIVES = {
-    "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "gather_shards", "neighbor_exchange",
-    "reduce_scatter", "reduce_shards", "reduce_to",
+    "all_gather", "all_reduce", "all_reduce_where", "all_to_all", "barrier", "broadcast", "gather_shards",
+    "neighbor_exchange", "reduce_scatter", "reduce_shards", "reduce_to",
 }  # fmt: skip
 WITHOUT_SAMPLES = {
     "composition", "cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS,

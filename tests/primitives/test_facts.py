@@ -36,8 +36,8 @@ def with_fact(fact: str) -> set[str]:
 def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_constant") == {"constant"}
     collectives = {
-        "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "gather_shards", "neighbor_exchange",
-        "reduce_scatter", "reduce_shards", "reduce_to",
+        "all_gather", "all_reduce", "all_reduce_where", "all_to_all", "barrier", "broadcast", "gather_shards",
+        "neighbor_exchange", "reduce_scatter", "reduce_shards", "reduce_to",
     }  # fmt: skip
     assert with_fact("is_collective") == collectives
     assert with_fact("calls_python") == {"print", "pure_callback", "py_func"} | collectives

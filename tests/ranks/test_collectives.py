@@ -255,6 +255,7 @@ def test_types_and_texts() -> None:
     x, h = Type(float32, (8, 3)), Type(float16, (8,))
     cases = [
         (graph_of("all_reduce", [x, x], op="sum"), [x, x]),
+        (graph_of("all_reduce_where", [Type(bool_), x, x], op="sum"), [x, x]),
         (graph_of("all_gather", [h]), [h.with_shape((32,))]),
         (graph_of("reduce_scatter", [x], op="max"), [x.with_shape((2, 3))]),
         (graph_of("broadcast", [x, Type(bool_)], root=3), [x, Type(bool_)]),
@@ -268,6 +269,8 @@ def test_types_and_texts() -> None:
         assert dump(parse(dump(graph))) == dump(graph)
     with pytest.raises(ValueError, match="among 4 ranks, and 6 rows are no equal parts"):
         graph_of("reduce_scatter", [Type(float32, (6,))], op="sum")
+    with pytest.raises(TypeError, match=r"first operand of all_reduce_where is a bool\[\], not f32\[8,3\]"):
+        graph_of("all_reduce_where", [x, x], op="sum")
     with pytest.raises(ValueError, match="neighbor_exchange has 1 tensors for 2 ranks; give one for each"):
         graph_of("neighbor_exchange", [x], send=(3, 1), receive=(), results=())
     with pytest.raises(RuntimeError, match="compiled for 4 ranks, and there are 1; compile the step again"):

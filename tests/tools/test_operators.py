@@ -1,4 +1,4 @@
-"""The page of operators is what the code says, and it says something of each."""
+"""The pages of operators are what the code says, and they say something of each."""
 
 from __future__ import annotations
 
@@ -14,20 +14,34 @@ from graphls.compat.finder import lookup
 from graphls.names.lazy import is_missing
 from graphls.ops.operations import OPERATORS
 from tools.operators.names import names, sections
+from tools.operators.page import cell_row, function_row, known_of
 from tools.operators.probe import Finding, probe, probe_cell
+from tools.operators.subjects import SUBJECTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+FOLDER = Path(__file__).parents[2] / "docs" / "operators"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
 
 
-def test_every_name_stands_on_the_page() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    rows = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+def test_every_name_stands_on_its_page() -> None:
+    for subject in SUBJECTS:
+        assert re.findall(r"^\| `(\w+)`", PAGES[subject.file], re.MULTILINE), subject.file
+    rows = set(re.findall(r"^\| `(\w+)`", "\n".join(PAGES.values()), re.MULTILINE))
     assert rows == {*ops.__all__, *nn.__all__}
-    lacking = " ".join(text.split("## Not offered")[1].split())
+    lacking = " ".join(PAGES["not_offered.md"].split())
     for section in sections():
         assert ", ".join(n for n in section.names if not is_offered(section.kind, n)) in lacking
     assert "jet" in lacking and "mse_loss," not in lacking
     assert {"Accuracy", "ROC", "Loss"}.isdisjoint(re.findall(r"\w+", lacking))
+
+
+def test_rows_are_true() -> None:
+    """Of some names; `make pages` tries all."""
+    known = known_of(PAGES)
+    of = {f"{s.package}.{name}": (s, name, item) for s in SUBJECTS for name, item in s.members.items()}
+    for path in sorted(of)[7::40]:
+        subject, name, item = of[path]
+        row = {"ops": function_row, "nn": cell_row}[subject.package]
+        assert row(name, item, {}) == row(name, item, known), path
 
 
 def is_offered(kind: str, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ def test_a_run_that_goes_on_keeps_what_was_before(tmp_path: Path) -> None:
     resumed.train(3, batches(), callbacks=[RunReport(tmp_path / "run")], dataset_sink_mode=False, initial_epoch=1)
     after = load_record(tmp_path / "run" / "run.json").columns["loss"]
     assert after[:6] == before[:6] and [step for step, _ in after] == list(range(1, 19))
+
+
+def test_a_notebook_shows_the_charts(tmp_path: Path) -> None:
+    report = RunReport(tmp_path / "run", title="A & B")
+    model("O2").fit(2, batches(), batches(), callbacks=[report])
+    card, page = report._repr_html_(), (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
+    assert figures(card) == figures(page) and "A &amp; B: 12 steps, the last loss is" in card
+    style = card.partition("<style>")[2].partition("</style>")[0]
+    assert all(rule.startswith((".graphls-run ", ".run-key")) for rule in style.split("}")[:-1])
+    assert all(f"{name}:" in card for name in re.findall(r"var\((--\w+)\)", card))
+    assert repr(report) == f"RunReport({str(tmp_path / 'run')!r})"
 
 
 def test_a_loop_of_ones_own(tmp_path: Path) -> None:

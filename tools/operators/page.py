@@ -1,11 +1,12 @@
-"""The page docs/operators.md."""
+"""The pages in docs/operators/."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,24 +17,46 @@ from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from tools.operators.names import names, sections
 from tools.operators.probe import DATA, Finding, probe, probe_cell
+from tools.operators.subjects import SUBJECTS, Subject
 
 HEAD = """\
 # Operators and cells
 
-Made by `make docs`; a test holds it to the code. Every row is found by trying: tensors of which dtypes a call takes
-(integers that a function of floats takes become float32), whether a weighted sum of its results has a gradient, and
-whether it lowers to an ONNX model for the CPU and for CUDA. An empty field means that no call could be made up, because
-a cell or a parameter is needed. The last column has the names of MindSpore 2.10 that the row answers to: functions and
-operator classes of `mindspore.ops`, and cells of `mindspore.nn`.
+Made by `make pages`; `make lint` holds them to the code. Every row is found by trying: tensors of which dtypes a
+call takes (integers that a function of floats takes become float32), whether a weighted sum of its results has a
+gradient, and whether it lowers to an ONNX model for the CPU and for CUDA. An empty field means that no call could be
+made up, because a cell or a parameter is needed. The last column of a table has the names of MindSpore 2.10 that the
+row answers to: functions and operator classes of `mindspore.ops`, and cells of `mindspore.nn`.
 """
 COLUMNS = "| name | what it is | dtypes | gradient | CPU | CUDA | MindSpore |\n|---|---|---|---|---|---|---|"
+PACKAGES = {"ops": "Functions of `graphls.ops`", "nn": "Cells of `graphls.nn`"}
 
 
-def page() -> str:
-    """The page as Markdown."""
-    parts = [HEAD, _summary(), "## Functions of `graphls.ops`", *_functions(), "## Operator classes", _classes()]
-    parts += ["## Cells of `graphls.nn`", *_cells(), "## Not offered", *_lacking()]
+Found = Mapping[str, Sequence[str]]
+"""What rows say was found by trying, their last columns but one, by full names."""
+
+
+def pages(known: Found) -> dict[str, str]:
+    """Each page as Markdown, by its file; what is `known` is not tried again."""
+    subjects = {s.file: _joined([f"# {s.title}", *_tables(s, known)]) for s in SUBJECTS}
+    lacking = [
+        "# Not offered",
+        "What MindSpore 2.10 has and graphls has not, by MindSpore's own headings.",
+        *_lacking(),
+    ]
+    return {"index.md": _index(), **subjects, "not_offered.md": _joined(lacking)}
+
+
+def _joined(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _index() -> str:
+    parts = [HEAD, _summary()]
+    for package, title in PACKAGES.items():
+        lines = [f"- [{s.title}]({s.file}): {len(s.members)}" for s in SUBJECTS if s.package == package]
+        parts += [f"## {title}", "\n".join(lines)]
+    return _joined([*parts, "## Operator classes", _classes(), "What lacks stands in [Not offered](not_offered.md)."])
 
 
 MODULES = {"ops": ("ops",), "class": ("ops", "ops.operations"), "nn": ("nn",)}
@@ -57,40 +80,51 @@ def _summary() -> str:
     return "\n".join(lines)
 
 
-def _functions() -> list[str]:
-    members = {name: getattr(ops, name) for name in ops.__all__}
-    return _tables(members, _function_row)
+def _tables(subject: Subject, known: Found) -> Iterator[str]:
+    """A table for each module of a subject under the first sentence of its docstring."""
+    row = {"ops": function_row, "nn": cell_row}[subject.package]
+    for module in subject.modules:
+        path = f"graphls.{subject.package}.{module}"
+        title = (importlib.import_module(path).__doc__ or module).strip().splitlines()[0].rstrip(".")
+        rows = [row(name, item, known) for name, item in subject.members.items() if item.__module__ == path]
+        if rows:
+            yield f"## {title}"
+            yield "\n".join([COLUMNS, *rows])
 
 
-def _cells() -> list[str]:
-    members = {name: getattr(nn, name) for name in nn.__all__}
-    return _tables(members, _cell_row)
-
-
-def _tables(members: dict[str, Any], row: Callable[[str, Any], str]) -> list[str]:
-    """A table for each module, in the order of their names, under the first sentence of its docstring."""
-    parts = []
-    for module in sorted({m.__module__ for m in members.values()}):
-        title = (importlib.import_module(module).__doc__ or module).strip().splitlines()[0].rstrip(".")
-        rows = [row(name, member) for name, member in sorted(members.items()) if member.__module__ == module]
-        parts += [f"### {title}", "\n".join([COLUMNS, *rows])]
-    return parts
-
-
-def _function_row(name: str, function: Any) -> str:
+def function_row(name: str, function: Any, known: Found) -> str:
+    """The row of a function of `graphls.ops`."""
     if inspect.isfunction(function) and function.__name__ != name and function.__name__ in ops.__all__:
-        return _row(name, f"The same as `{function.__name__}`.", None, _answers(name, None))
-    finding = probe(function) if inspect.isfunction(function) else None
-    return _row(name, _sentence(function), finding, _answers(name, function))
+        return _row(name, f"The same as `{function.__name__}`.", NOTHING, _answers(name, None))
+    found = known.get(f"ops.{name}") or _columns(probe(function) if inspect.isfunction(function) else None)
+    return _row(name, _sentence(function), found, _answers(name, function))
 
 
-def _cell_row(name: str, kind: Any) -> str:
-    finding = probe_cell(kind) if inspect.isclass(kind) and issubclass(kind, Cell) and kind is not Cell else None
-    return _row(name, _sentence(kind), finding, [f"nn.{name}"] if name in names("nn") else [])
+def cell_row(name: str, kind: Any, known: Found) -> str:
+    """The row of a cell, or of another name of `graphls.nn`."""
+    is_cell = inspect.isclass(kind) and issubclass(kind, Cell) and kind is not Cell
+    found = known.get(f"nn.{name}") or _columns(probe_cell(kind) if is_cell else None)
+    return _row(name, _sentence(kind), found, [f"nn.{name}"] if name in names("nn") else [])
 
 
-def _row(name: str, sentence: str, finding: Finding | None, answers: Iterable[str]) -> str:
-    found = ["", "", "", ""] if finding is None else [_spelt(finding), *map(_yes, _flags(finding))]
+def known_of(there: Mapping[str, str]) -> Found:
+    """What the rows of pages, by their files, say was found."""
+    found = {}
+    for subject in SUBJECTS:
+        for row in re.findall(r"^\| `.*$", there.get(subject.file, ""), re.MULTILINE):
+            name, *_, dtypes, gradient, cpu, cuda, _, _ = re.split(r"(?<!\\)\|", row)[1:]
+            found[f"{subject.package}.{name.strip(' `')}"] = [text.strip() for text in (dtypes, gradient, cpu, cuda)]
+    return found
+
+
+NOTHING = ("", "", "", "")
+
+
+def _columns(finding: Finding | None) -> Sequence[str]:
+    return NOTHING if finding is None else (_spelt(finding), *map(_yes, _flags(finding)))
+
+
+def _row(name: str, sentence: str, found: Sequence[str], answers: Iterable[str]) -> str:
     shown = " ".join(f"`{answer}`" for answer in answers)
     return "| " + " | ".join([f"`{name}`", sentence.replace("|", "\\|"), *found, shown]) + " |"
 

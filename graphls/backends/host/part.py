@@ -49,7 +49,8 @@ class HostPart(InterpretedPart):
         results = [self.slots[v] for v in node.outputs[1:] if v in self.slots]
         if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:
             return None
-        sent, received = joined(given), joined(results)
+        sent = joined(given)
+        received = sent if results[0] is given[0] else joined(results)
         return None if sent is None or received is None else (sent, received)
 
     def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:

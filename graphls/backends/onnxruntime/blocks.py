@@ -64,8 +64,9 @@ def _groups(graph: Graph, size: int) -> list[list[Node]]:
     depth: dict[Value, int] = {}
     made_by: dict[Value, Node] = {}
     group: dict[Node, list[Node]] = {}
+    members = _members(graph, size)
     for node in graph.nodes:
-        is_member = _fits(node, size)
+        is_member = node in members
         earlier = [(depth.get(v, 0), made_by.get(v)) for v in needs(node)]
         joined = [before for _, before in earlier if before and is_member and _is_like(before, node)]
         own = max((d + (before is not None and before not in joined) for d, before in earlier), default=0)
@@ -91,9 +92,26 @@ def _is_like(one: Node, other: Node) -> bool:
     return one.output.type.shape == other.output.type.shape
 
 
+def _members(graph: Graph, size: int) -> set[Node]:
+    """The nodes of updates that fit into blocks, and those that only prepare one gradient for these, as a mean does."""
+    found: set[Node] = set()
+    outside = {*graph.outputs, *(write.value for write in graph.writes)}
+    for node in reversed(graph.nodes):
+        if _fits(node, size) and (node.phase == "update" or (_has_one_array(node) and node.output not in outside)):
+            found.add(node)
+        else:
+            outside.update(needs(node))
+    return found
+
+
+def _has_one_array(node: Node) -> bool:
+    """Whether a node reads one array, which it need not keep longer than its result, and numbers."""
+    return sum(v.type.size > 1 for v in node.inputs) == 1
+
+
 def _fits(node: Node, size: int) -> bool:
-    """Whether a node of an update computes a large array from others of its shape and from numbers."""
-    if node.phase != "update" or not _is_by_element(node):
+    """Whether a node computes a large array from others of its shape and from numbers."""
+    if not _is_by_element(node):
         return False
     shape, elements = node.output.type.shape, node.output.type.size
     is_large = elements >= FEWEST_BLOCKS * size and count_of_blocks(elements, size) is not None

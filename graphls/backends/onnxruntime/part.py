@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.engine import Bench
+from graphls.backends.onnxruntime.arena import has_common_arena
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
@@ -38,6 +39,8 @@ class OrtPart(OrtSession):
         options = super()._options()
         # The threads of a session go on looking for work when its run has ended, and would take the cores of the next.
         options.add_session_config_entry("session.force_spinning_stop", "1")
+        if self.device == "cpu" and has_common_arena(self.runtime):
+            options.add_session_config_entry("session.use_env_allocators", "1")
         return options
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:

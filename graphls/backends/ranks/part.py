@@ -16,6 +16,7 @@ from graphls.backends.onnxruntime.failures import Torn
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
+from graphls.ranks.collectives import in_place
 from graphls.ranks.division import apart
 from graphls.ranks.watch import WAITING
 from graphls.ranks.world import find_group
@@ -40,6 +41,8 @@ class RanksPart(BoundStates):
         self.in_place = {w.state.name for w in self.graph.writes if w.in_place}
         self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.given = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
+        for node in self.graph.nodes:
+            bench.scratch.need(node.attrs["ranks"] * sum(bench.slots[v].nbytes for v in node.inputs))
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
@@ -94,14 +97,13 @@ class RanksPart(BoundStates):
         """The calls for one communication."""
         group = apart(find_group(node.attrs["group"]), "gather")
         shards = [self.bench.slots[v] for v in node.inputs]
-        own = np.empty(sum(shard.size for shard in shards), shards[0].dtype)
-        rows = np.empty((group.size, own.size), own.dtype)
-        start = 0
+        rows = self.bench.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
+        own, start = rows[group.rank], 0
         for shard in shards:
             yield partial(setitem, own, slice(start, start + shard.size), shard)
             start += shard.size
-        send, receive = own.view(np.uint8), rows.reshape(-1).view(np.uint8)
-        yield partial(group.comm.Allgather, send, receive) if group.comm else partial(setitem, rows, ..., own)
+        if group.comm is not None:
+            yield partial(group.comm.Allgather, in_place(), rows.reshape(-1).view(np.uint8))
         start = 0
         for shard, value in zip(shards, node.outputs[1:], strict=True):
             columns = rows[:, start : start + shard.size]

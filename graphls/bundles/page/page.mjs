@@ -9,13 +9,14 @@ const SAMPLES = 24, EVERY = 10, SAVED = 50;
 const element = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
 const text = (/** @type {string} */ id, /** @type {unknown} */ value) => { element(id).textContent = String(value); };
 
-/** ONNX Runtime with what computes here: WebGPU where the browser has it, WebAssembly otherwise. */
+/** ONNX Runtime, and what may compute here, the best first: WebGPU where the browser has it, and WebAssembly. */
 async function runtime() {
   const adapter = await /** @type {any} */ (navigator).gpu?.requestAdapter().catch(() => null);
   const ort = await import(adapter ? './ort/ort.webgpu.min.mjs' : './ort/ort.wasm.min.mjs');
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmPaths = new URL('./ort/', import.meta.url).href;
-  return {ort, providers: adapter ? ['webgpu', 'wasm'] : ['wasm'], name: adapter ? 'WebGPU' : 'WebAssembly'};
+  const wasm = {name: 'WebAssembly', providers: ['wasm']};
+  return {ort, ways: adapter ? [{name: 'WebGPU', providers: ['webgpu', 'wasm']}, wasm] : [wasm]};
 }
 
 /** @param {string} name @returns {Promise<Uint8Array>} */
@@ -27,25 +28,46 @@ async function read(name) {
 
 class Page {
   async load() {
-    const {ort, providers, name} = await runtime();
+    const {ort, ways} = await runtime();
     this.ort = ort;
     this.first = await read('state.safetensors');
-    const started = performance.now();
-    this.step = await Step.load(ort, read, {states: this.first, options: {executionProviders: providers}});
+    this.data = readSafetensors(await read('data.safetensors'));
+    this.extra = {images: /** @type {Float32Array[]} */ ([]), labels: /** @type {number[]} */ ([])};
+    this.isTraining = false;
+    const started = performance.now(), name = await this.open(ways);
     const model = await read(this.step.manifest.predict.file.name);
     this.predictor = await ort.InferenceSession.create(model, {executionProviders: ['wasm']});
-    this.data = readSafetensors(await read('data.safetensors'));
-    [this.images, this.labels] = this.step.manifest.inputs;
-    this.rows = this.images.shape[0];
     this.key = this.step.manifest.model.sha256;
     const classes = this.step.manifest.predict.outputs[0].shape[1];
     this.pad = new Pad(element('pad'), this.images.shape[3], () => this.guess());
-    this.extra = {images: /** @type {Float32Array[]} */ ([]), labels: /** @type {number[]} */ ([])};
-    this.isTraining = false;
     await this.resume(await kept(this.key));
     this.wire(classes);
     text('status', `Runs on ${name}; ready after ${Math.round(performance.now() - started)} ms.`);
     await this.look();
+  }
+
+  /**
+   * Open the step on the first that runs a step of it: many a graphics card has no 16-bit numbers, which shows there.
+   * @param {{name: string, providers: string[]}[]} ways @returns {Promise<string>} what it runs on
+   */
+  async open([{name, providers}, ...others]) {
+    try {
+      this.step = await Step.load(this.ort, read, {states: this.first, options: {executionProviders: providers}});
+      [this.images, this.labels] = this.step.manifest.inputs;
+      this.rows = this.images.shape[0];
+      this.order = [];
+      if (others.length > 0) await this.trainOnce();
+      return name;
+    } catch (error) {
+      if (others.length === 0) throw error;
+      console.warn(`${name} cannot run the step:`, error);
+      return `${await this.open(others)}, as ${name} cannot run this step here`;
+    }
+  }
+
+  trainOnce() {
+    const {images, labels} = this.batch();
+    return this.step.run({[this.images.name]: images, [this.labels.name]: labels});
   }
 
   /** Go on from a run that was kept, or begin one. @param {any} run */
@@ -112,8 +134,7 @@ class Page {
 
   async loop() {
     while (this.isTraining) {
-      const start = performance.now(), {images, labels} = this.batch();
-      const results = await this.step.run({[this.images.name]: images, [this.labels.name]: labels});
+      const start = performance.now(), results = await this.trainOnce();
       const {losses, scales, skipped} = this.history, count = ++this.history.count;
       losses.push([count, number(results.loss)]);
       if (results.scale) scales.push([count, number(results.scale)]);

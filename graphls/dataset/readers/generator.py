@@ -52,6 +52,14 @@ class GeneratorDataset(Dataset):
 
     Raises GraphTypeError and GraphValueError for wrong arguments, and DatasetError in the iteration where the source
     raises, a worker dies, or an item has the wrong number of columns.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> rows = ds.GeneratorDataset([(np.float32(i), i % 2) for i in range(4)], ["x", "label"], shuffle=False)
+        >>> rows = rows.map(lambda x: x * 10, input_columns="x").batch(2)
+        >>> [(x.tolist(), label.tolist()) for x, label in rows.create_tuple_iterator(output_numpy=True)]
+        [([0.0, 10.0], [0, 1]), ([20.0, 30.0], [0, 1])]
     """
 
     def __init__(
@@ -216,6 +224,13 @@ class NumpySlicesDataset(GeneratorDataset):
     `data` is one array or list, a tuple of several, or a dict of them by column name; columns without names are called
     `column_0` and so on. The other arguments are those of `GeneratorDataset`. Raises GraphTypeError and GraphValueError
     for data that have no first axis, or differ in its size.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset({"x": np.arange(6), "y": np.arange(6) ** 2}, shuffle=False).skip(1).batch(2)
+        >>> [batch["y"].tolist() for batch in rows.create_dict_iterator(output_numpy=True)]
+        [[1, 4], [9, 16], [25]]
     """
 
     def __init__(

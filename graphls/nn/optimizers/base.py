@@ -180,6 +180,18 @@ class Optimizer(Cell):
     A subclass defines `update`, or `construct` over `decay_weight`, `gradients_centralization`, `scale_grad`
     and `get_lr`. Raises GraphTypeError, GraphValueError, GraphKeyError and GraphRuntimeError for settings that do not
     fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, ops
+        >>> net = nn.Dense(2, 1, weight_init="ones", bias_init="zeros")
+        >>> groups = [{"params": [net.weight], "weight_decay": 0.01}, {"params": [net.bias], "lr": 0.2}]
+        >>> optimizer = nn.SGD(groups, learning_rate=0.1)
+        >>> gradient = graphls.grad(lambda x: ops.sum(net(x)), None, optimizer.parameters)
+        >>> done = optimizer(gradient(np.ones((1, 2), np.float32)))
+        >>> print(net.bias.value(), optimizer.global_step.value())
+        [-0.2] [1]
     """
 
     needs_graph = True

@@ -24,6 +24,21 @@ class Callback:
     `epoch_begin`, `epoch_end`, `step_begin`, `step_end` and `end` are their older names, which are called in training
     and in evaluation where the newer one is not overridden. A callback is a context manager that is entered before
     the run and left after it, also when the run raises.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Callback, Model
+        >>> class Steps(Callback):
+        ...     def on_train_step_end(self, run_context):
+        ...         print("step", run_context.original_args().cur_step_num)
+        >>> ones = np.ones((4, 1), np.float32)
+        >>> rows = ds.NumpySlicesDataset((ones, ones), column_names=["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(1, rows, callbacks=[Steps()])
+        step 1
+        step 2
     """
 
     def __enter__(self) -> Any:

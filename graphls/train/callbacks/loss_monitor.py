@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from graphls.ir.checks import not_negative_int
 from graphls.ir.errors import GraphValueError
 from graphls.ranks.world import world
@@ -50,11 +52,17 @@ class LossMonitor(Callback):
         """Print the metrics of an evaluation in this epoch."""
         told = run_context.original_args()
         if told.get("metrics"):
-            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}")
+            metrics = {name: _plain(value) for name, value in told.metrics.items()}
+            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {metrics}")
 
     def _print(self, line: str) -> None:
         if self._rank in (None, world().rank):
             print(line, flush=True)
+
+
+def _plain(value: object) -> object:
+    """A number of NumPy as one of Python, which prints without its type."""
+    return value.item() if isinstance(value, np.number) else value
 
 
 def _shown(outputs: object, loss: float | None) -> Any:

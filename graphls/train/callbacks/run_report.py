@@ -39,7 +39,8 @@ class RunReport(Callback):
     waiting for data, and the memory of the process. It needs no network, and reads itself anew while the run goes on.
     `compare` are directories of other reports, drawn dashed. Of every `every`-th step the results are read; the page is
     written every `refresh` seconds at most, and at the end of each epoch. Of a run that goes on from a checkpoint, the
-    numbers before it are kept. In a loop of your own, call `add` after each step and `close` at the end.
+    numbers before it are kept. In a loop of your own, call `add` after each step and `close` at the end. A notebook
+    shows the report as its charts.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
     compare with cannot be read, here, or the page cannot be written, later.
@@ -110,6 +111,13 @@ class RunReport(Callback):
         """Write the page of a run that is over, and return its path."""
         self._is_over = True
         return self.write()
+
+    def __repr__(self) -> str:
+        return f"RunReport({str(self.directory)!r})"
+
+    def _repr_html_(self) -> str:
+        self._read()
+        return self.page.card(self._is_over)
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Go on with the report of the run that this one continues, or begin one."""

@@ -1,10 +1,11 @@
-// Trains bundles under Node as `jobs.json` of a folder says, and writes what every step gave.
+// Trains bundles under Node, on the package of ONNX Runtime that is named, as `jobs.json` of a folder says, and writes
+// what every step gave.
 
 import {readFile, writeFile} from 'node:fs/promises';
-import * as ort from 'onnxruntime-web';
 
-ort.env.wasm.numThreads = 1;
-const [folder] = process.argv.slice(2);
+const [folder, runtime] = process.argv.slice(2);
+const ort = await import(runtime);
+if (ort.env.wasm) ort.env.wasm.numThreads = 1;
 const {Step, readSafetensors} = await import(`${folder}/step.mjs`);
 
 for (const {name, steps, count} of JSON.parse(await readFile(`${folder}/jobs.json`, 'utf8'))) {

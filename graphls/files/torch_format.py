@@ -1,0 +1,126 @@
+"""Tensors in the files of `torch.save`, whose pickle is read by a reader that makes nothing but tensors."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphls.files.checkpoint_format import array_of_bytes
+from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+
+Array = np.ndarray[Any, Any]
+
+STORAGES: dict[str, DType] = {
+    "FloatStorage": float32, "DoubleStorage": float64, "HalfStorage": float16, "BFloat16Storage": bfloat16,
+    "LongStorage": int64, "IntStorage": int32, "ShortStorage": int16, "CharStorage": int8, "ByteStorage": uint8,
+    "BoolStorage": bool_,
+}  # fmt: skip
+INSIDE = ("state_dict", "model_state_dict", "model", "module")
+"""What the tensors of the network are called in a file that holds more, such as the state of an optimizer."""
+ADVICE = "save the tensors with safetensors in PyTorch: safetensors.torch.save_model(model, 'model.safetensors')"
+
+
+def decode(data: bytes) -> dict[str, Array]:
+    """The tensors of a file by name.
+
+    A pickle can run any code, so only tensors, dicts, lists, texts and numbers are made of this one. Raises
+    GraphValueError for a file that is no such archive, that is damaged, or that holds anything else.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return _tensors(_Reader(archive).load())
+    except GraphlsError:
+        raise
+    except zipfile.BadZipFile:
+        raise GraphValueError(f"it is no zip archive of torch.save; {ADVICE}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a damaged pickle makes of the reader
+        raise GraphValueError(f"it is damaged ({type(error).__name__}: {error}); {ADVICE}") from None
+
+
+class _Held(NamedTuple):
+    """Numbers in a pickle. Its kind, as that of `_Known`, has no state that a pickle could set."""
+
+    array: Array
+
+
+class _Known(NamedTuple):
+    """A name in a pickle: the dtype of a storage, or a function that makes a tensor."""
+
+    dtype: DType | None
+    make: Callable[..., _Held] | None
+
+    def __call__(self, *arguments: Any) -> _Held:
+        assert self.make is not None
+        return self.make(*arguments)
+
+
+class _Reader(pickle.Unpickler):
+    """A reader of pickles that knows nothing but what tensors are made of."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        pickles = [name for name in archive.namelist() if Path(name).name == "data.pkl"]
+        if len(pickles) != 1:
+            raise GraphValueError(f"it has no data.pkl as archives of torch.save have; {ADVICE}")
+        super().__init__(io.BytesIO(archive.read(pickles[0])))
+        self.archive, self.folder = archive, pickles[0].removesuffix("data.pkl")
+        if f"{self.folder}byteorder" in archive.namelist() and archive.read(f"{self.folder}byteorder") != b"little":
+            raise GraphValueError(f"its numbers are not little-endian; {ADVICE}")
+        self.storages: dict[str, _Held] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What a name in a pickle stands for; raises GraphValueError for all but a few."""
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module == "torch" and name in STORAGES:
+            return _Known(STORAGES[name], None)
+        if module == "torch._utils" and name in MAKING:
+            return _Known(None, MAKING[name])
+        raise GraphValueError(f"it holds {module}.{name}, and only tensors are read from a pickle; {ADVICE}")
+
+    def persistent_load(self, pid: Any) -> _Held:
+        """The numbers of a storage, which is an array of one axis."""
+        _, known, key, _, count = pid
+        if key not in self.storages:
+            content = memoryview(self.archive.read(f"{self.folder}data/{key}"))
+            self.storages[key] = _Held(array_of_bytes(key, (count,), known.dtype, content))
+        return self.storages[key]
+
+
+def _tensor(storage: _Held, offset: int, shape: Sequence[int], strides: Sequence[int], *_: object) -> _Held:
+    """A tensor in a storage; raises GraphValueError where it does not lie within."""
+    numbers, shape, strides = storage.array, tuple(shape), tuple(strides)
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if min((offset, *shape, *strides)) < 0 or (0 not in shape and last >= numbers.size):
+        raise GraphValueError("a tensor in it does not lie within its storage")
+    apart = [stride * numbers.itemsize for stride in strides]
+    return _Held(np.lib.stride_tricks.as_strided(numbers[offset:], shape, apart, writeable=False))
+
+
+def _parameter(tensor: _Held, *_: object) -> _Held:
+    return tensor
+
+
+MAKING: dict[str, Callable[..., _Held]] = {"_rebuild_tensor_v2": _tensor, "_rebuild_parameter": _parameter}
+
+
+def _tensors(found: Any) -> dict[str, Array]:
+    """The tensors by name, of what a pickle holds or what stands in it under one of the usual names."""
+    if not isinstance(found, Mapping):
+        raise GraphValueError(f"it holds no tensors by name but a {type(found).__name__}; {ADVICE}")
+    if all(isinstance(value, _Held) for value in found.values()):
+        return {str(name): value.array for name, value in found.items()}
+    inner = next((found[name] for name in INSIDE if isinstance(found.get(name), Mapping)), None)
+    if inner is None:
+        names = ", ".join(map(repr, [*found][:8]))
+        raise GraphValueError(f"it holds {names}, and no tensors as one of {', '.join(INSIDE)}; {ADVICE}")
+    return _tensors(inner)

@@ -1,0 +1,1 @@
+"""Weights that other frameworks have trained, and weights for them."""

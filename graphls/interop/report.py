@@ -1,0 +1,66 @@
+"""What loading weights has done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphls.text.html import Page
+from graphls.text.tables import Table
+
+
+def counted(number: int, kind: str) -> str:
+    """A number of things of a kind."""
+    return f"{number} {kind}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A parameter that was loaded: its path, its shape, the tensors that it was made of, and how."""
+
+    parameter: str
+    shape: tuple[int, ...]
+    tensors: tuple[str, ...]
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What loading weights has done; it prints as a table.
+
+    `loaded` has the parameters that were loaded. `missing` has those that were not, `unused` the tensors that no
+    parameter was made of, and `ignored` those that are no weights, such as the number of batches that a normalisation
+    has seen.
+    """
+
+    origin: str
+    loaded: tuple[Loaded, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+    def table(self) -> Table:
+        """The parameters that were loaded, below sentences about the rest."""
+        rows = [
+            (each.parameter, " + ".join(each.tensors), ", ".join(each.changes), str(each.shape)) for each in self.loaded
+        ]
+        return Table(("parameter", "tensor", "changed", "shape"), rows, 3, [*self._sentences()])
+
+    def _sentences(self) -> Iterator[str]:
+        yield f"Loaded from {self.origin}: {counted(len(self.loaded), 'parameter')}."
+        texts = (
+            (self.missing, "Not loaded", "parameter"),
+            (self.unused, "Not used", "tensor"),
+            (self.ignored, "Left out, as it is no weight", "tensor"),
+        )
+        for names, text, kind in texts:
+            if names:
+                yield f"{text}: {counted(len(names), kind)}, {', '.join(names)}."
+
+    def __str__(self) -> str:
+        return "\n".join(self.table().lines())
+
+    def _repr_html_(self) -> str:
+        page = Page("Loaded weights", self.origin)
+        self.table().add_to(page)
+        return page.text()

@@ -1,0 +1,114 @@
+"""Arrays by name, of whatever holds weights of PyTorch: files, folders of files, dicts and modules."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphls.files import safetensors_format, torch_format
+from graphls.files.files import as_path
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.tensors.foreign import offered_array, offers_array
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+
+INDEX, WHOLE = ".safetensors.index.json", "model.safetensors"
+PICKLES = (".bin", ".pt", ".pth")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Arrays by name, and what they are called in messages."""
+
+    arrays: Arrays
+    origin: str
+
+
+def weights_of(source: object) -> Weights:
+    """The weights in a file, a folder, a dict or a module; raises as `load_state_dict` says."""
+    if isinstance(source, (str, bytes, os.PathLike)):
+        path = _file_of(as_path(source))
+        return Weights(_sharded(path) if path.name.endswith(INDEX) else _read(path), str(path))
+    if callable(listed := getattr(source, "state_dict", None)):
+        source = listed()
+    if not isinstance(source, Mapping):
+        raise GraphTypeError(f"Weights are a file, a folder, or a dict of tensors by name, not {source!r}.")
+    return Weights({_name(name): _array(name, value) for name, value in source.items()}, "the dict")
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise GraphTypeError(f"Weights have names that are strings, not {name!r}.")
+    return name
+
+
+def _array(name: object, value: Any) -> Array:
+    if not offers_array(value):
+        raise GraphTypeError(f"{name!r} is no tensor or array but a {type(value).__name__}.")
+    # A tensor of torch that needs gradients, as those of named_parameters(), gives its numbers only without them.
+    detach = getattr(value, "detach", None)
+    return offered_array(detach() if callable(detach) else value)
+
+
+def _file_of(path: Path) -> Path:
+    """The file that a path means: itself, or the one in a folder, which may be the index of several."""
+    if not path.is_dir():
+        return path
+    usual = [file for file in (path / WHOLE, path / f"model{INDEX}") if file.is_file()]
+    found = usual[:1] or sorted(path.glob("*.safetensors"))
+    if not found:
+        raise GraphFileError(f"There are no weights in the folder {path}: it has no file that ends with .safetensors.")
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise GraphValueError(f"The folder {path} has several files of weights, {names}; name one of them.")
+    return found[0]
+
+
+def _sharded(index: Path) -> Arrays:
+    """The arrays of all files that an index lists."""
+    try:
+        places = json.loads(_bytes(index))["weight_map"]
+        files = sorted(set(places.values()))
+        if not all(isinstance(file, str) and file == Path(file).name for file in files):
+            raise ValueError("its files do not lie beside it")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise GraphValueError(f"{index} is no index of files of safetensors: {error}.") from None
+    shards = {file: _read(index.with_name(file)) for file in files}
+    absent = [name for name, file in places.items() if name not in shards[file]]
+    if absent:
+        raise GraphValueError(f"{index.with_name(places[absent[0]])} has no {absent[0]!r}, as {index.name} says.")
+    return {name: shards[file][name] for name, file in places.items()}
+
+
+def _read(path: Path) -> Arrays:
+    readers: dict[str, Callable[[bytes], Arrays]] = {".safetensors": _safetensors}
+    reader = {**readers, **dict.fromkeys(PICKLES, torch_format.decode)}.get(path.suffix)
+    if reader is None:
+        endings = ", ".join((".safetensors", INDEX, *PICKLES))
+        raise GraphValueError(f"Files of weights end with {endings}, and {path} does not.")
+    try:
+        return reader(_bytes(path))
+    except GraphValueError as error:
+        raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
+
+
+def _safetensors(data: bytes) -> Arrays:
+    """The arrays of a file, also under the names that safetensors has left out because they are the same tensor."""
+    entries = safetensors_format.decode(data).items()
+    arrays = {name: entry for name, entry in entries if not isinstance(entry, str)}
+    same = safetensors_format.metadata(data).items()
+    return {**{name: arrays[kept] for name, kept in same if kept in arrays}, **arrays}
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GraphFileError(f"The weights cannot be read from {path}: {error.strerror or error}.") from None

@@ -1,0 +1,247 @@
+"""Weights of PyTorch and Hugging Face in networks of graphls, and the way back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.files import safetensors_format
+from graphls.files.files import as_path, write_bytes
+from graphls.interop.matching import Found, Prefixes, Tensors, check_rename, found_for, nearest, prefixes
+from graphls.interop.places import Place, places
+from graphls.interop.report import Loaded, Report, counted
+from graphls.interop.sources import Array, weights_of
+from graphls.ir.checks import boolean
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, type_of
+from graphls.names.traps import EPSILON, MOMENTUM, Given, Trap, warn_where
+from graphls.nn.cell import Cell
+from graphls.nn.normalization import BatchNorm2d, LayerNorm
+from graphls.tensors.parameter import Parameter
+
+__all__ = ["Report", "load_state_dict", "save_state_dict", "state_dict"]
+
+NO_WEIGHTS = re.compile(
+    r"(.*\.)?(num_batches_tracked|position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias|attention\.bias)"
+)
+"""Tensors that PyTorch keeps beside weights: counters, positions and masks."""
+SETTINGS: tuple[tuple[type[Cell], str, Trap], ...] = (
+    (LayerNorm, "epsilon", EPSILON),
+    (BatchNorm2d, "momentum", MOMENTUM),
+)
+"""What is looked at behind loading: a kind of cells, its setting, and what that may mean elsewhere."""
+SHOWN = 8
+"""How many names of one kind an error lists."""
+
+
+def load_state_dict(
+    net: Cell,
+    source: object,
+    *,
+    strict: bool = True,
+    rename: Mapping[str, str] | None = None,
+    tied: Mapping[str, str] | None = None,
+    transposed: str | None = None,
+) -> Report:
+    """Give the parameters of a network the weights of a model of PyTorch; returns a report that prints as a table.
+
+    `source` is a file of safetensors, the `.safetensors.index.json` of several, a folder with one of these as Hugging
+    Face has it, a file of `torch.save` with nothing but tensors (`.pt`, `.pth`, `.bin`), a dict of arrays or of tensors
+    of any library, or a module. Nothing in a file is executed.
+
+    A parameter takes the tensor that has its path of attributes, in PyTorch's words: `weight` and `bias` for the
+    `gamma` and `beta` of normalisations, `running_mean` and `running_var` for the moving statistics, `weight` for an
+    `embedding_table`, `linear1` and `linear2` in layers of transformers. A beginning that all names of one side have,
+    such as `module.`, `model.` or `transformer.`, may lack on the other. Projections of query, key and value may be
+    joined on one side and separate on the other. Weights that are stored as (inputs, outputs), as by the Conv1D of
+    GPT-2, show themselves by their bias; `transposed` is a regular expression for names of others. Floats and integers
+    are converted to the dtype of the parameter.
+
+    `rename` maps regular expressions to what they become in the names of the source, one after the other. `tied` maps
+    names that lack in the source, after renames, to those of the same tensor: `{"lm_head.weight": "wte.weight"}`.
+
+    With `strict`, all parameters are loaded and all tensors used, or it raises GraphValueError with the names of both;
+    without, the report has them. It raises GraphValueError too for a tensor of another shape or kind, for two that
+    differ and are one parameter, and for a file that is damaged, GraphFileError for one that cannot be read, and
+    GraphTypeError for other arguments. Where it raises, the network is as it was. Warns of a LayerNorm with MindSpore's
+    epsilon of 1e-7 and of a momentum that looks like PyTorch's (see docs/differences.md).
+    """
+    _check_network("load_state_dict", net)
+    boolean("load_state_dict", "strict", strict)
+    weights = weights_of(source)
+    given = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
+    tensors = Tensors(weights.arrays, *given, _pattern("load_state_dict", transposed))
+    rows = places(net)
+    beginning = prefixes((name for place in rows for each in place.recipes() for name in each.names), tensors.arrays)
+    found = [(place, found_for(place, tensors, beginning)) for place in rows]
+    chosen = _chosen([(place, each) for place, each in found if each is not None])
+    _check_fit(chosen, weights.origin)
+    report = _report(weights.origin, chosen, found, tensors)
+    if strict and (report.missing or report.unused):
+        raise GraphValueError(_lacks(report, dict(_names(rows)), tensors, beginning))
+    ready = [(place.parameter, _converted(place.parameter, each)) for place, each in chosen]
+    for parameter, array in ready:
+        parameter.storage.replace(array)
+    _warn(net)
+    return report
+
+
+def state_dict(
+    net: Cell, *, rename: Mapping[str, str] | None = None, transposed: str | None = None
+) -> dict[str, Array]:
+    """The weights of a network by PyTorch's names and in its layouts, as NumPy arrays of their own.
+
+    A parameter that several cells share is there under each of its names. `rename` maps regular expressions to what
+    they become, one after the other, and weights whose names fit `transposed` are stored as (inputs, outputs). In
+    PyTorch, `module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})` takes them.
+    Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    """
+    _check_network("state_dict", net)
+    renames, pattern = check_rename("state_dict", rename), _pattern("state_dict", transposed)
+    found: dict[str, Array] = {}
+    for place in places(net):
+        if place.is_fixed:
+            continue
+        name = place.name
+        for old, new in renames.items():
+            name = re.sub(old, new, name)
+        if name in found:
+            raise GraphValueError(f"Two parameters of the network are called {name!r} in PyTorch; change the rename.")
+        array = place.parameter.asnumpy()
+        array = array.squeeze(2) if place.has_axis else array
+        is_other = place.is_matrix and pattern is not None and re.search(pattern, name)
+        found[name] = np.ascontiguousarray(array.T) if is_other else array
+    return found
+
+
+def save_state_dict(
+    net: Cell, path: object, *, rename: Mapping[str, str] | None = None, transposed: str | None = None
+) -> None:
+    """Write `state_dict` to a file of safetensors, which PyTorch and Hugging Face read.
+
+    Raises as `state_dict`, GraphFileError where the file cannot be written, GraphRuntimeError where safetensors is not
+    installed.
+    """
+    arrays = state_dict(net, rename=rename, transposed=transposed)
+    write_bytes(as_path(path), safetensors_format.encode(arrays, {"format": "pt"}))
+
+
+def _check_network(function: str, net: object) -> None:
+    if not isinstance(net, Cell):
+        raise GraphTypeError(f"For {function!r}, the argument 'net' is a Cell, not {net!r}.")
+
+
+def _pattern(function: str, pattern: object) -> str | None:
+    """A regular expression or None; raises GraphTypeError or GraphValueError for anything else."""
+    if pattern is not None and not isinstance(pattern, str):
+        raise GraphTypeError(f"For {function!r}, 'transposed' is a regular expression, not {pattern!r}.")
+    check_rename(function, {pattern: ""} if pattern else {})
+    return pattern
+
+
+Chosen = Sequence[tuple[Place, Found]]
+
+
+def _chosen(found: Chosen) -> Chosen:
+    """One row for each parameter; raises GraphValueError where one that is shared would get different tensors."""
+    first: dict[int, tuple[Place, Found]] = {}
+    for place, each in found:
+        kept = first.setdefault(id(place.parameter), (place, each))[1]
+        if kept.names != each.names and not np.array_equal(kept.array, each.array):
+            raise GraphValueError(
+                f"{kept.names[0]!r} and {each.names[0]!r} differ, and both are for {place.path!r}, one parameter that "
+                "cells of the network share.",
+            )
+    return list(first.values())
+
+
+def _check_fit(chosen: Chosen, origin: str) -> None:
+    """Raise GraphValueError for tensors whose shape or kind of numbers is not that of their parameter."""
+    wrong = [text for place, found in chosen if (text := _misfit(place.parameter, place.path, found))]
+    if wrong:
+        raise GraphValueError(f"The weights in {origin} do not fit the network: {_listed(wrong)}.")
+
+
+def _misfit(parameter: Parameter, path: str, found: Found) -> str:
+    shape, source = found.array.shape, " + ".join(map(repr, found.names))
+    if shape != parameter.shape:
+        is_other = shape[::-1] == parameter.shape and len(shape) == 2
+        advice = f", as which its transpose would fit (transposed={found.names[0]!r})" if is_other else ""
+        return f"{path!r} has the shape {parameter.shape} and {source} has {shape}{advice}"
+    dtype = type_of(found.array).dtype
+    same = dtype.is_float if parameter.dtype.is_float else _kind(dtype) == _kind(parameter.dtype)
+    return "" if same else f"{path!r} holds {parameter.dtype!r} and {source} {dtype!r}"
+
+
+def _kind(dtype: DType) -> str:
+    return "int" if dtype.kind == "uint" else dtype.kind
+
+
+def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | None]], tensors: Tensors) -> Report:
+    rows = [*found]
+    loaded = {id(place.parameter) for place, _ in chosen}
+    missing = {
+        id(place.parameter): place.path for place, _ in rows if id(place.parameter) not in loaded and not place.is_fixed
+    }
+    used = {name for _, each in rows if each is not None for name in each.names}
+    rest = [name for name in dict.fromkeys(tensors.originals.values()) if name not in used]
+    return Report(
+        origin,
+        tuple(Loaded(p.path, p.parameter.shape, f.names, (*f.changes, *_cast(p.parameter, f))) for p, f in chosen),
+        tuple(missing.values()),
+        tuple(name for name in rest if not NO_WEIGHTS.fullmatch(name)),
+        tuple(name for name in rest if NO_WEIGHTS.fullmatch(name)),
+    )
+
+
+def _cast(parameter: Parameter, found: Found) -> Iterator[str]:
+    if found.array.dtype != parameter.dtype.numpy:
+        yield f"from {found.array.dtype}"
+
+
+def _converted(parameter: Parameter, found: Found) -> Array:
+    """An array of its own in the dtype of the parameter."""
+    return np.array(found.array, parameter.dtype.numpy, order="C")
+
+
+def _names(rows: Iterable[Place]) -> Iterator[tuple[str, str]]:
+    return ((place.path, place.name) for place in rows)
+
+
+def _lacks(report: Report, names: Mapping[str, str], tensors: Tensors, beginning: Prefixes) -> str:
+    """What lacks on both sides, with what may have been meant."""
+    parts = []
+    if report.missing:
+        missing = [_with_nearest(path, names[path], report.unused) for path in report.missing]
+        parts.append(f"it has nothing for {counted(len(missing), 'parameter')}, {_listed(missing)}")
+    if report.unused:
+        parts.append(f"no parameter takes {len(report.unused)} of its tensors, {_listed(map(repr, report.unused))}")
+    text = f"The weights in {report.origin} are not those of the network: {'; '.join(parts)}"
+    return f"{text}; give rename={{pattern: replacement}} for names of the weights, or strict=False."
+
+
+def _with_nearest(path: str, name: str, unused: Sequence[str]) -> str:
+    shown = repr(path) if path == name else f"{path!r} ({name!r} in PyTorch)"
+    near = nearest(name, unused)
+    return f"{shown}, to which {near!r} is nearest" if near else shown
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Texts in a row, the first of them where they are many."""
+    each = [*texts]
+    more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
+    return ", ".join(each[:SHOWN]) + more
+
+
+def _warn(net: Cell) -> None:
+    """Warn of settings of the network that weights of PyTorch were hardly trained with."""
+    for kind, attribute, trap in SETTINGS:
+        paths: dict[Any, list[str]] = {}
+        for path, cell in net.cells_and_names():
+            if isinstance(cell, kind):
+                paths.setdefault(getattr(cell, attribute), []).append(path)
+        for value, those in paths.items():
+            warn_where(trap, f"{kind.__name__} {_listed(map(repr, those))}", Given({attribute: value}, frozenset()))

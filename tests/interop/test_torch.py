@@ -1,0 +1,337 @@
+"""Networks with weights of PyTorch give what PyTorch gave; see record.py for the files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn
+from graphls.files import safetensors_format, torch_format
+from graphls.interop.torch import Report, load_state_dict, save_state_dict, state_dict
+from tests.interop.networks import NETWORKS, BertOfOurs, Gpt
+
+FILES = Path(__file__).parent / "files"
+OUTPUTS = np.load(FILES / "outputs.npz")
+
+
+def file_of(case: str) -> Path:
+    return FILES / case if (FILES / case).is_dir() else FILES / f"{case}.safetensors"
+
+
+def recorded(case: str) -> dict[str, Any]:
+    """The weights in a file."""
+    path = file_of(case)
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    entries = [safetensors_format.decode(file.read_bytes()) for file in files]
+    return {name: array for each in entries for name, array in each.items()}
+
+
+def check_outputs(net: nn.Cell, case: str) -> None:
+    inputs = [OUTPUTS[name] for name in sorted(OUTPUTS.files) if name.startswith(f"{case}.x")]
+    np.testing.assert_allclose(net.set_train(False)(*inputs).asnumpy(), OUTPUTS[f"{case}.y"], rtol=2e-5, atol=2e-5)
+
+
+def values(net: nn.Cell) -> list[np.ndarray]:
+    return [parameter.asnumpy() for parameter in net.get_parameters()]
+
+
+@pytest.mark.parametrize("case", NETWORKS)
+def test_weights_of_torch_give_the_outputs_of_torch(case: str) -> None:
+    net = NETWORKS[case]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = load_state_dict(net, file_of(case))
+    assert not report.missing and not report.unused
+    check_outputs(net, case)
+
+
+BACK: dict[str, dict[str, Any]] = {
+    "gpt2": {"rename": {r"^(?!lm_head)": "transformer."}, "transposed": r"\.c_(attn|proj|fc)\.weight$"},
+    **{case: {"rename": {r"^cell\.": ""}} for case in ("attention", "attention_apart", "lstm", "gru", "rnn")},
+}
+
+
+@pytest.mark.parametrize("case", NETWORKS)
+def test_the_way_back_has_the_names_and_layouts_of_torch(case: str, tmp_path: Path) -> None:
+    net = NETWORKS[case]()
+    load_state_dict(net, file_of(case))
+    save_state_dict(net, tmp_path / "back.safetensors", **BACK.get(case, {}))
+    data = (tmp_path / "back.safetensors").read_bytes()
+    assert safetensors_format.metadata(data) == {"format": "pt"}
+    given, wanted = safetensors_format.decode(data), recorded(case)
+    if case == "gpt2":  # whose files leave out the head, which is the embedding
+        np.testing.assert_array_equal(given.pop("lm_head.weight"), wanted["transformer.wte.weight"])
+    # PyTorch counts batches itself where a file does not.
+    wanted = {name: array for name, array in wanted.items() if not name.endswith("num_batches_tracked")}
+    assert given.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(given[name], array)
+
+
+def test_projections_that_are_joined_in_the_file_and_separate_in_the_network() -> None:
+    net = Gpt(is_joined=False)
+    report = load_state_dict(net, file_of("gpt2"))
+    check_outputs(net, "gpt2")
+    changed = {each.parameter: each.changes for each in report.loaded}
+    assert changed["h.0.attn.k_proj.weight"] == ("transposed", "rows 8 to 15")
+    assert changed["h.0.attn.v_proj.bias"] == ("rows 16 to 23",)
+    assert changed["h.0.attn.c_proj.weight"] == ("transposed",)  # square, as the other c_proj shows
+
+
+def test_a_network_with_other_names_takes_renamed_weights() -> None:
+    net = BertOfOurs()
+    rename = {
+        r"^encoder\.layer\.": "encoder.layers.",
+        r"attention\.self\.": "self_attn.",
+        r"attention\.output\.dense": "self_attn.out_proj",
+        r"attention\.output\.LayerNorm": "norm1",
+        r"intermediate\.dense": "linear1",
+        r"(layers\.\d+)\.output\.dense": r"\1.linear2",
+        r"(layers\.\d+)\.output\.LayerNorm": r"\1.norm2",
+        r"pooler\.dense": "pooler",
+    }
+    report = load_state_dict(net, file_of("bert"), rename=rename)
+    check_outputs(net, "bert")
+    first = next(each for each in report.loaded if each.parameter == "encoder.layers.0.self_attn.in_proj_weight")
+    assert first.changes == ("joined",) and len(first.tensors) == 3
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.", "module._orig_mod."])
+def test_a_beginning_that_all_names_have_is_none(prefix: str) -> None:
+    weights = {prefix + name: array for name, array in recorded("norms").items()}
+    net = NETWORKS["norms"]()
+    load_state_dict(net, weights)
+    check_outputs(net, "norms")
+    outer = nn.SequentialCell(net, nn.ReLU())
+    load_state_dict(outer, recorded("norms"))
+    back = state_dict(outer)
+    assert "0.batch.running_mean" in back and "0.plain.weight" not in back
+
+
+def test_weights_that_are_one_tensor() -> None:
+    weights = recorded("gpt2")
+    apart = Gpt(is_tied=False)
+    with pytest.raises(ValueError, match=r"nothing for 1 parameter, 'lm_head.weight'"):
+        load_state_dict(apart, weights)
+    load_state_dict(apart, weights, tied={"lm_head.weight": "transformer.wte.weight"})
+    check_outputs(apart, "gpt2")
+    with pytest.raises(ValueError, match=r"'lm_head.weight' is tied to 'wte.weight', which is not among"):
+        load_state_dict(apart, weights, tied={"lm_head.weight": "wte.weight"})
+    both = {**weights, "lm_head.weight": weights["transformer.wte.weight"]}
+    load_state_dict(Gpt(), both)
+    both["lm_head.weight"] = both["lm_head.weight"] + 1
+    with pytest.raises(ValueError, match=r"'transformer.wte.weight' and 'lm_head.weight' differ"):
+        load_state_dict(Gpt(), both)
+
+
+def test_what_safetensors_left_out_because_it_is_the_same(tmp_path: Path) -> None:
+    arrays = {name: array for name, array in recorded("gpt2").items() if name != "lm_head.weight"}
+    data = safetensors_format.encode(arrays, {"lm_head.weight": "transformer.wte.weight"})
+    (tmp_path / "model.safetensors").write_bytes(data)
+    net = Gpt(is_tied=False)
+    load_state_dict(net, tmp_path)
+    check_outputs(net, "gpt2")
+
+
+def test_a_report_is_a_table() -> None:
+    net = NETWORKS["norms"]()
+    weights = {**recorded("norms"), "head.weight": np.ones((2, 5), np.float32)}
+    del weights["rms.weight"]
+    report = load_state_dict(net, weights, strict=False)
+    assert isinstance(report, Report) and report.missing == ("rms.gamma",) and report.unused == ("head.weight",)
+    assert report.ignored == ("batch.num_batches_tracked", "plain.num_batches_tracked")
+    lines = str(report).splitlines()
+    assert lines[0] == "Loaded from the dict: 12 parameters."
+    assert lines[1] == "Not loaded: 1 parameter, rms.gamma."
+    assert any(line.split() == ["batch.moving_mean", "batch.running_mean", "(4,)"] for line in lines)
+    assert "batch.running_mean" in report._repr_html_()
+
+
+def test_strict_names_both_sides_and_the_nearest_and_changes_nothing() -> None:
+    net = nn.SequentialCell(nn.Dense(6, 5), nn.Dense(5, 4))
+    before = values(net)
+    weights = {"0.weight": np.ones((5, 6)), "0.bias": np.ones(5), "fc1.weight": np.ones((4, 5)), "1.bias": np.ones(4)}
+    expected = r"nothing for 1 parameter, '1.weight', to which 'fc1.weight' is nearest; no parameter takes 1 of its"
+    with pytest.raises(graphls.GraphlsError, match=expected) as raised:
+        load_state_dict(net, weights)
+    assert "test_torch.py" in str(raised.value)
+    for old, new in zip(before, values(net), strict=True):
+        np.testing.assert_array_equal(old, new)
+    load_state_dict(net, weights, rename={r"^fc1": "1"})
+    assert all((value == 1).all() for value in values(net))
+
+
+WRONG: dict[str, Any] = {
+    r"'weight' has the shape \(3, 2\) and 'weight' has \(2, 2\)": {"weight": np.ones((2, 2)), "bias": np.ones(3)},
+    r"its transpose would fit \(transposed='weight'\)": {"weight": np.ones((2, 3))},
+    r"'bias' holds Float32 and 'bias' Int64": {"weight": np.ones((3, 2)), "bias": np.ones(3, int)},
+    r"'bias' is no tensor or array but a str": {"weight": np.ones((3, 2)), "bias": "0"},
+    r"names that are strings, not 3": {3: np.ones(2)},
+    r"a file, a folder, or a dict of tensors by name, not 3": 3,
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_weights_that_do_not_fit_change_nothing(text: str) -> None:
+    net = nn.Dense(2, 3)
+    before = values(net)
+    with pytest.raises(graphls.GraphlsError, match=text):
+        load_state_dict(net, WRONG[text], strict=False)
+    for old, new in zip(before, values(net), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_wrong_arguments() -> None:
+    net, weights = nn.Dense(2, 2), {"weight": np.ones((2, 2)), "bias": np.ones(2)}
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("which is no regular expression", {"rename": {"(": ""}}),
+        ("which is no regular expression", {"rename": {"a": r"\1"}}),
+        ("'rename' is a dict of patterns", {"rename": ["a"]}),
+        ("'weight' and 'bias' both 'x'", {"rename": {"weight|bias": "x"}}),
+        ("'transposed' is a regular expression", {"transposed": 3}),
+        ("'strict' must be", {"strict": 3}),
+    ]
+    for text, options in cases:
+        with pytest.raises(graphls.GraphlsError, match=text):
+            load_state_dict(net, weights, **options)
+    with pytest.raises(TypeError, match="the argument 'net' is a Cell"):
+        load_state_dict("net", weights)  # type: ignore[arg-type]
+    matrix = np.arange(4.0).reshape(2, 2)
+    load_state_dict(net, {"weight": matrix, "bias": np.ones(2)}, transposed="weight")
+    np.testing.assert_array_equal(net.weight.asnumpy(), matrix.T)
+
+
+class Offering:
+    """A tensor of another library, which gives its numbers only without its gradients."""
+
+    def __init__(self, array: Any, needs_gradient: bool) -> None:
+        self.array, self.needs_gradient = array, needs_gradient
+
+    def detach(self) -> Offering:
+        return Offering(self.array, False)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.needs_gradient:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return self.array
+
+
+def test_tensors_of_any_library_and_modules() -> None:
+    class Module:
+        def state_dict(self) -> dict[str, Any]:
+            return {name: Offering(array, True) for name, array in recorded("dense").items()}
+
+    net = NETWORKS["dense"]()
+    load_state_dict(net, Module())
+    check_outputs(net, "dense")
+
+
+def test_floats_are_converted_and_steps_go_on_with_the_weights() -> None:
+    net = NETWORKS["dense"]()
+    check = net(OUTPUTS["dense.x0"]).asnumpy()
+    half = {name: array.astype(np.float16) for name, array in recorded("dense").items()}
+    report = load_state_dict(net, half)
+    assert all(each.changes == ("from float16",) for each in report.loaded)
+    assert {p.dtype for p in net.get_parameters()} == {graphls.float32}
+    after = net(OUTPUTS["dense.x0"]).asnumpy()
+    np.testing.assert_allclose(after, OUTPUTS["dense.y"], atol=0.05)
+    assert not np.allclose(after, check)
+
+
+def test_settings_that_torch_has_otherwise_warn() -> None:
+    net = nn.SequentialCell(nn.LayerNorm((4,)), nn.Dense(4, 4), nn.LayerNorm((4,)))
+    with pytest.warns(UserWarning, match=r"LayerNorm '0', '2' has epsilon=1e-07, .*test_torch\.py") as told:
+        load_state_dict(net, state_dict(net))
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="keeps 10%"):
+        norm = nn.BatchNorm1d(4, momentum=0.1)
+    with pytest.warns(UserWarning, match="BatchNorm2d '' with momentum=0.1 keeps 10%"):
+        load_state_dict(norm, state_dict(norm))
+
+
+def test_files_of_torch_save_are_read_without_running_anything() -> None:
+    net = NETWORKS["dense"]()
+    load_state_dict(net, FILES / "dense.pt")
+    check_outputs(net, "dense")
+
+
+def archive(path: Path, pickled: bytes, storage: bytes = b"") -> Path:
+    import zipfile
+
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("x/data.pkl", pickled)
+        made.writestr("x/data/0", storage)
+    return path
+
+
+def tensor(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, tail: bytes = b"") -> bytes:
+    """A pickle of {"w": a tensor in a storage of four floats}."""
+
+    def tuple_of(numbers: tuple[int, ...]) -> bytes:
+        return b"(" + b"".join(b"I%d\n" % n for n in numbers) + b"t"
+
+    storage = b"(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI4\ntQ"
+    arguments = b"(" + storage + b"I%d\n" % offset + tuple_of(shape) + tuple_of(strides) + b"I00\nNt"
+    return b"\x80\x02}Vw\nctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R" + tail + b"s."
+
+
+def test_pickles_make_tensors_and_nothing_else(tmp_path: Path) -> None:
+    four = np.arange(4, dtype=np.float32)
+    read = torch_format.decode(archive(tmp_path / "a.pt", tensor((2, 2), (1, 2)), four.tobytes()).read_bytes())
+    np.testing.assert_array_equal(read["w"], four.reshape(2, 2).T)
+    bad = {
+        r"holds posix.system, and only tensors .*safetensors.torch.save_model": b"\x80\x02cposix\nsystem\n(Vtrue\ntR.",
+        r"holds builtins.eval": b"\x80\x02cbuiltins\neval\n(V1\ntR.",
+        "does not lie within": tensor((2, 2), (2, 2)),
+        "a tensor in it does not lie within": tensor((2,), (1,), -1),
+        r"it is damaged": tensor((2,), (1,), 0, b"}Varray\nI1\nsb"),
+        "it holds no tensors by name but a list": b"\x80\x02].",
+        "it holds 'epoch', and no tensors as one of state_dict": b"\x80\x02}Vepoch\nI3\ns.",
+    }
+    for text, content in bad.items():
+        with pytest.raises(ValueError, match=text):
+            load_state_dict(nn.Dense(2, 2), archive(tmp_path / "b.pt", content, four.tobytes()))
+    (tmp_path / "old.pth").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
+    with pytest.raises(ValueError, match=r"old\.pth cannot be read: it is no zip archive of torch.save; save the"):
+        load_state_dict(nn.Dense(2, 2), tmp_path / "old.pth")
+
+
+def test_files_and_folders_that_are_none(tmp_path: Path) -> None:
+    net = nn.Dense(2, 2)
+    with pytest.raises(OSError, match="cannot be read from"):
+        load_state_dict(net, tmp_path / "none.safetensors")
+    with pytest.raises(OSError, match=r"has no file that ends with \.safetensors"):
+        load_state_dict(net, tmp_path)
+    with pytest.raises(ValueError, match=r"Files of weights end with \.safetensors"):
+        load_state_dict(net, tmp_path / "weights.h5")
+    (tmp_path / "a.safetensors").write_bytes(b"none")
+    with pytest.raises(ValueError, match="cannot be read: it is no file of safetensors"):
+        load_state_dict(net, tmp_path)
+    (tmp_path / "b.safetensors").write_bytes(b"none")
+    with pytest.raises(ValueError, match=r"several files of weights, a.safetensors, b.safetensors"):
+        load_state_dict(net, tmp_path)
+
+
+def test_indexes_of_several_files(tmp_path: Path) -> None:
+    folder = shutil.copytree(FILES / "bert", tmp_path / "bert")
+    index = folder / "model.safetensors.index.json"
+    load_state_dict(NETWORKS["bert"](), index)
+    content = json.loads(index.read_text())
+    for places, text in (
+        (
+            {**content["weight_map"], "other": "model-00001-of-00002.safetensors"},
+            "has no 'other', as model.safetensors",
+        ),
+        ({"x": "../model.safetensors"}, "its files do not lie beside it"),
+        ([], "is no index of files"),
+    ):
+        index.write_text(json.dumps({"weight_map": places}))
+        with pytest.raises(ValueError, match=text):
+            load_state_dict(NETWORKS["bert"](), folder)

@@ -1,0 +1,44 @@
+"""What Griffe, which reads the code without running it, does not see of public names: it is looked up here."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import griffe
+
+from tools.site import reference
+
+
+class Records(griffe.Extension):  # type: ignore[misc]
+    """Names that records make lead to where they are written, and all have the docstrings that they have in Python."""
+
+    def on_package(self, *, pkg: Any, **options: Any) -> None:
+        """Mend a package once all of it is read."""
+        for path in reference.entries() if pkg.path == "graphls" else ():
+            _mend(pkg, path)
+
+
+def _mend(package: Any, path: str) -> None:
+    of = reference.item(path)
+    home, name = path.removeprefix("graphls.").rpartition(".")[::2]
+    source = _source(package, of, path)
+    place = package[home] if home else package
+    if source is not None:
+        place.set_member(name, griffe.Alias(name, source, parent=place))
+    elif name in place.members and not reference.is_value(of):
+        member = place.members[name]
+        known = member.final_target if member.is_alias else member
+        known.docstring = griffe.Docstring(inspect.getdoc(of) or "", parent=known)
+
+
+def _source(package: Any, of: Any, path: str) -> Any:
+    """What the code says where something is written; None where nothing is, or it is there already."""
+    written = f"{getattr(of, '__module__', '')}.{getattr(of, '__qualname__', '')}"
+    if written == path or not written.startswith("graphls.") or "<" in written:
+        return None
+    try:
+        found = package[written.removeprefix("graphls.")]
+    except KeyError:
+        return None
+    return found if found.docstring and not str(found.filepath).endswith(".pyi") else None

@@ -1,0 +1,156 @@
+"""The pages of the reference: which public names stand on which, and what each page asks mkdocstrings for."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from tools.operators.subjects import SUBJECTS
+
+TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Public names of one module: all that it lists, or those that are named."""
+
+    module: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the reference."""
+
+    file: str
+    title: str
+    parts: tuple[Part, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """What stands on it, by full names."""
+        return [f"{part.module}.{name}" for part in self.parts for name in part.names]
+
+
+def _page(file: str, title: str, *modules: str) -> Page:
+    """A page of whole modules, or of some names of one: `module: name name`."""
+    return Page(f"reference/{file}.md", title, tuple(map(_part, modules)))
+
+
+def _part(text: str) -> Part:
+    module, _, names = text.partition(":")
+    return Part(module, tuple(names.split()) or listed(module))
+
+
+def listed(module: str) -> tuple[str, ...]:
+    """The public names of a module; without `__all__` those that are made in it."""
+    of = importlib.import_module(module)
+    names = vars(of).get("__all__")
+    if names is None:
+        made = {n: item for n, item in vars(of).items() if getattr(item, "__module__", "") == module}
+        names = [n for n, item in made.items() if not n.startswith("_") and not is_value(item)]
+    return tuple(sorted(set(names)))
+
+
+def _same(module: str, of: str) -> str:
+    """The public names of one module as those of another, from where people import them."""
+    return f"{module}: {' '.join(listed(of))}"
+
+
+@cache
+def pages() -> tuple[Page, ...]:
+    """All pages that are nothing but reference; functions of `ops` and cells of `nn` stand in docs/operators."""
+    return (
+        _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda",
+              "graphls.calling.jit"),
+        _page("tensors", "Tensors and parameters",
+              f"graphls: Tensor Parameter ParameterTuple tensor from_numpy get_seed set_seed {TYPES}",
+              "graphls.tensors.dtypes: dtype_to_nptype dtype_to_pytype pytype_to_dtype"),
+        _page("gradients", "Gradients", "graphls: grad value_and_grad GradOperation"),
+        _page("context", "Settings", "graphls.context", "graphls.log"),
+        _page("initializer", "First values", "graphls.initializer"),
+        _page("model", "Model, checkpoints and export", "graphls.train: Model save_checkpoint load_checkpoint "
+              "load_checkpoint_async load_param_into_net export"),
+        _page("callbacks", "Callbacks", _same("graphls.train", "graphls.train.callbacks")),
+        _page("metrics", "Metrics", _same("graphls.train", "graphls.train.metrics")),
+        _page("amp", "Mixed precision", "graphls.amp"),
+        _page("dataset", "Datasets", "graphls.dataset", "graphls.dataset.pipeline", "graphls.dataset.config"),
+        _page("dataset_transforms", "Operations on rows", "graphls.dataset.transforms"),
+        _page("dataset_vision", "Operations on images", "graphls.dataset.vision"),
+        _page("dataset_text", "Operations on text", "graphls.dataset.text"),
+        _page("mindrecord", "MindRecord files", "graphls.dataset.mindrecord", *(f"graphls.dataset.mindrecord.{module}"
+              for module in ("writer: FileWriter", "index", "convert", "schema"))),
+        _page("onnx", "ONNX", "graphls.onnx", "graphls.onnx.artifacts", "graphls.onnx.training",
+              "graphls.onnx.training.onnxblock"),
+        _page("adapters", "Adapters and quantization", "graphls.adapters", "graphls.quantization"),
+        _page("seeing", "Summaries, profiles and pictures", "graphls.summary", "graphls.profile",
+              "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
+        _page("interop", "Weights of PyTorch", "graphls.interop.torch"),
+        _page("diagnosis", "What overflowed", "graphls.diagnosis"),
+        _page("ir", "Graphs", "graphls.ir"),
+        _page("passes", "Passes", "graphls.passes"),
+        _page("primitives", "Primitives", "graphls.primitives", "graphls.tensors"),
+        _page("testing", "Tests of passes and primitives", "graphls.testing"),
+        _page("ranks", "Ranks", "graphls.communication"),
+        _page("compat", "Scripts of MindSpore", "graphls.compat"),
+        _page("errors", "Errors", "graphls.ir.errors"),
+        _page("names", "All names of graphls", "graphls"),
+    )  # fmt: skip
+
+
+def operator_paths() -> dict[str, list[str]]:
+    """What stands on each page of docs/operators, by full names."""
+    return {f"operators/{s.file}": [f"graphls.{s.package}.{name}" for name in s.members] for s in SUBJECTS}
+
+
+@cache
+def entries() -> dict[str, str]:
+    """Every public name with the name under which it is described: the first one, of those that mean the same."""
+    found: dict[str, str] = {}
+    first: dict[int, str] = {}
+    for paths in [*operator_paths().values(), *(page.paths for page in pages())]:
+        for path in paths:
+            of = item(path)
+            found[path] = path if isinstance(of, (int, str)) else first.setdefault(id(of), path)
+    return found
+
+
+def item(path: str) -> Any:
+    """What a full name leads to."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def is_value(of: object) -> bool:
+    """Whether something is neither a class, a function nor a module, so that it has no docstring of its own."""
+    return not (inspect.isclass(of) or inspect.isroutine(of) or isinstance(of, ModuleType))
+
+
+def text(page: Page) -> str:
+    """A page as Markdown: each module under its docstring, then what it has."""
+    parts = [f"# {page.title}"]
+    for part in page.parts:
+        parts += [f"## `{part.module}`", _about(part.module)]
+        paths = [f"{part.module}.{name}" for name in part.names]
+        others = [path for path in paths if entries()[path] != path]
+        parts += ["Described elsewhere: " + ", ".join(map(_link, others)) + "."] if others else []
+        parts += [entry(path) for path in paths if path not in others]
+    return "\n\n".join(parts) + "\n"
+
+
+def _link(path: str) -> str:
+    return f"[`{path.rpartition('.')[2]}`][{entries()[path]}]"
+
+
+def _about(module: str) -> str:
+    return inspect.cleandoc(importlib.import_module(module).__doc__ or "")
+
+
+def entry(path: str) -> str:
+    """What asks mkdocstrings for one name; of a module only its docstring is shown."""
+    options = "\n    options:\n      members: false" if isinstance(item(path), ModuleType) else ""
+    return f"::: {path}{options}"
