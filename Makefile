@@ -91,6 +91,10 @@ docs: $(VENV)/.installed-docs pages
 gallery: $(VENV)/.installed-test
 	$(RUN) -m tools.gallery $(ARGUMENTS)
 
+# The wheel and the source distribution in out/dist: looked into, and tried in an environment of their own.
+dist: $(VENV)/.installed-dist
+	$(RUN) -m tools.dist
+
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
 	$(RUN) -m tests.fuzz programs --count 10000
@@ -111,8 +115,8 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	$(INSTALL) '.[$(RUNTIME),demo,test]' --constraint constraints.txt
 	touch $@ $(VENV)/.installed-demo
 
-$(VENV)/.installed-docs: $(PACKAGES) | $(VENV)/.installed-test
-	$(INSTALL) '.[docs]' --constraint constraints.txt
+$(VENV)/.installed-docs $(VENV)/.installed-dist: $(VENV)/.installed-%: $(PACKAGES) | $(VENV)/.installed-test
+	$(INSTALL) '.[$*]' --constraint constraints.txt
 	touch $@
 
 .venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt

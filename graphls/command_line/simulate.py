@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator, Sequence
+from math import inf
 
+from graphls.backends.onnxruntime.threads import threads
 from graphls.command_line.dump import read_graph
 from graphls.command_line.measured import measured_nodes
 from graphls.communication import init
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.flops import flops
 from graphls.ir.graph import Graph, Node
-from graphls.profile.scaling import Prediction, Simulation, one_rank, workload
+from graphls.profile.scaling import Machines, Prediction, Simulation, one_rank, workload
 from graphls.profile.texts import milliseconds, percent
 from graphls.ranks.cost import ALL_REDUCE, Network
 from graphls.ranks.network import measured
@@ -41,6 +44,8 @@ def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--bucket", default="25MiB", help="the size of gradients that travel together")
     parser.add_argument("--no-overlap", action="store_true", help="the backward waits while gradients travel")
     parser.add_argument("--time", help="of a step of one rank, such as 40ms; else the step runs here")
+    parser.add_argument("--local-ranks", type=int, default=1, help="how many ranks share the cores of a machine")
+    parser.add_argument("--places", type=float, help="how many steps its cores compute at a time; else as here")
     parser.add_argument("--steps", type=int, default=10, help="how many steps run to measure it")
     parser.add_argument("--measure", action="store_true", help="under mpiexec: print the network between its ranks")
 
@@ -66,9 +71,19 @@ def simulate(options: argparse.Namespace) -> int:
     bucket = int(_quantity("bucket", options.bucket, BYTES, "25MB"))
     graph = one_rank(read_graph(options.file))
     work = workload(graph, _times(graph, options), bucket)
-    for line in _lines(Simulation(work, network, not options.no_overlap), ranks):
+    for line in _lines(Simulation(work, network, not options.no_overlap, _machines(options)), ranks):
         print(line)
     return 0
+
+
+def _machines(options: argparse.Namespace) -> Machines:
+    """How many ranks share the cores of a machine; raises GraphValueError for none."""
+    cores = os.cpu_count() or 1
+    places = cores / (threads() or cores) if options.places is None else options.places
+    if options.local_ranks < 1 or not 0 < places < inf:
+        told = f"{options.local_ranks} and {places:g}"
+        raise GraphValueError(f"A machine has one rank or more, and places for some, not {told}.")
+    return Machines(options.local_ranks, places)
 
 
 def _tell_network() -> int:

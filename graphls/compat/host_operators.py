@@ -8,8 +8,10 @@ from typing import Any
 from graphls.context import is_eager
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import Type, as_dtype
+from graphls.nn.hook_kinds import gives_nothing
+from graphls.nn.hooks import of_gradients
 from graphls.ops.gradients import with_hooks
-from graphls.ops.host_calls import of_numbers, pure_callback, py_func
+from graphls.ops.host_calls import pure_callback, py_func
 from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import Operator
 from graphls.tensors.tensor import Tensor
@@ -68,8 +70,8 @@ class InsertGradientOf(Operator):
 class HookBackward(Operator):
     """`HookBackward(hook_fn)(tensors)`: the tensors, whose gradients are what `hook_fn` gives for them as a tuple.
 
-    Where it gives None, they stay as they are. It is called once, while a graph is traced, on symbols, and in eager
-    mode with numbers, whenever gradients are computed.
+    Where it gives None, they stay as they are. In eager mode, and where it gives nothing at all, it is called with
+    numbers whenever gradients are computed; else once, while a graph is traced, on symbols.
     """
 
     def __init__(self, hook_fn: Callable[..., Any], cell_id: str = "") -> None:
@@ -79,5 +81,6 @@ class HookBackward(Operator):
         self.hook = hook_fn
 
     def __call__(self, *inputs: Tensor) -> Any:
-        hook = of_numbers(self.hook) if is_eager() else in_trace(self.hook)
+        has_numbers = is_eager() or gives_nothing(self.hook)
+        hook = of_gradients(self.hook, self.hook if has_numbers else in_trace(self.hook))
         return with_hooks(inputs[0] if len(inputs) == 1 else inputs, [hook])

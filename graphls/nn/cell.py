@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
-from graphls.nn.cell_calls import Hooks, between_hooks, call_eagerly, in_construct, runs_eagerly
+from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import Shown
+from graphls.nn.hooks import Hooks, Looking, between_hooks
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
@@ -170,7 +173,8 @@ class Cell(Shown, Hooks):
         if isinstance(value, ParameterTuple):
             self._params[name] = value
         self.__dict__[name] = value
-        self._changed(name)
+        if not (isinstance(value, (Tensor, np.ndarray)) and Looking.is_on()):
+            self._changed(name)
 
     def _changed(self, name: str = "") -> None:
         """Take note that compiled steps are out of date, because of an attribute of some name."""

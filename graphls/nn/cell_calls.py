@@ -1,151 +1,23 @@
-"""How a cell is called: hooks around its construct, and eager mode, which runs it as plain Python on numbers."""
+"""How a cell is called in eager mode, which runs its construct as plain Python on numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 from graphls.context import is_eager
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphlsError
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import DType
-from graphls.ops.gradients import with_hooks
-from graphls.ops.host_calls import of_numbers
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
-from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.whereabouts import say_cell
-
-KINDS = ("forward_pre", "forward", "backward_pre", "backward")
-
-
-class HookHandle:
-    """A hook of a cell, which `remove` takes away again."""
-
-    def __init__(self, hooks: dict[int, Any], key: int, changed: Callable[[], None]) -> None:
-        self._hooks, self._key, self._changed = hooks, key, changed
-
-    def remove(self) -> None:
-        """Take the hook away; without it nothing happens."""
-        if self._hooks.pop(self._key, None) is not None:
-            self._changed()
-
-
-class Hooks:
-    """What a cell has of hooks.
-
-    A graph calls them once, while it is traced, on symbols: what they compute is part of it. In eager mode those of the
-    forward are called each time, and those of the backward by the graph of the gradients, each time with numbers.
-    """
-
-    def _changed(self, name: str = "") -> None:
-        """Take note that compiled steps are out of date."""
-
-    def register_forward_pre_hook(
-        self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> HookHandle:
-        """Call `hook_fn(cell, inputs)` before `construct`; what it gives, unless None, are the inputs.
-
-        With `with_kwargs` it is `hook_fn(cell, inputs, options)`, which gives both. Raises GraphTypeError for what is
-        no function, as the other hooks do.
-        """
-        return _registered(self, "forward_pre", hook_fn, prepend, with_kwargs)
-
-    def register_forward_hook(
-        self,
-        hook_fn: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> HookHandle:
-        """Call `hook_fn(cell, inputs, outputs)` behind `construct`; what it gives, unless None, are the outputs.
-
-        With `with_kwargs` it is `hook_fn(cell, inputs, options, outputs)`.
-        """
-        return _registered(self, "forward", hook_fn, prepend, with_kwargs)
-
-    def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
-        """Call `hook_fn(cell, gradients of the outputs)`; what it gives, unless None, are these gradients."""
-        return _registered(self, "backward_pre", hook_fn, False, False)
-
-    def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
-        """Call `hook_fn(cell, gradients of the inputs, gradients of the outputs)`.
-
-        What it gives, unless None, are the gradients of the inputs. Those of the outputs are there for a
-        `register_backward_pre_hook` only; reading them here is an error.
-        """
-        return _registered(self, "backward", hook_fn, False, False)
-
-
-class _Unread(tuple[Any, ...]):
-    """The gradients of the outputs in a backward hook, which has those of the inputs only."""
-
-    __slots__ = ()
-
-    def __getitem__(self, index: object) -> Any:
-        raise GraphValueError(
-            "A backward hook has the gradients of the inputs; read those of the outputs in a "
-            "register_backward_pre_hook.",
-        )
-
-    __iter__ = __getitem__  # type: ignore[assignment]
-
-
-def _registered(cell: Hooks, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
-    if not callable(hook):
-        raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.")
-    table: dict[str, dict[int, Any]] = cell.__dict__.setdefault("_hooks", {kind: {} for kind in KINDS})
-    hooks = table[kind]
-    key = max((*hooks, *hooks), default=0) + 1
-    others = dict(hooks)
-    hooks.clear()
-    hooks.update({key: (hook, with_options), **others} if is_first else {**others, key: (hook, with_options)})
-    cell._changed()
-    return HookHandle(hooks, key, cell._changed)
-
-
-def between_hooks(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]) -> Any:
-    """What `construct` gives, between the hooks of a cell."""
-    table = cell.__dict__.get("_hooks")
-    if table is None:
-        return construct(*args, **options)
-    for hook, with_options in [*table["forward_pre"].values()]:
-        given = hook(cell, args, options) if with_options else hook(cell, args)
-        if given is not None:
-            args, options = given if with_options else (_as_tuple(given), options)
-    if table["backward"] and current_tracer() is not None:
-        args = with_hooks(args, [_with_outputs(cell, hook) for hook, _ in table["backward"].values()])
-    outputs = construct(*args, **options)
-    for hook, with_options in [*table["forward"].values()]:
-        given = hook(cell, args, options, outputs) if with_options else hook(cell, args, outputs)
-        outputs = outputs if given is None else given
-    if table["backward_pre"] and current_tracer() is not None:
-        outputs = with_hooks(outputs, [_of_outputs(cell, hook) for hook, _ in table["backward_pre"].values()])
-    return outputs
-
-
-def _as_tuple(given: TensorLike) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
-
-
-def _with_outputs(cell: Hooks, hook: Any) -> Any:
-    return _as_the_mode_says(lambda gradients: hook(cell, gradients, _Unread()))
-
-
-def _of_outputs(cell: Hooks, hook: Any) -> Any:
-    return _as_the_mode_says(lambda gradients: hook(cell, gradients))
-
-
-def _as_the_mode_says(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A hook of gradients: with numbers in eager mode, and in a graph with symbols, as part of it."""
-    return of_numbers(hook) if is_eager() else hook
 
 
 class Runs(Protocol):

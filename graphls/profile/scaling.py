@@ -75,24 +75,47 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Machines:
+    """Machines with so many `ranks` each, and cores that compute `places` steps of one rank at the same time.
+
+    Of more ranks each has a share of a core. While all cores compute, those who talk to each other on one machine take
+    them from what computes, so that nothing is hidden.
+    """
+
+    ranks: int = 1
+    places: float = 1
+
+    def share(self, ranks: int) -> float:
+        """How many times as long everything takes where there are so many ranks in all."""
+        return max(1.0, min(ranks, self.ranks) / self.places)
+
+    def may_hide(self, ranks: int) -> bool:
+        """Whether communication takes place beside computing."""
+        return ranks > self.ranks or ranks < self.places
+
+
+@dataclass(frozen=True)
 class Simulation:
     """A workload on a network; with `overlaps` a bucket travels while the backward goes on."""
 
     work: Workload
     network: Network
     overlaps: bool = True
+    machines: Machines = Machines()
 
     def on(self, ranks: int, is_sharded: bool = False, divided: int = 1) -> Prediction:
         """A step on so many ranks, with an optimizer that each has whole or a part of, and a part of the batch."""
         now = done = communication = 0.0
+        share = self.machines.share(ranks)
         for bucket in self.work.buckets:
             seconds = self._reduced(ranks, bucket.bytes, is_sharded)
-            now += bucket.seconds / divided
+            now += share * bucket.seconds / divided
             done = max(now, done) + seconds
             communication += seconds
-        now += self.work.rest / divided
-        before = max(now, done) if self.overlaps else now + communication
-        update = self.work.update / (ranks if is_sharded else 1) + self._scaled(ranks, is_sharded)
+        now += share * self.work.rest / divided
+        hides = self.overlaps and self.machines.may_hide(ranks)
+        before = max(now, done) if hides else now + communication
+        update = share * self.work.update / (ranks if is_sharded else 1) + self._scaled(ranks, is_sharded)
         gather = self._gathered(ranks) if is_sharded else 0.0
         waiting = before - now + gather
         memory = self._memory(ranks, is_sharded)

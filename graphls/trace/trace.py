@@ -100,6 +100,8 @@ def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object,
         raise too_deep(error) from None
     finally:
         executor.EXECUTOR.set(before)
+        for ending in reversed(tracer.endings):
+            ending()
 
 
 def _without_value(tracer: Tracer, error: NameError) -> Exception:

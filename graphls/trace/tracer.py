@@ -60,6 +60,8 @@ class Tracer:
     """The functions that the graph calls, with their names, by what tells them apart."""
     function_names: Names = field(default_factory=Names)
     asked: Counter[Value] = field(default_factory=Counter)
+    endings: list[Callable[[], None]] = field(default_factory=list)
+    """What is done when the trace has ended, the last one first."""
     fork: Fork | None = None
     unbound: dict[str, GraphlsError] = field(default_factory=dict)
 

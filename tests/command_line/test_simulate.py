@@ -40,9 +40,18 @@ def test_a_step_whose_time_is_given(step: str, capsys: pytest.CaptureFixture[str
     assert "is soonest done by some 4: " in lines[4]
 
 
+def test_ranks_that_share_cores(step: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["--time", "40ms", "--latency", "1us", "--memory", "9TB/s", "--local-ranks", "4", "--places", "2"]
+    assert main(["simulate", step, "--ranks", "2,4", *told]) == 0
+    two, four = (line.split() for line in capsys.readouterr().out.splitlines()[2:4])
+    assert (two[1], four[1]) == ("40.001", "80.002") and two[5] == four[5] == "0.0%"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["--local-ranks", "0"], "A machine has one rank or more, and places for some, not 0 and"),
+        (["--places", "nan"], "A machine has one rank or more, and places for some, not 1 and nan."),
         (["--ranks", "8,0"], "--ranks takes numbers from 1 on, such as 8,64,512, not '8,0'."),
         (["--latency", "5"], "--latency takes a positive number and one of s, ms, us, ns, such as 5us, not '5'."),
         (["--bandwidth", "25Gb/s"], "one of B, kB, MB, GB, TB, KiB, MiB, GiB, such as 25GB/s, not '25Gb'."),

@@ -96,6 +96,140 @@ def test_in_eager_mode_hooks_of_the_backward_have_numbers_each_time() -> None:
     gl.context.reset_context()
 
 
+def test_hooks_that_look_on_have_numbers_in_every_step_and_gradients_go_on(mode: int) -> None:
+    net = nn.WithLossCell(nn.SequentialCell(nn.Dense(2, 3), nn.ReLU()), nn.MSELoss())
+    optimizer = nn.SGD(net.trainable_params(), 0.5)
+    seen: list[tuple[str, Any]] = []
+    layer = net._backbone[0]
+
+    def behind(cell: Any, inputs: Any, output: Any) -> None:
+        seen.append(("behind", output.asnumpy()))
+
+    layer.register_forward_pre_hook(lambda cell, inputs: seen.append(("before", inputs[0].asnumpy())))
+    layer.register_forward_hook(behind)
+    layer.register_forward_hook(lambda cell, inputs, options, output: seen.append(options), with_kwargs=True)
+    layer.register_backward_pre_hook(lambda cell, gradients: seen.append(("gradient", gradients[0].asnumpy())))
+    step = nn.TrainOneStepCell(net, optimizer)
+    y = np.ones((2, 3), np.float32)
+    for _ in range(3):
+        seen.clear()
+        weight, bias = (p.asnumpy() for p in layer.trainable_params())
+        step(X, Tensor(y))
+        (_, given), (_, output), options, (_, gradient) = seen
+        assert options == {}
+        np.testing.assert_allclose(given, X.asnumpy())
+        np.testing.assert_allclose(output, X.asnumpy() @ weight.T + bias, rtol=1e-5)
+        wanted = 2 * (np.maximum(output, 0) - y) / y.size * (output > 0)
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(layer.bias.asnumpy(), bias - 0.5 * wanted.sum(0), rtol=1e-4, atol=1e-6)
+
+
+def test_what_a_hook_keeps_stays_as_it_was(mode: int) -> None:
+    net, kept = Net(), []
+    net.relu.register_forward_hook(lambda cell, inputs, output: kept.append(output))
+    by_input = gl.value_and_grad(net)
+    for factor in (1, 2, 3):
+        by_input(X * factor)
+    assert len(kept) == 3
+    for factor, output in zip((1, 2, 3), kept, strict=True):
+        np.testing.assert_allclose(output.asnumpy(), np.maximum(X.asnumpy() * 2 * factor, 0))
+
+
+class Felt(nn.Cell):
+    """A loss of what hooks keep of a layer inside, as losses of features are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Dense(2, 2, weight_init="ones", has_bias=False)
+        self.by_name: dict[str, Any] = {}
+        self.in_order: list[Any] = []
+        self.calls = {"count": 0}
+        self.layer.register_forward_hook(self.keep)
+        self.layer.register_forward_hook(lambda cell, inputs, output: self.in_order.append(output))
+
+    def keep(self, cell: Any, inputs: Any, output: Any) -> None:
+        cell.last, self.by_name["layer"] = output, output
+        self.calls["count"] += 1
+
+    def construct(self, x: Tensor) -> Tensor:
+        self.layer(x)
+        return self.by_name["layer"].sum() + 10 * self.in_order[-1].sum() + 100 * self.layer.last.sum()
+
+
+def test_what_hooks_keep_is_computed_on_and_has_numbers_behind_the_step(mode: int) -> None:
+    net, counted = Felt(), 0
+    by_input = gl.value_and_grad(net)
+    for factor in (1, 2, 3):
+        value, gradient = by_input(X * factor)
+        np.testing.assert_allclose(gradient.asnumpy(), np.full((2, 2), 222))
+        wanted = X.asnumpy().sum(1, keepdims=True) * factor * np.ones(2)
+        assert float(value) == 111 * wanted.sum()
+        for kept in (net.by_name["layer"], net.in_order[-1], net.layer.last):
+            np.testing.assert_allclose(kept.asnumpy(), wanted)
+        counted += 1
+        assert len(net.in_order) == net.calls["count"] == counted
+    net(X)
+    assert len(net.in_order) == net.calls["count"] == counted + 1
+
+
+def test_a_hook_that_keeps_is_compiled_once_and_reads_numbers(mode: int) -> None:
+    net, count = Net(), 0
+
+    def keep(cell: Any, inputs: Any, output: Any) -> None:
+        nonlocal count
+        count += 1
+        cell.last, cell.mean = output, float(output.asnumpy().mean())
+        if output.max() > 100:
+            seen.append(output.shape)
+
+    seen: list[Any] = []
+    net.relu.register_forward_hook(keep)
+    by_input = gl.grad(net)
+    for factor in (1, 100):
+        by_input(X * factor)
+    assert count == 2 and seen == [(2, 2)]
+    assert net.relu.mean == net.relu.last.asnumpy().mean() == 400
+
+
+class Chosen(Net):
+    """A layer in one answer of a condition."""
+
+    def construct(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        if x.sum() > 0:
+            return self.relu(x) * scale
+        return x
+
+
+def test_a_hook_under_a_condition_is_called_where_that_holds(mode: int) -> None:
+    net, seen = Chosen(), []
+    net.relu.register_forward_hook(lambda cell, inputs, output: seen.append(output.asnumpy().sum()))
+    by_input = gl.grad(net)
+    for factor in (1, -1, 2):
+        by_input(X * factor)
+    assert seen == [8, 16]
+
+
+def test_what_a_hook_raises_comes_out_of_the_step(mode: int) -> None:
+    net = Net()
+
+    def refuses(cell: Any, inputs: Any, output: Any) -> None:
+        raise KeyError("no more")
+
+    handle = net.relu.register_forward_hook(refuses)
+    with pytest.raises(KeyError, match="no more"):
+        gl.grad(net)(X)
+    handle.remove()
+    gl.grad(net)(X)
+
+
+def test_a_hook_that_gives_something_has_a_gradient_also_by_its_weights(mode: int) -> None:
+    net, beside = Net(), nn.Dense(2, 2, weight_init="ones", has_bias=False)
+    net.relu.register_forward_hook(lambda cell, inputs, output: output * 3 + beside(inputs[0]))
+    by_input, by_weight = gl.grad(net, 0, beside.weight)(X)
+    np.testing.assert_allclose(by_input.asnumpy(), 6 * (X.asnumpy() > 0) + 4)
+    np.testing.assert_allclose(by_weight.asnumpy(), np.tile(X.asnumpy().sum(0) * 2, (2, 1)))
+
+
 def test_a_step_with_a_hook_is_compiled_again() -> None:
     net = nn.WithLossCell(nn.Dense(2, 1), nn.MSELoss())
     step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.0))

@@ -13,7 +13,7 @@ import graphls
 from graphls import nn
 from graphls.ir import Graph, parse
 from graphls.ir.graph import Node
-from graphls.profile.scaling import Bucket, Simulation, Workload, one_rank, workload
+from graphls.profile.scaling import Bucket, Machines, Simulation, Workload, one_rank, workload
 from graphls.ranks.cost import Network
 
 WIDTHS = (8, 32, 16, 4)
@@ -68,6 +68,17 @@ def test_what_is_hidden_and_what_waits() -> None:
     assert (overlapping.seconds, overlapping.waiting, overlapping.hidden) == (40 + 30 + 8, 29, 1 - 29 / 40)
     assert Simulation(WORK, network).on(1).seconds == WORK.seconds == 49
     assert apart.memory == 5000 + 400
+
+
+def test_ranks_of_a_machine_share_its_cores_and_hide_nothing_where_all_compute() -> None:
+    network = Network(0.0, 10.0, "ring", inf)  # on two ranks, 10 and 30 seconds; on four, 15 and 45
+    machine = Simulation(WORK, network, machines=Machines(4, 2))
+    two, four, eight = (machine.on(ranks) for ranks in (2, 4, 8))
+    assert (two.seconds, two.hidden) == (49 + 40, 0)
+    assert (four.seconds, four.hidden) == (2 * 49 + 60, 0)
+    assert eight.hidden > 0 and eight.seconds > 2 * 49, "what goes to other machines is beside what computes"
+    assert Simulation(WORK, network, machines=Machines(2, 4)).on(2) == Simulation(WORK, network).on(2)
+    assert machine.on(1).seconds == 49
 
 
 def test_a_sharded_optimizer_divides_moments_and_updates() -> None:

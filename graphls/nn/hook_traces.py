@@ -1,0 +1,69 @@
+"""Hooks that keep tensors while a graph is traced: what they keep is there for `construct`, and gone behind it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from graphls.ir.errors import GraphlsError
+from graphls.nn.hook_kinds import function_of
+from graphls.tensors.pytree import leaves
+from graphls.tensors.tensor import Symbol
+from graphls.trace.frames import Fork
+from graphls.trace.tracer import Tracer
+
+Restore = Callable[[], None]
+
+
+def keep_in_trace(tracer: Tracer, hook: Any, cell: object, given: tuple[object, ...]) -> None:
+    """Call a hook with the symbols of a trace, which `construct` may find where the hook puts them.
+
+    When the trace ends, containers, variables and attributes that the hook knows are as they were. A hook that reads
+    numbers cannot have them here, and is called with them later.
+    """
+    tracer.endings += list(_restoring(hook, cell))
+    try:
+        with suppress(GraphlsError):
+            hook(cell, *given)
+    except Fork:
+        tracer.fork = None
+
+
+def _restoring(hook: Any, cell: object) -> Iterator[Restore]:
+    """What puts back all that a hook can change: what it names, and the attributes of its object and of the cell."""
+    held: list[Any] = []
+    while isinstance(hook, partial):
+        held += [*hook.args, *hook.keywords.values()]
+        hook = hook.func
+    function = function_of(hook)
+    if function is not None:
+        held += [function.__globals__.get(name) for name in function.__code__.co_names]
+        for variable in function.__closure__ or ():
+            with suppress(ValueError):
+                held.append(variable.cell_contents)
+                yield partial(setattr, variable, "cell_contents", variable.cell_contents)
+    owner = getattr(hook, "__self__", hook)
+    for item in (cell, owner):
+        if hasattr(item, "__dict__") and item is not function:
+            held += vars(item).values()
+            yield partial(_without_symbols, vars(item), dict(vars(item)))
+    for item in held:
+        if type(item) in (list, deque, set, dict):
+            yield partial(_refill, item, item.copy())
+
+
+def _refill(container: Any, before: Any) -> None:
+    """Let a container hold what it held."""
+    container.clear()
+    (container.extend if isinstance(container, (list, deque)) else container.update)(before)
+
+
+def _without_symbols(attributes: dict[str, Any], before: dict[str, Any]) -> None:
+    """Put attributes back that hold symbols of a trace."""
+    for name, value in list(attributes.items()):
+        if value is not before.get(name) and any(isinstance(leaf, Symbol) for leaf in leaves(value)):
+            attributes.pop(name)
+            attributes.update({name: before[name]} if name in before else {})

@@ -1,0 +1,43 @@
+"""What an index of packages shows: the README, whose links lead to the repository, and the addresses of the project.
+
+pyproject.toml names the repository once it has an address, as `repository` of this hook. Until then pictures are left
+out and links to files are their words, since nothing that is shown elsewhere can lead into a folder.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?!https?:)[^)]+)\)")
+PICTURES = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n\n|^\|.*\n\|[-|]*\|\n\|.*!\[.*\n\n?", re.MULTILINE)
+
+
+class Description(MetadataHookInterface):  # type: ignore[misc]
+    """The hook that hatchling runs."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the fields that pyproject.toml calls dynamic."""
+        repository, version = self.config.get("repository", ""), metadata["version"]
+        readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": described(readme, repository, f"v{version}")}
+        metadata["urls"] = addresses(repository)
+
+
+def described(readme: str, repository: str, release: str) -> str:
+    """The README as it can be shown away from the repository."""
+    if not repository:
+        return LINK.sub(lambda match: match[2], PICTURES.sub("", readme))
+    places = {"!": f"{repository}/raw/{release}", "": f"{repository}/blob/{release}"}
+    return LINK.sub(lambda match: f"{match[1]}[{match[2]}]({places[match[1]]}/{match[3]})", readme)
+
+
+def addresses(repository: str) -> dict[str, str]:
+    """The links beside a project's description."""
+    if not repository:
+        return {}
+    pages = {"Documentation": "tree/main/docs", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
+    return {"Source": repository, **{name: f"{repository}/{path}" for name, path in pages.items()}}
