@@ -237,7 +237,8 @@ def test_only_what_may_be_the_old_value_itself_keeps_it(factor: str, is_in_place
       %one = constant() {{value=array(f32[], [1.0])}} : f32[]  // forward
       %given = mul(@w, {factor}) : f32[6,8]  // forward
       %a = mul(%given, %g) : f32[6,8]  // update
-      %b = sub(@w, %a) : f32[6,8]  // update
+      %c = add(%a, %a) : f32[6,8]  // update
+      %b = sub(@w, %c) : f32[6,8]  // update
       @w <- %b
       return %given
     }}
