@@ -12,7 +12,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
-	stubs pages docs gallery dist fuzz neighbours clean
+	stubs pages docs site gallery dist fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -82,8 +82,10 @@ pages: $(VENV)/.installed-test
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
 
-# The pages as a site in out/site, which a browser opens from disk; it is an error where a link leads nowhere.
-docs: $(VENV)/.installed-docs pages
+# Pages that are made anew, as a site in out/site, which a browser opens from disk. A link that leads nowhere is an error.
+docs: pages site
+
+site: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
 	@echo "out/site/index.html is the start page"
 

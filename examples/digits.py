@@ -123,8 +123,10 @@ def main() -> None:
     report.show("Gradients of the last batch, times the scale", step.gradient_ranges(images[:BATCH], labels[:BATCH]))
     profile = step.profile(images[:BATCH], labels[:BATCH])
     report.show("Where the time of a step goes", profile.plot(), profile)
+    step.show(Path("out/demo/index.html"), profile, step.record(images[:BATCH], labels[:BATCH]))
     show(report.close(), console)
-    console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
+    console.print("see the step with its times and values in out/demo/index.html;")
+    console.print("every stage is there as text and DOT, and the step as ONNX")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from graphls.files.files import write_bytes
 from graphls.files.safetensors_format import encode
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32
+from graphls.text.colours import theme
 
 if TYPE_CHECKING:
     from graphls.ir.graph import Graph
@@ -27,7 +28,7 @@ RUNTIME = (
     "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm",
 )  # fmt: skip
 """What a page takes of the package: one pair for WebAssembly, one for WebGPU, of which a browser loads its own."""
-PAGE = ("index.html", "page.css", "page.mjs", "curves.mjs", "pad.mjs", "store.mjs")
+PAGE = ("index.html", "page.mjs", "curves.mjs", "pad.mjs", "store.mjs")
 DATA = ("images", "labels", "test_images", "test_labels")
 LONGEST = 600
 """Seconds after which npm is given up."""
@@ -65,6 +66,7 @@ def write_page(folder: Path, data: Any, runtime: str | None) -> None:
     write_bytes(folder / "step.mjs", loop_source("javascript"))
     for name in PAGE:
         write_bytes(folder / name, (source / name).read_bytes())
+    write_bytes(folder / "page.css", theme().encode() + (source / "page.css").read_bytes())
     if runtime is not None:
         _copy(Path(runtime), folder / "ort")
     else:

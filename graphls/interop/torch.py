@@ -24,10 +24,10 @@ from graphls.tensors.parameter import Parameter
 
 __all__ = ["Report", "load_state_dict", "save_state_dict", "state_dict"]
 
-NO_WEIGHTS = re.compile(
-    r"(.*\.)?(num_batches_tracked|position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias|attention\.bias)"
-)
-"""Tensors that PyTorch keeps beside weights: counters, positions and masks."""
+NO_WEIGHTS = re.compile(r"(.*\.)?(num_batches_tracked|position_ids|token_type_ids|masked_bias|inv_freq)")
+"""Tensors that PyTorch keeps beside weights: counters, positions and frequencies."""
+MASKS = re.compile(r"(.*\.)?(attn|attention)\.bias")
+"""Masks of older files, which have four axes, where a bias has one."""
 SETTINGS: tuple[tuple[type[Cell], str, Trap], ...] = (
     (LayerNorm, "epsilon", EPSILON),
     (BatchNorm2d, "momentum", MOMENTUM),
@@ -187,14 +187,20 @@ def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | No
         id(place.parameter): place.path for place, _ in rows if id(place.parameter) not in loaded and not place.is_fixed
     }
     used = {name for _, each in rows if each is not None for name in each.names}
-    rest = [name for name in dict.fromkeys(tensors.originals.values()) if name not in used]
+    rest = {tensors.originals[name]: array for name, array in tensors.arrays.items()}
+    rest = {name: array for name, array in rest.items() if name not in used}
+    ignored = tuple(name for name, array in rest.items() if _is_no_weight(name, array))
     return Report(
         origin,
         tuple(Loaded(p.path, p.parameter.shape, f.names, (*f.changes, *_cast(p.parameter, f))) for p, f in chosen),
         tuple(missing.values()),
-        tuple(name for name in rest if not NO_WEIGHTS.fullmatch(name)),
-        tuple(name for name in rest if NO_WEIGHTS.fullmatch(name)),
+        tuple(name for name in rest if name not in ignored),
+        ignored,
     )
+
+
+def _is_no_weight(name: str, array: Array) -> bool:
+    return bool(NO_WEIGHTS.fullmatch(name) or (array.ndim == 4 and MASKS.fullmatch(name)))
 
 
 def _cast(parameter: Parameter, found: Found) -> Iterator[str]:

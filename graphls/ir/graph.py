@@ -7,10 +7,10 @@ pipeline costs a list of references and no copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from graphls.ir.errors import GraphKeyError
+from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.location import Location
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
@@ -101,8 +101,13 @@ class Graph:
     """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
 
     def replace(self, **changes: Any) -> Graph:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
+        """A copy with some fields changed; raises GraphTypeError for what no graph has."""
+        try:
+            return replace(self, **changes)
+        except TypeError:
+            known = [each.name for each in fields(self)]
+            strange = next(name for name in changes if name not in known)
+            raise GraphTypeError(f"A graph has no {strange!r}; it has {', '.join(known)}.") from None
 
     def state(self, name: str) -> Value:
         """The state of that name; raises GraphKeyError where there is none."""
@@ -154,12 +159,18 @@ class Difference:
     text: ClassVar[Callable[[Difference], str]]
     """What writes it; `ir/diff.py` puts it here."""
 
+    card: ClassVar[Callable[[Difference], str] | None] = None
+    """What shows it in notebooks, as HTML; `graphls.viz` puts it here."""
+
     def __bool__(self) -> bool:
         nodes = self.added or self.removed or self.changed
         return bool(nodes or self.inputs or self.states or self.writes or self.outputs)
 
     def __str__(self) -> str:
         return Difference.text(self)
+
+    def _repr_html_(self) -> str | None:
+        return None if Difference.card is None else Difference.card(self)
 
     def __repr__(self) -> str:
         added, removed, changed = map(len, (self.added, self.removed, self.changed))

@@ -246,13 +246,13 @@ class TrainOneStepCell(Cell):
 
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
-        grads = self.grad_reducer(self.gradients(loss, inputs))
+        grads = self.grad_reducer(self._gradients(loss, inputs))
         loss = ops.depend(loss, self.optimizer(grads))
         if self.return_grad:
             return loss, {p.name: g for p, g in zip(self.weights, grads, strict=True)}
         return loss
 
-    def gradients(self, loss: Any, inputs: tuple[object, ...]) -> Any:
+    def _gradients(self, loss: Any, inputs: tuple[object, ...]) -> Any:
         """The gradients of this rank, scaled where there is a `sens`."""
         if self.sense_flag:
             return self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))

@@ -136,7 +136,7 @@ class TrainOneStepWithUpdatesCell(Updating):
 
     def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
-        grads = self.over_all(self.gradients(loss, inputs))
+        grads = self.over_all(self._gradients(loss, inputs))
         with in_phase("update"):
             return self.finish(loss, grads, None)[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import Builder, Names
@@ -50,9 +50,13 @@ class Watch:
     def run(self, graph: Graph) -> Graph:
         """The graph that only watches."""
         values = watched_values(graph, self.phases)[self.start : self.stop]
-        watching = _Watching(Names.of(graph), set(values))
-        e, carried = watching.block(graph.nodes)
-        return graph.replace(nodes=tuple(e.nodes), writes=(), outputs=tuple(carried.get(v, v) for v in values))
+        return giving(graph.replace(writes=(), outputs=()), values)
+
+
+def giving(graph: Graph, values: Sequence[Value]) -> Graph:
+    """The graph with further outputs behind its own: these values, wherever they are made but in loops."""
+    e, carried = _Watching(Names.of(graph), set(values)).block(graph.nodes)
+    return graph.replace(nodes=tuple(e.nodes), outputs=(*graph.outputs, *(carried.get(v, v) for v in values)))
 
 
 def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:

@@ -28,7 +28,8 @@ class Memory:
     `peak` is all of it where it is largest: `states`, `inputs`, `constants` and what is `crossing` between segments,
     which are always there, and `live`, the values that are alive while the node `at` runs, the largest first; `at` is
     None for a graph without nodes.
-    `while_running` is what is there while each node runs, those in regions included.
+    `while_running` is what is there while each node runs, those in regions included, and `spans` has the values that
+    are not always there: for each the numbers of the nodes of these from and to which it is alive, and its bytes.
     """
 
     peak: int
@@ -39,6 +40,7 @@ class Memory:
     live: tuple[Held, ...]
     while_running: Mapping[Node, int]
     crossing: int = 0
+    spans: tuple[tuple[Value, int, int, int], ...] = ()
 
 
 def memory_of(graph: Graph, backend: str, plan: Plan | None = None) -> Memory:
@@ -69,6 +71,7 @@ def memory_of(graph: Graph, backend: str, plan: Plan | None = None) -> Memory:
         at=life.ticks[tick] if alive else None,
         live=tuple(sorted(live, key=lambda held: -held.bytes)),
         while_running={node: fixed + size for node, size in zip(life.ticks, alive, strict=True)},
+        spans=tuple((v, s.first, s.last, sizes[v]) for v, s in life.spans.items()),
     )
 
 

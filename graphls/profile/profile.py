@@ -72,7 +72,21 @@ class Profile:
 
     @property
     def other_seconds(self) -> float:
-        """What of a step is in no node: the call, binding of inputs and outputs, and the profiler itself."""
+        """What of a step is in no node: the call, and binding of inputs and outputs; the profiler is left out."""
+        return self._in_no_node - self.profiler_seconds
+
+    @property
+    def profiler_seconds(self) -> float:
+        """How long the profiler itself takes in a step: what a step takes longer under it, of the time in no node."""
+        return min(max(self.step_seconds - self.unprofiled_seconds, 0.0), max(self._in_no_node, 0.0))
+
+    @property
+    def counted_seconds(self) -> float:
+        """The time of a step of which nodes have shares: that under the profiler less what this itself takes."""
+        return self.step_seconds - self.profiler_seconds
+
+    @property
+    def _in_no_node(self) -> float:
         return self.step_seconds + self.hidden_seconds - fsum(self.node_seconds.values())
 
     @property
@@ -150,7 +164,7 @@ class Profile:
     def _costs(self) -> Costs:
         calls = Counter(kernel.node for kernel in self._kernels())
         kernels = {node: calls[node] / self.steps for node in self.node_seconds}
-        return Costs(kernels, self.node_seconds, self.step_seconds)
+        return Costs(kernels, self.node_seconds, self.counted_seconds)
 
     def _kernels(self) -> list[Kernel]:
         return [kernel for run in self.runs for kernel in run.kernels]
@@ -186,15 +200,15 @@ def headline(of: Profile) -> str:
 def _sentences(of: Profile) -> Iterator[str]:
     nodes = fsum(of.node_seconds.values())
     yield (
-        f"A step takes {milliseconds(of.step_seconds)} ms under the profiler and {milliseconds(of.unprofiled_seconds)} "
-        f"ms without it ({of.backend}, mean of {of.steps} steps)."
+        f"A step takes {milliseconds(of.unprofiled_seconds)} ms, and {milliseconds(of.step_seconds)} ms under the "
+        f"profiler ({of.backend}, mean of {of.steps} steps)."
     )
     yield (
-        f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, binding of "
-        "inputs and outputs, and the profiler itself."
+        f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, and "
+        f"binding of inputs and outputs. The profiler itself takes {milliseconds(of.profiler_seconds)} ms, in no share."
     )
     if of.by_segment:
-        yield f"{milliseconds(of.between_seconds)} ms of these are between the segments of the plan."
+        yield f"{milliseconds(of.between_seconds)} ms under the profiler are between the segments of the plan."
     if of.by_collective:
         total, waited = (fsum(getattr(row, name) for row in of.by_collective) for name in ("seconds", "waited"))
         share = percent(1 - waited / total if total else 0.0)
@@ -244,7 +258,7 @@ def _collectives(of: Profile) -> Table:
 
 def _phases(of: Profile) -> Table:
     rows = [(row.phase, *_cost(row)) for row in of.by_phase]
-    share = of.other_seconds / of.step_seconds
+    share = of.other_seconds / of.counted_seconds if of.counted_seconds else 0.0
     other = ("(in no node)", "-", milliseconds(of.other_seconds), percent(share))
     return Table(("phase", *COST), (*rows, other))
 

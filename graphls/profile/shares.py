@@ -85,7 +85,7 @@ class SegmentTime(Cost):
 
 @dataclass(frozen=True)
 class Costs:
-    """Kernels and seconds per step of each node, and the seconds of a step."""
+    """Kernels and seconds per step of each node, and the seconds of a step, which are the whole of all shares."""
 
     kernels: Mapping[Node, float]
     seconds: Mapping[Node, float]

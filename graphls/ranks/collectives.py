@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from graphls.ranks.world import Group
 Array = np.ndarray[Any, Any]
 OPERATIONS = ("sum", "max", "min", "prod")
 """How elements of several ranks become one."""
-LARGE = 1 << 18
-"""Bytes from which on it is cheaper to look from time to time whether all have come than to wait in a loop."""
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
@@ -33,14 +32,7 @@ def all_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
         _half_reduce_into(group, given, result, op)
     else:
         sent = in_place() if given is result else given
-        reduce = method_for(group, "Allreduce", given.nbytes)
-        talk(group, "all_reduce", lambda: reduce(sent, result, _operation(op)))
-
-
-def method_for(group: Group, name: str, size: int) -> Callable[..., Any]:
-    """What communicates so many bytes: for many, the method that gives a request, for which `talk` waits."""
-    method: Callable[..., Any] = getattr(group.comm, f"I{name.lower()}" if size >= LARGE else name)
-    return method
+        talk(group, "all_reduce", lambda: group.comm.Iallreduce(sent, result, _operation(op)))
 
 
 def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> None:
@@ -48,16 +40,14 @@ def _half_reduce_into(group: Group, given: Array, result: Array, op: str) -> Non
     rows = np.zeros((group.size, -(-given.size // group.size)), given.dtype)
     rows.reshape(-1)[: given.size] = given
     own = half_sums(group, "all_reduce", rows, op)
-    gather = method_for(group, "Allgather", rows.nbytes)
-    talk(group, "all_reduce", lambda: gather(_bytes(own), _bytes(rows)))
+    talk(group, "all_reduce", lambda: group.comm.Iallgather(_bytes(own), _bytes(rows)))
     result[...] = rows.reshape(-1)[: given.size]
 
 
 def half_sums(group: Group, name: str, rows: Array, op: str) -> Array:
     """Of a row of 16-bit floats for each rank, that of this one, put together in float32 and rounded once."""
     received = np.empty_like(rows)
-    exchange = method_for(group, "Alltoall", rows.nbytes)
-    talk(group, name, lambda: exchange(_bytes(rows), _bytes(received)))
+    talk(group, name, lambda: group.comm.Ialltoall(_bytes(rows), _bytes(received)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
         found: Array = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(rows.dtype)
     return found
@@ -70,7 +60,7 @@ def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     flat = _wide(_flat(arrays))
     total = np.zeros_like(flat)
     received = total if group.rank == root else None
-    talk(group, "reduce_to", lambda: group.comm.Reduce(flat, received, root=root))
+    talk(group, "reduce_to", lambda: group.comm.Ireduce(flat, received, root=root))
     return _parts(total, arrays)
 
 
@@ -79,7 +69,7 @@ def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
-    talk(group, "broadcast", lambda: group.comm.Bcast(flat, root))
+    talk(group, "broadcast", lambda: group.comm.Ibcast(flat, root))
     cuts = np.cumsum([array.nbytes for array in arrays])[:-1]
     parts = zip(np.split(flat, cuts), arrays, strict=True)
     return [np.frombuffer(part.tobytes(), array.dtype).reshape(array.shape) for part, array in parts]
@@ -91,7 +81,7 @@ def all_gather(group: Group, array: Array) -> Array:
         return array
     gathered = np.empty((group.size * array.shape[0], *array.shape[1:]), array.dtype)
     received = gathered.reshape(-1).view(np.uint8)
-    talk(group, "all_gather", lambda: group.comm.Allgather(_bytes(array), received))
+    talk(group, "all_gather", lambda: group.comm.Iallgather(_bytes(array), received))
     return gathered
 
 
@@ -101,7 +91,7 @@ def reduce_scatter(group: Group, array: Array, op: str) -> Array:
         return array
     whole = _wide(_flat([array]))
     part = np.empty(whole.size // group.size, whole.dtype)
-    act = lambda: group.comm.Reduce_scatter_block(whole, part, _operation(op))  # noqa: E731
+    act = lambda: group.comm.Ireduce_scatter_block(whole, part, _operation(op))  # noqa: E731
     talk(group, "reduce_scatter", act)
     return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
@@ -112,7 +102,7 @@ def all_to_all(group: Group, array: Array) -> Array:
         return array
     received = np.empty_like(array)
     parts = received.reshape(-1).view(np.uint8)
-    talk(group, "all_to_all", lambda: group.comm.Alltoall(_bytes(array), parts))
+    talk(group, "all_to_all", lambda: group.comm.Ialltoall(_bytes(array), parts))
     return received
 
 
@@ -128,23 +118,33 @@ def exchange(
     found = [np.empty(shape, dtype) for shape, dtype in kinds]
     given = list(map(_bytes, arrays))
 
-    def act() -> None:
+    def act() -> _All:
         pending = [
             group.comm.Irecv(array.reshape(-1).view(np.uint8), rank, tag)
             for array, rank in zip(found, receive, strict=True)
         ]
         pending += [group.comm.Isend(array, rank, tag) for array, rank in zip(given, send, strict=True)]
-        for request in pending:
-            request.Wait()
+        return _All(pending)
 
     talk(group, "neighbor_exchange", act)
     return found
 
 
+@dataclass(frozen=True)
+class _All:
+    """Several requests as one."""
+
+    pending: list[Any]
+
+    def Test(self) -> bool:
+        """Whether all have ended."""
+        return all([request.Test() for request in self.pending])
+
+
 def barrier(group: Group) -> None:
     """Wait until all ranks are here."""
     if group.comm is not None:
-        talk(group, "barrier", group.comm.Barrier)
+        talk(group, "barrier", group.comm.Ibarrier)
 
 
 def all_objects(group: Group, item: object) -> list[Any]:
@@ -152,6 +152,7 @@ def all_objects(group: Group, item: object) -> list[Any]:
     if group.comm is None:
         return [item]
     found: list[Any] = []
+    talk(group, "all_objects", group.comm.Ibarrier)  # waits without a load, as one rank may compile longer than others
     talk(group, "all_objects", lambda: found.extend(group.comm.allgather(item)))
     return found
 

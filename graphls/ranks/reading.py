@@ -197,4 +197,3 @@ def _updates() -> bool:
 def serve(group: Group) -> None:
     """Answer what ranks of a group ask on this communicator."""
     Server(group)
-

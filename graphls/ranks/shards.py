@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ranks.collectives import Array, half_sums, is_half, method_for
+from graphls.ranks.collectives import Array, half_sums, is_half
 from graphls.ranks.talk import talk
 from graphls.ranks.world import Group
 
@@ -55,8 +55,7 @@ def _own_sums(group: Group, rows: Array) -> Array:
     if is_half(rows):
         return half_sums(group, "reduce_shards", rows, "sum")
     own = np.empty(rows.shape[1], rows.dtype)
-    act = method_for(group, "Reduce_scatter_block", rows.nbytes)
-    talk(group, "reduce_shards", lambda: act(rows.reshape(-1), own))
+    talk(group, "reduce_shards", lambda: group.comm.Ireduce_scatter_block(rows.reshape(-1), own))
     return own
 
 
@@ -89,7 +88,7 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     rows[:] = own
     if group.comm is not None:
         received = rows.reshape(-1).view(np.uint8)
-        talk(group, "gather_shards", lambda: group.comm.Allgather(own.view(np.uint8), received))
+        talk(group, "gather_shards", lambda: group.comm.Iallgather(own.view(np.uint8), received))
     ends = np.cumsum([shard.size for shard in shards])
     parts = np.split(rows, ends[:-1], axis=1)
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

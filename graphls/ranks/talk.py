@@ -14,8 +14,10 @@ from graphls.sharing.threads import Task, TaskQueue
 
 Result = TypeVar("Result")
 NAME = "graphls-communication"
+SPIN = 1e-4
+"""Seconds for which it is looked again and again whether a communication has ended, as a short one soon has."""
 NAP = 2e-5
-"""Seconds between two looks whether a large communication has ended."""
+"""Seconds between two looks behind that."""
 _QUEUE = TaskQueue(NAME)
 
 
@@ -27,8 +29,8 @@ def aside(function: Callable[[], Result]) -> Task[Result]:
 def talk(group: Group, name: str, act: Callable[[], Any]) -> None:
     """Communicate, on that thread, seen by what watches for ranks that have left.
 
-    Where `act` gives a request of MPI, wait for its end, without a load: MPI itself waits in a loop, which would take
-    the core of what computes meanwhile, here or on another rank. Raises GraphRuntimeError where MPI cannot.
+    Where `act` gives a request, wait for its end, without a load: MPI itself waits in a loop, which would take the core
+    of what computes meanwhile, here or on another rank. Raises GraphRuntimeError where MPI cannot.
     """
     if current_thread().name == NAME:
         _talk(group, name, act)
@@ -39,9 +41,10 @@ def talk(group: Group, name: str, act: Callable[[], Any]) -> None:
 def _talk(group: Group, name: str, act: Callable[[], Any]) -> None:
     WAITING.begin(name, group.members)
     try:
-        request = act()
+        request, end = act(), time.monotonic() + SPIN
         while request is not None and not request.Test():
-            time.sleep(NAP)
+            if time.monotonic() > end:
+                time.sleep(NAP)
     except RuntimeError as error:  # MPI.Exception is one
         raise GraphRuntimeError(f"MPI could not run {name}: {error}.") from error
     finally:

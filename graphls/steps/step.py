@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
+    from graphls.diagnosis.recording import Recording
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
     from graphls.summary import Summary
@@ -62,7 +63,7 @@ class Compiled:
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
     ) -> None:
         graph = result.graph
-        self._extra = ExtraOutputs(traced.outputs, graph, result.stages)
+        self._extra = ExtraOutputs(traced.outputs, graph)
         self.graph = graph
         self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
@@ -223,15 +224,18 @@ class Compiled:
         checked(write_bundle, source, folder, inputs, outputs, loops)
         return folder
 
-    def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
+    def show(
+        self, path: str | os.PathLike[str], profile: Profile | None = None, values: Recording | None = None
+    ) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.
 
         It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows
-        the share of time of every node, cell and phase. Raises GraphFileError where the file cannot be written.
+        the share of time of every node, cell and phase, with the `values` of a run (see `record`) what each value was.
+        Raises GraphFileError where the file cannot be written.
         """
         from graphls.viz.html import write_page
 
-        return checked(write_page, path, self.stages, None, profile, None, self._notes())
+        return checked(write_page, path, self.stages, None, profile, None, self._notes(), values, self._computes_on)
 
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
@@ -271,6 +275,16 @@ class Compiled:
         No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
         """
         return self._diagnose().gradient_ranges(inputs)
+
+    def record(self, *inputs: object) -> Recording:
+        """Statistics of every float value of the step on these inputs: what the next call of it would compute.
+
+        The plan of the step runs on copies of its states, once for each gigabyte of its values; no state changes. See
+        docs/seeing_a_step.md. Raises as a call does.
+        """
+        from graphls.diagnosis.record import record
+
+        return checked(record, self, self._inputs(inputs))
 
     def summary(self) -> Summary:
         """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
@@ -343,6 +357,11 @@ class Compiled:
         from graphls.summary import page_of
 
         return page_of(self.graph, self._traced, self._notes())
+
+    @property
+    def _computes_on(self) -> str:
+        """The device of ONNX Runtime, or "numpy" for the reference interpreter, which has none."""
+        return getattr(self._session, "device", "numpy")
 
     def _notes(self) -> tuple[str, ...]:
         """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""

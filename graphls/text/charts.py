@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from graphls.text.colours import both
 from graphls.text.html import escape
 
 WIDTH, HEIGHT = 640, 220
@@ -16,6 +17,8 @@ MOST_POINTS = 600
 FONT = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:760px;height:auto"
 STROKE = 'fill="none" stroke-width="1.6" stroke-linejoin="round"'
 OTHER = ' stroke-dasharray="5 4" stroke-opacity=".75"'
+
+BAD = both("bad")
 
 Point = tuple[float, float]
 
@@ -78,7 +81,7 @@ def chart(
     ground = HEIGHT - BOTTOM
     strokes = "".join(f"M{across.place(m)} {ground}v-9" for m in _thinned(marks))
     if strokes:
-        parts.append(f'<path {STROKE} d="{strokes}" style="stroke:light-dark(#b3123b,#ff4d6d)"/>')
+        parts.append(f'<path {STROKE} d="{strokes}" style="stroke:{BAD}"/>')
     return _svg(f"{title}: {_told(kept)}", parts)
 
 

@@ -14,6 +14,34 @@ MIXED = "#8a8f98"
 WINDOW = "#f0b429"
 
 
-def both(phase: str) -> str:
-    """The colour of a phase as CSS takes it, on light ground and on dark."""
-    return f"light-dark({PHASES.get(phase, MIXED)},{PHASES_ON_DARK.get(phase, MIXED)})"
+PLAIN = {
+    "ground": ("#f6f7f9", "#14161a"),
+    "paper": ("#ffffff", "#1d2026"),
+    "ink": ("#1a1c20", "#e8eaee"),
+    "soft": ("#5a616c", "#a3abb8"),
+    "line": ("#c9ced6", "#3c424d"),
+    "wire": ("#7b8491", "#8b95a5"),
+    "accent": ("#0b57d0", "#8ab4f8"),
+    "added": ("#1a6b2f", "#7ddc95"),
+    "removed": ("#a3202c", "#ff9a9f"),
+    "changed": ("#7a4d00", "#ffca6b"),
+    "bad": ("#b3123b", "#ff4d6d"),
+}
+"""What is neither of a phase nor of an engine, on light ground and on dark."""
+THEME = {
+    **PLAIN,
+    **{name: (PHASES[name], PHASES_ON_DARK[name]) for name in PHASES},
+    **{name: (ENGINES[name], ENGINES_ON_DARK[name]) for name in ENGINES},
+}
+"""The colours of all pages by their names, on light ground and on dark."""
+
+
+def both(name: str) -> str:
+    """A colour as CSS takes it, on light ground and on dark; of what has none that of what is mixed."""
+    return "light-dark({}, {})".format(*THEME.get(name, (MIXED, MIXED)))
+
+
+def theme() -> str:
+    """The colours as variables of CSS, with which the style of every page begins."""
+    rules = "".join(f"  --{name}: {both(name)};\n" for name in THEME)
+    return f":root {{\n  color-scheme: light dark;\n{rules}  --window: {WINDOW};\n}}\n"

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+from graphls.text.colours import both
+
+DARK = (
+    '[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast:not(.vscode-high-contrast-light)",
+    '[theme="dark"]', '[data-theme="dark"]', '[data-bs-theme="dark"]', '[data-md-color-scheme="slate"]',
+)  # fmt: skip
+"""What JupyterLab, VS Code, Colab and sites of documents have around a page that they show dark."""
+LIGHT = (
+    '[data-jp-theme-light="true"]', ".vscode-light", ".vscode-high-contrast-light",
+    '[theme="light"]', '[data-theme="light"]', '[data-bs-theme="light"]', '[data-md-color-scheme="default"]',
+)  # fmt: skip
+STYLE = "".join(
+    f"<style>:is({','.join(hosts)}) .graphls-card{{color-scheme:{scheme}}}</style>"
+    for hosts, scheme in ((DARK, "dark"), (LIGHT, "light"))
+)
+"""What a reader prefers does not say what a notebook looks like, and no notebook tells its outputs."""
 BOX = (
     "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px;line-height:1.5;"
-    "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto"
+    "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto;"
+    "box-sizing:border-box"
 )
 CELL = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;background:none;border:none"
 RIGHT = "text-align:right;white-space:nowrap"
 NUMBER = f"{CELL};{RIGHT}"
 LABEL = f"{CELL};opacity:.65;font-weight:normal"
+LONG = 30
+"""Characters from which a name in a table may be broken."""
+
+
+def card_head(title: str) -> str:
+    """How a card begins; it ends with `</div>`."""
+    return f'{STYLE}<div class="graphls-card" role="region" aria-label="{escape(title)}" style="{BOX}">'
 
 
 def escape(text: str) -> str:
@@ -26,14 +51,14 @@ class Page:
     """A box with a headline, facts, a table and notes."""
 
     def __init__(self, title: str, headline: str) -> None:
-        self.parts = [f'<div role="region" aria-label="{escape(title)}" style="{BOX}">']
-        self.parts.append(f'<div style="font-weight:600">{escape(headline)}</div>')
+        self.parts = [card_head(title)]
+        self.parts.append(f'<div style="font-weight:600;overflow-wrap:anywhere">{escape(headline)}</div>')
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Labels, each with a text."""
         rows = (
             f'<tr style="background:none"><th scope="row" style="{LABEL}">{escape(label)}</th>'
-            f'<td style="{CELL};white-space:pre-wrap">{escape(text)}</td></tr>'
+            f'<td style="{CELL};white-space:pre-wrap;overflow-wrap:anywhere">{escape(text)}</td></tr>'
             for label, text in facts
         )
         self.parts.append(f'<table style="border-collapse:collapse;margin:.5em 0">{"".join(rows)}</table>')
@@ -56,13 +81,28 @@ class Page:
         """Sentences, each on a line."""
         self.parts += [f"<div>{escape(note)}</div>" for note in notes]
 
+    def lines(self, lines: Iterable[tuple[str, str | None]]) -> None:
+        """Lines of text as they are, some with the name of a colour; long ones go on beside the box, which scrolls."""
+        colours = ((line, f";color:{both(name)}" if name else "") for line, name in lines)
+        made = (f'<div style="white-space:pre{colour}">{escape(line) or " "}</div>' for line, colour in colours)
+        self.parts.append(f'<div style="overflow-x:auto;margin:.5em 0">{"".join(made)}</div>')
+
     def text(self) -> str:
         """The finished HTML."""
         return "".join([*self.parts, "</div>"])
 
 
 def _cells(row: Sequence[str], left: int) -> str:
-    return "".join(f'<td style="{CELL if i < left else NUMBER}">{escape(text)}</td>' for i, text in enumerate(row))
+    texts = (_breaking(escape(text)) if i < left else escape(text) for i, text in enumerate(row))
+    return "".join(f'<td style="{CELL if i < left else NUMBER}">{text}</td>' for i, text in enumerate(texts))
+
+
+def _breaking(text: str) -> str:
+    """A long name that may go on in the next line behind a dot or a slash."""
+    if len(text) <= LONG:
+        return text
+    parts = re.sub(r"([./])(?=[^./\s])", r"\1<wbr>", text)
+    return f'<div style="min-width:18em">{parts}</div>'
 
 
 def _indented(row: Sequence[str]) -> Sequence[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from graphls.text.colours import both
 from graphls.text.html import escape
 from graphls.text.plain import clipped
 
@@ -17,7 +18,7 @@ FLOAT16 = (-24, -14, 16)
 BFLOAT16 = (-133, -126, 128)
 EDGE = (-27, 19)
 """Powers of two that are in the picture even where no number is."""
-GOOD, BAD, SMALL = "light-dark(#0072b2,#4aa8e0)", "light-dark(#b3123b,#ff4d6d)", "light-dark(#8a6100,#e3c567)"
+GOOD, BAD, SMALL = both("forward"), both("bad"), both("host")
 BOX = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:680px;height:auto"
 
 

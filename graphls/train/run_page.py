@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from graphls.text.charts import Line, Point, chart, number
-from graphls.text.html import escape
+from graphls.text.colours import both, theme
+from graphls.text.html import STYLE, escape
 from graphls.train.run_record import RunRecord
 
-COLUMNS = (
-    "--loss:light-dark(#0072b2,#4aa8e0);--rate:light-dark(#c25500,#f28a3c);--scale:light-dark(#862d86,#f2b8e6);"
-    "--norm:light-dark(#006b4f,#5ad19a)"
-)
-"""The colours of the lines, as variables of CSS."""
-
-CSS = (
-    ":root{color-scheme:light dark;--ground:light-dark(#f6f7f9,#14161a);--paper:light-dark(#fff,#1d2026);"
-    f"--ink:light-dark(#1a1c20,#e8eaee);--soft:light-dark(#5a616c,#a3abb8);--line:light-dark(#c9ced6,#3c424d);{COLUMNS}}}"
+LOSS, RATE, SCALE, NORM = map(both, ("forward", "backward", "check", "update"))
+CSS = theme() + (
     "body{margin:0;padding:16px;background:var(--ground);color:var(--ink);font:14px/1.5 system-ui,sans-serif}"
     "h1{font-size:18px;margin:0 0 4px}h2{font-size:14px;margin:0 0 6px}p{margin:0 0 12px;color:var(--soft)}"
     "main{display:grid;gap:12px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}"
@@ -49,15 +43,15 @@ class Figure:
 
 
 FIGURES = (
-    Figure("Loss", {"loss": "var(--loss)"}),
-    Figure("Loss scale, skipped steps in red", {"scale": "var(--scale)"}, is_log=True, has_steps=True),
-    Figure("Learning rate", {"learning_rate": "var(--rate)"}, has_steps=True),
-    Figure("Norm of the gradients", {"gradient_norm": "var(--norm)"}, is_log=True),
-    Figure("Milliseconds per step", {"step_time": "var(--loss)", "waiting": "var(--rate)"}, factor=1e3),
-    Figure("Memory of the process, MiB", {"memory": "var(--norm)"}, factor=2**-20),
+    Figure("Loss", {"loss": LOSS}),
+    Figure("Loss scale, skipped steps in red", {"scale": SCALE}, is_log=True, has_steps=True),
+    Figure("Learning rate", {"learning_rate": RATE}, has_steps=True),
+    Figure("Norm of the gradients", {"gradient_norm": NORM}, is_log=True),
+    Figure("Milliseconds per step", {"step_time": LOSS, "waiting": RATE}, factor=1e3),
+    Figure("Memory of the process, MiB", {"memory": NORM}, factor=2**-20),
 )
 NAMES = {"step_time": "the step", "waiting": "waiting for data", "scale": "loss scale", "gradient_norm": "norm"}
-COLOURS = ("var(--norm)", "var(--rate)", "var(--scale)", "var(--loss)")
+COLOURS = (NORM, RATE, SCALE, LOSS)
 
 
 @dataclass
@@ -84,9 +78,9 @@ class RunPage:
     def card(self, is_over: bool) -> str:
         """The charts for a notebook, where their styles touch nothing else."""
         return (
-            f'<div class="graphls-run" role="region" aria-label="{escape(self.title)}" style="{COLUMNS}">'
+            f'<div class="graphls-card graphls-run" role="region" aria-label="{escape(self.title)}">'
             f"<style>{CARD}{KEYS}</style>\n<p>{escape(self.title)}: {escape(self.summary(is_over))}</p>\n"
-            f"<main>\n{''.join(self._figures())}</main>\n</div>"
+            f"<main>\n{''.join(self._figures())}</main>\n</div>{STYLE}"
         )
 
     def summary(self, is_over: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Difference, Graph
 
 NOTEBOOK_BOXES = 60
 """How many boxes the picture of a graph in a notebook shows."""
@@ -15,4 +15,11 @@ def _picture(graph: Graph) -> str:
     return to_svg(graph, NOTEBOOK_BOXES)
 
 
+def _card(difference: Difference) -> str:
+    from graphls.viz.card import difference_card
+
+    return difference_card(difference)
+
+
 Graph.picture = _picture
+Difference.card = _card

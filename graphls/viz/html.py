@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
+from graphls.text.colours import theme
 from graphls.viz.page_data import page_data
 
 if TYPE_CHECKING:
+    from graphls.diagnosis.recording import Recording
     from graphls.profile import Profile
 
-SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "search.js", "main.js")
+SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "numbers.js", "search.js", "main.js")
 
 
 def write_page(
@@ -30,13 +32,15 @@ def write_page(
     profile: Profile | None = None,
     below: Path | None = None,
     notes: Sequence[str] = (),
+    values: Recording | None = None,
+    device: str | None = None,
 ) -> Path:
     """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
 
     Raises GraphFileError where the file cannot be written.
     """
     file = as_path(path)
-    write_text(file, page(stages, title, profile, below, notes))
+    write_text(file, page(stages, title, profile, below, notes, values, device))
     return file
 
 
@@ -46,20 +50,24 @@ def page(
     profile: Profile | None = None,
     below: Path | None = None,
     notes: Sequence[str] = (),
+    values: Recording | None = None,
+    device: str | None = None,
 ) -> str:
     """The HTML of a page with a tab for each stage; the same stages give the same text.
 
     `title` is the name of the last graph unless given; a profile shows times in the last stage. Lines of source are
     part of the page: those of all `.py` files and notebook cells that the graphs name or, where the graphs may be a
-    stranger's, of files `below` a folder only. `notes` are sentences above all stages. Raises GraphValueError where
-    there is no stage.
+    stranger's, of files `below` a folder only. `notes` are sentences above all stages. `values` are those of a run of
+    the last stage. Its memory and operations are drawn for a `device`: "cpu" or "cuda" of ONNX Runtime, or "numpy".
+    Raises GraphValueError where there is no stage.
     """
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")
     title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()
-    data = json.dumps(page_data(stages, title, profile, below), separators=(",", ":")).replace("<", "\\u003c")
+    shown = page_data(stages, title, profile, below, values, device)
+    data = json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
-    style = _asset("page.css")
+    style = theme() + _asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import diff
-from graphls.ir.graph import Difference, Graph, Node, Value, Write
+from graphls.ir.flops import own_flops, runs
+from graphls.ir.graph import Difference, Graph, Node, Value, Write, walk
+from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
+from graphls.profile.memory import memory_of
 from graphls.text.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
@@ -18,6 +21,7 @@ from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows
 
 if TYPE_CHECKING:
+    from graphls.diagnosis.recording import Recording
     from graphls.profile import Profile
 
 NEIGHBOURS = 3
@@ -31,14 +35,28 @@ LONGEST_LINE = 2000
 
 
 def page_data(
-    stages: Mapping[str, Graph], title: str, profile: Profile | None = None, below: Path | None = None
+    stages: Mapping[str, Graph],
+    title: str,
+    profile: Profile | None = None,
+    below: Path | None = None,
+    values: Recording | None = None,
+    device: str | None = None,
 ) -> dict[str, Any]:
-    """The data of a page with a tab for each stage; a profile belongs to the last one.
+    """The data of a page with a tab for each stage; a profile, the values of a run and memory belong to the last one.
 
     Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph
     that is not trusted can name any file.
     """
-    return _PageData().of(stages, title, profile, below)
+    made = _PageData()
+    data = made.of(stages, title, below)
+    last = data["stages"][-1]
+    if device is not None:
+        last["course"] = made.course(list(stages.values())[-1], device)
+    if profile is not None:
+        last["profile"] = made.profile(profile)
+    if values is not None:
+        last["recorded"] = made.recorded(values)
+    return data
 
 
 class _Records:
@@ -63,16 +81,12 @@ class _PageData:
         self.types, self.values, self.nodes = _Records(), _Records(), _Records()
         self.lines, self.groups, self.locations, self.files = _Records(), _Records(), _Records(), _Records()
 
-    def of(
-        self, stages: Mapping[str, Graph], title: str, profile: Profile | None, below: Path | None
-    ) -> dict[str, Any]:
+    def of(self, stages: Mapping[str, Graph], title: str, below: Path | None) -> dict[str, Any]:
         made: list[dict[str, Any]] = []
         before = None
         for name, graph in stages.items():
             made.append(self.stage(name, graph, before))
             before = graph
-        if profile is not None:
-            made[-1]["profile"] = self.profile(profile)
         return {
             "title": title,
             "types": self.types.records,
@@ -100,6 +114,8 @@ class _PageData:
             ],
             "difference": self.difference(before, graph),
             "profile": None,
+            "recorded": None,
+            "course": None,
         }
 
     def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
@@ -118,13 +134,41 @@ class _PageData:
         memory, known = profile.memory, self.nodes.indices
         times = [[known[node], seconds] for node, seconds in profile.node_seconds.items() if node in known]
         return {
-            "step": profile.step_seconds,
+            "step": profile.counted_seconds,
+            "real": profile.unprofiled_seconds,
+            "profiler": profile.profiler_seconds,
             "other": profile.other_seconds,
             "nodes": times,
             "peak": memory.peak,
             "fixed": [["states", memory.states], ["inputs", memory.inputs], ["constants", memory.constants]],
             "at": known.get(memory.at, -1),
             "live": [[self.value(held.value), held.bytes] for held in memory.live],
+        }
+
+    def recorded(self, values: Recording) -> list[list[Any]]:
+        """For each value its minimum, maximum, mean, shares of zeros and of what is not finite, and histogram."""
+        known = self.values.indices
+        return [
+            [known[v], *map(_short, (s.minimum, s.maximum, s.mean, s.zeros, s.not_finite)), list(s.histogram)]
+            for v, s in values.items()
+            if v in known
+        ]
+
+    def course(self, graph: Graph, device: str) -> dict[str, Any]:
+        """What a step computes and holds while its nodes run one after the other, each by its index and its FLOPs."""
+        flat = flattened(graph)
+        memory = memory_of(flat, device, plan_of(graph) if is_plan(graph) else None)
+        counts = dict(runs(flat.nodes))
+        shown = {node.outputs: self.nodes.indices[node] for node in walk(graph) if node.outputs}
+        known = [(shown.get(node.outputs, -1), node, held) for node, held in memory.while_running.items()]
+        fixed = {"states": memory.states, "inputs": memory.inputs, "constants": memory.constants}
+        return {
+            "nodes": [index for index, _, _ in known],
+            "held": [held for _, _, held in known],
+            "flops": [own_flops(node) * counts[node] for _, node, _ in known],
+            "fixed": [*fixed.items(), *([("crossing", memory.crossing)] if memory.crossing else [])],
+            "peak": memory.peak,
+            "alive": [[self.value(v), first, last, size] for v, first, last, size in memory.spans if size],
         }
 
     def type(self, type: Type) -> int:
@@ -221,6 +265,11 @@ def _values_of(what: object) -> Iterable[Value]:
     if isinstance(what, Write):
         return what.state, what.value
     return what if isinstance(what, tuple) else ()
+
+
+def _short(number: float | None) -> float | None:
+    """A number in five digits."""
+    return None if number is None else float(f"{number:.5g}")
 
 
 def _cut(text: str) -> str:

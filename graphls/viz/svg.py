@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.text.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, PHASES, PHASES_ON_DARK, WINDOW
+from graphls.text.html import DARK, LIGHT
 from graphls.text.plain import columns, shown
 from graphls.viz.boxes import nodes_of
 from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
@@ -16,6 +17,7 @@ from graphls.viz.window import windows
 
 MARGIN = 16
 LEGEND = 44
+PICTURE = ".graphls-picture"
 
 
 def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
@@ -174,7 +176,10 @@ _MARKERS = (
 
 
 def _style() -> str:
-    """The rules of a picture, which hold for pictures of this class only: a page may have several."""
+    """The rules of a picture, which hold for pictures of this class only: a page may have several.
+
+    A picture by itself is dark where its reader prefers that, one in a notebook or a site where that is dark.
+    """
     rules = {
         "text": 'font:11px "DejaVu Sans",Verdana,sans-serif;fill:#1f2328',
         ".paper": "fill:#ffffff",
@@ -208,11 +213,13 @@ def _style() -> str:
         ".open rect": "fill-opacity:.12",
         ".window": "fill-opacity:.22",
     }
-    return _rules(rules) + "@media (prefers-color-scheme:dark){" + _rules(dark) + "}"
+    alone = f"{PICTURE}:not(:is({','.join(LIGHT)}) *)"
+    in_notebook = f":is({','.join(DARK)}) {PICTURE}"
+    return f"{_rules(rules)}@media (prefers-color-scheme:dark){{{_rules(dark, alone)}}}{_rules(dark, in_notebook)}"
 
 
-def _rules(rules: dict[str, str]) -> str:
-    return "".join(f".graphls-picture {names}{{{what}}}" for names, what in rules.items())
+def _rules(rules: dict[str, str], where: str = PICTURE) -> str:
+    return "".join(f"{where} {names}{{{what}}}" for names, what in rules.items())
 
 
 def _text(text: str, most: int) -> str:

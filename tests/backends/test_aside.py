@@ -39,10 +39,13 @@ class Twin:
     def allgather(self, item: object) -> list[object]:
         return [item, item]
 
-    def Bcast(self, array: Any, root: int) -> None:
+    def Ibarrier(self) -> None:
+        """All are here."""
+
+    def Ibcast(self, array: Any, root: int) -> None:
         """All have the same."""
 
-    def Allreduce(self, sent: Any, result: Any, op: str) -> None:
+    def Iallreduce(self, sent: Any, result: Any, op: str) -> None:
         self.threads.append(threading.current_thread().name)
         self.before(result)
         result[...] = 2 * (result if sent is None else sent)

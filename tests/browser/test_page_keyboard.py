@@ -43,7 +43,7 @@ def tabbed(page: Page, key: str = "Tab") -> list[dict[str, Any]]:
 
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Page) -> None:
     names = (
-        "10_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
+        "Earlier stages", "10_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
         "graph TrainOneStepWithLossScaleCell, 115 nodes", "Larger", "Smaller", "fit", "fold all", "open all",
         "Width of the panels", "Text", "IR text",
     )  # fmt: skip
@@ -134,7 +134,7 @@ def test_slash_searches_and_question_mark_helps(page: Page) -> None:
 
 
 def test_panels_and_the_text_are_used_by_keys(page: Page) -> None:
-    names = ["Text", "Source", "States", "Changes"]
+    names = ["Text", "Source", "States", "Memory"]
     page.get_by_role("tab", name="Text").focus()
     for key, name in [("ArrowRight", names[1]), ("ArrowRight", names[2]), ("End", names[3]), ("Home", names[0])]:
         page.keyboard.press(key)

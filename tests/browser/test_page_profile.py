@@ -10,9 +10,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import graphls
+from graphls.ir.text import reference
+from graphls.profile.memory import memory_of
 from tests.browser.colours import low_contrasts
 from tests.browser.pages import box, details, fact, fold, panel, place, search, show, stage
 
+BACKGROUND = "box => getComputedStyle(box).backgroundColor"
 PERCENT = re.compile(r"(\d+\.\d) %")
 
 
@@ -20,7 +23,8 @@ PERCENT = re.compile(r"(\d+\.\d) %")
 def profiled(digits_step: graphls.Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
     images, labels = np.zeros((64, 1, 8, 8), np.float32), np.zeros(64, np.int32)
     profile = digits_step.profile(images, labels, steps=2)
-    return digits_step.show(tmp_path_factory.mktemp("pages") / "profiled.html", profile=profile)
+    values = digits_step.record(np.ones_like(images), labels)
+    return digits_step.show(tmp_path_factory.mktemp("pages") / "profiled.html", profile=profile, values=values)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +54,8 @@ def test_boxes_show_their_share_of_the_step(page: Page) -> None:
 
 def test_the_profile_has_times_and_memory(page: Page) -> None:
     profile = panel(page, "Profile")
-    expect(profile).to_contain_text(re.compile(r"[\d.]+ m?µ?s per step, of which [\d.]+ m?µ?s are in no node"))
+    told = r"A step takes [\d.]+ .s\..* [\d.]+ .s are in no node.* The profiler itself takes [\d.]+ .s"
+    expect(profile).to_contain_text(re.compile(told))
     tables = profile.get_by_role("table")
     for number, (title, name) in enumerate([("phase", "backward"), ("primitive", "convolution"), ("cell", "network")]):
         expect(tables.nth(number).get_by_role("columnheader").first).to_have_text(title)
@@ -78,5 +83,50 @@ def test_the_profile_belongs_to_the_last_stage(page: Page) -> None:
 
 def test_a_page_without_a_profile_has_no_times(page: Page, digits_page: Path) -> None:
     show(page, digits_page)
-    expect(page.get_by_role("tab", name="Profile")).to_be_hidden()
+    for name in ("Profile", "Values"):
+        expect(page.get_by_role("tab", name=name)).to_be_hidden()
     assert share(box(page, "phase forward")) == 0
+
+
+def test_memory_and_operations_are_drawn_over_the_step(page: Page, digits_step: graphls.Compiled) -> None:
+    shown, memory = panel(page, "Memory"), memory_of(digits_step.graph, "cpu")
+    drawing = shown.get_by_role("img")
+    assert memory.at is not None
+    peak = f"{memory.at.primitive.name} {reference(memory.at.outputs[0])}"
+    expect(drawing).to_have_attribute("aria-label", re.compile(f"at most, while {re.escape(peak)} runs"))
+    expect(drawing).to_contain_text(re.compile(r"[\d.]+ MiB at most"))
+    assert drawing.locator("path.forward").count() > 2 < drawing.locator("path.backward").count()
+    slider = shown.get_by_role("slider", name="Node of the step")
+    expect(shown).to_contain_text(re.compile(f"While.*{re.escape(peak)}.*values alive"))
+    cells = shown.get_by_role("table").last
+    expect(cells.get_by_role("row").filter(has_text="conv2").first).to_contain_text(re.compile(r"\d M\s*[\d.]+ KiB"))
+    slider.press("Home")
+    first = next(node for node in memory.while_running)
+    expect(shown).to_contain_text(re.compile(f"While.*{re.escape(reference(first.outputs[0]))}.*runs"))
+    found = place(drawing)
+    page.mouse.click(found["x"] + found["width"] - 3, found["y"] + 40)
+    expect(details(page).get_by_role("heading")).to_contain_text("U")
+    assert low_contrasts(page) == {}
+
+
+def test_values_of_a_run_are_shown_on_demand(page: Page) -> None:
+    shown = panel(page, "Values")
+    expect(shown).to_contain_text(re.compile(r"\d+ float values of one run, \d+ of them not finite everywhere\."))
+    bad = shown.locator(".pair", has_text="%cast_1").first
+    expect(bad).to_contain_text(re.compile(r"min .* · max .* · mean .* · zeros .* % · not finite [\d.]+ %"))
+    expect(bad.get_by_role("img", name="Histogram of %cast_1: ")).to_be_visible()
+    bad.get_by_role("button").click()
+    expect(fact(page, "gives")).to_contain_text("not finite")
+    backward, button = box(page, "phase backward").first, page.get_by_role("button", name="not finite")
+    plain = backward.evaluate(BACKGROUND)
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    assert backward.evaluate(BACKGROUND) != plain
+    expect(box(page, "phase forward").first).not_to_have_class(re.compile("bad"))
+    assert low_contrasts(page) == {}
+    button.click()
+    assert backward.evaluate(BACKGROUND) == plain
+    stage(page, "00_trace").click()
+    expect(page.get_by_role("tab", name="Values")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Memory")).to_be_hidden()
+    expect(button).to_be_hidden()

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 import graphls
 from graphls.ir.diff import diff
 from graphls.ir.graph import PHASES, walk
-from tests.browser.pages import box, details, graph, is_painted, line, panel, search, show, stage, text, token
+from tests.browser.pages import box, details, graph, is_painted, line, panel, place, search, show, stage, text, token
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -176,3 +176,29 @@ def test_panels_are_those_of_the_stage(page: Page, digits_step: graphls.Compiled
     assert sum(int(str(count).split()[0]) for count in made.all_text_contents()) > here > 0
     panel(page, "Text")
     expect(text(page)).to_contain_text("state @conv1.weight")
+
+
+def test_stages_for_which_there_is_no_room_are_reached_by_arrows(page: Page) -> None:
+    tabs = page.get_by_role("tablist", name="Stages of the compiler")
+    earlier, later = (page.get_by_role("button", name=f"{name} stages") for name in ("Earlier", "Later"))
+
+    def seen() -> list[str]:
+        """The stages that can be read; each is wholly in sight."""
+        page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+        room = place(tabs)
+        opacity = "tab => getComputedStyle(tab).opacity"
+        shown = [tab for tab in tabs.get_by_role("tab").all() if tab.evaluate(opacity) == "1"]
+        for tab in shown:
+            found = place(tab)
+            assert found["x"] >= room["x"] - 1 and found["x"] + found["width"] <= room["x"] + room["width"] + 1
+        return [tab.locator("bdi").inner_text() for tab in shown]
+
+    assert "10_order" in seen() and "00_trace" not in seen()
+    expect(later).to_be_disabled()
+    while earlier.is_enabled():
+        earlier.click()
+        last = seen()
+    assert last[0] == "00_trace" and "10_order" not in last
+    page.set_viewport_size({"width": 1900, "height": 800})
+    assert len(seen()) == tabs.get_by_role("tab").count()
+    expect(earlier).to_be_hidden()

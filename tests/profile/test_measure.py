@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,28 @@ def test_every_kernel_is_that_of_a_node(name: str, backend: str) -> None:
 def test_the_shares_add_up(name: str, backend: str) -> None:
     step, inputs = STEPS[name](backend)
     profile = step.profile(*inputs, steps=2)
-    rest = profile.other_seconds / profile.step_seconds
+    rest = profile.other_seconds / profile.counted_seconds
     known = sum(kernel.node is not None for run in profile.runs for kernel in run.kernels)
     for rows in (profile.by_phase, profile.by_primitive, profile.by_node, profile.by_cell[:1]):
         assert sum(row.share for row in rows) + rest == pytest.approx(1)
         assert sum(row.kernels for row in rows) == pytest.approx(known / 2)
     assert all(seconds >= 0 for seconds in profile.node_seconds.values())
     assert sum(row.nodes for row in profile.by_primitive) == len(profile.node_seconds)
+
+
+def test_shares_are_those_of_a_step_without_the_profiler() -> None:
+    step, inputs = STEPS["dropout"]("numpy")
+    profile = step.profile(*inputs, steps=2)
+    nodes = sum(profile.node_seconds.values())
+
+    def measured(under: float, without: float) -> tuple[float, float, float]:
+        found = replace(profile, step_seconds=under * nodes, unprofiled_seconds=without * nodes)
+        assert f"itself takes {1000 * found.profiler_seconds:.3f} ms, in no share" in str(found)
+        return found.profiler_seconds / nodes, found.other_seconds / nodes, sum(row.share for row in found.by_phase)
+
+    assert measured(3, 1.5) == pytest.approx((1.5, 0.5, 1 / 1.5))
+    assert measured(1.25, 2) == pytest.approx((0, 0.25, 0.8)), "another load of the machine, not a profiler"
+    assert measured(3, 0.5) == pytest.approx((2, 0, 1)), "nodes keep their own time"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -72,7 +72,7 @@ def test_the_times_of_segments_add_up(engine: str, monkeypatch: pytest.MonkeyPat
             begin, end = spans[kernel.segment]
             assert begin - 1e-9 <= kernel.start <= kernel.start + kernel.seconds <= end + 2e-6
     text = str(profile)
-    assert "(between them)" in text and " if false" in text and "ms of these are between the segments" in text
+    assert "(between them)" in text and " if false" in text and "ms under the profiler are between the segments" in text
     assert ("NumPy" in text) == (engine in ("numpy", "mixed")) and ("OpenVINO 2" in text) == (engine == "openvino")
     assert ("ONNX Runtime" in text) == (engine != "numpy")
     assert "if false" in profile._repr_html_()

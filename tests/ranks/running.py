@@ -111,6 +111,14 @@ def ended_well(count: int, program: str, folder: Path, *arguments: str, timeout:
     return ended.lines
 
 
+@dataclass(frozen=True)
+class Ran:
+    """Programs that ranks ran in a folder, by their names the sorted lines of each."""
+
+    folder: Path
+    found: dict[str, list[str]]
+
+
 Program = str | tuple[str, ...]
 """The text of a program, and its arguments."""
 

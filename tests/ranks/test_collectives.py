@@ -15,7 +15,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import bool_, float16, float32
 from graphls.ops.collectives import all_gathered, all_reduced, broadcasted, reduce_scattered
 from graphls.ranks.agreement import _difference
-from tests.ranks.running import each_ended_well, needs_ranks, run_ranks
+from tests.ranks.running import Ran, needs_ranks, run_ranks
 
 AT_ONCE = """
     x = gl.Tensor(np.arange(4, dtype=np.float32).reshape(4, 1) + 10 * RANK)
@@ -172,12 +172,15 @@ MEASURED = """
 """
 
 
+TWO_RANKS = {
+    "at_once": AT_ONCE, "differentiated": DIFFERENTIATED, "points": POINTS, "groups": GROUPS, "measured": MEASURED,
+}  # fmt: skip
+
+
 @needs_ranks
-def test_two_ranks(tmp_path: Path) -> None:
+def test_two_ranks(two_ranks: Ran) -> None:
     """At once, in a step and in NumPy, differentiated, from one to another, in groups; and the network measured."""
-    found = each_ended_well(
-        2, tmp_path, at_once=AT_ONCE, differentiated=DIFFERENTIATED, points=POINTS, groups=GROUPS, measured=MEASURED
-    )
+    found = two_ranks.found
     assert found["at_once"] == [f"0 {BOTH} [10,12] {REST}", f"1 {BOTH} [14,16] {REST}"]
     assert found["differentiated"] == ["right"] * 2
     assert found["points"] == ["0 [7] [2] [3] [0, 1]", "1 [1.5, 2.5] [2] [0] [0, 1]"]

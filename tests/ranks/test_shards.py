@@ -10,7 +10,7 @@ import pytest
 from graphls.ir import parse
 from graphls.passes.shard import Shard
 from graphls.train.serialization import load_checkpoint
-from tests.ranks.running import each_ended_well, needs_ranks, run_ranks
+from tests.ranks.running import Ran, needs_ranks, run_ranks
 
 COMMON = """
     import warnings
@@ -199,10 +199,13 @@ ENDED = COMMON + """
 """
 
 
+TWO_RANKS = {"every": (EVERY, *FEW), "steps": (STEPS, *KINDS), "kept": KEPT}
+
+
 @needs_ranks
-def test_what_is_divided_is_saved_whole_and_read_by_any_rank(tmp_path: Path) -> None:
+def test_what_is_divided_is_saved_whole_and_read_by_any_rank(two_ranks: Ran) -> None:
     """And optimizers, clipping, accumulation, averages and groups have the bits of those that are not divided."""
-    found = each_ended_well(2, tmp_path, every=(EVERY, *FEW), steps=(STEPS, *KINDS), kept=KEPT)
+    found, folder = two_ranks.found, two_ranks.folder
     assert found["every"] == held_by(FEW)
     assert found["steps"] == sorted(2 * [
         "accumulated True True [] accu_grads adam_m adam_v ema",
@@ -211,8 +214,8 @@ def test_what_is_divided_is_saved_whole_and_read_by_any_rank(tmp_path: Path) -> 
     ])  # fmt: skip
     told = "This rank alone runs a step that takes whole what is divided among the ranks; let all ranks run it."
     assert len(found["kept"]) == 1 and found["kept"][0].startswith(told)
-    assert (tmp_path / "kept_0.ckpt").read_bytes() == (tmp_path / "kept_1.ckpt").read_bytes()
-    assert load_checkpoint(tmp_path / "alone.ckpt")["moment1.first.weight"].shape == (5, 7)
+    assert (folder / "kept_0.ckpt").read_bytes() == (folder / "kept_1.ckpt").read_bytes()
+    assert load_checkpoint(folder / "alone.ckpt")["moment1.first.weight"].shape == (5, 7)
 
 
 @needs_ranks

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from graphls import nn
-from tests.ranks.running import each_ended_well, needs_ranks
+from tests.ranks.running import Ran, needs_ranks
 
 SAME = """
     random = np.random.default_rng(3)
@@ -107,12 +106,15 @@ TRAINED = """
 """
 
 
+TWO_RANKS = {"normalised": SAME.format(cases=["all", "unequal", "half"]), "normalised_steps": TRAINED}
+
+
 @needs_ranks
-def test_ranks_normalise_as_one_process_on_the_joined_batch(tmp_path: Path) -> None:
+def test_ranks_normalise_as_one_process_on_the_joined_batch(two_ranks: Ran) -> None:
     """And train in float16, with overflows on single ranks; tests/ranks/test_four_ranks.py has groups of some."""
-    found = each_ended_well(2, tmp_path, same=SAME.format(cases=["all", "unequal", "half"]), trained=TRAINED)
-    assert found["same"] == ["same"] * 2
-    assert len(found["trained"]) == 2 and len(set(found["trained"])) == 1, "to the bit the same on all ranks"
+    assert two_ranks.found["normalised"] == ["same"] * 2
+    states = two_ranks.found["normalised_steps"]
+    assert len(states) == 2 and len(set(states)) == 1, "to the bit the same on all ranks"
 
 
 @pytest.mark.parametrize(

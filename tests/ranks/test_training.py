@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from graphls import nn
 from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
-from tests.ranks.running import each_ended_well, needs_ranks
+from tests.ranks.running import Ran, needs_ranks
 from tests.ranks.sweep import PROGRAM
 
 TRAINED = """
@@ -80,11 +78,9 @@ SKIPPED = {"plain": "0", "scaled": "7", "mf": "10", "updates": "7"}
 
 
 @needs_ranks
-def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(tmp_path: Path) -> None:
+def test_ranks_have_the_parameters_of_one_process_on_the_joined_batch(two_ranks: Ran) -> None:
     """Steps of each kind, a reducer at once, `Model`, and few optimizers, of which tests/ranks/sweep.py runs all."""
-    kinds = {kind: (TRAINED, kind, "50") for kind in SKIPPED}
-    sweep = (PROGRAM, "Adam", "LARS", "bfloat16")
-    found = each_ended_well(2, tmp_path, **kinds, reduced=REDUCED, model=MODEL.format(sink=True), sweep=sweep)
+    found = two_ranks.found
     for kind, skipped in SKIPPED.items():
         assert len(found[kind]) == 2 and len(set(found[kind])) == 1, "to the bit the same on all ranks"
         assert found[kind][0].split()[0] == skipped
@@ -142,3 +138,8 @@ MODEL = """
         model.train(1, data, callbacks=Told(), dataset_sink_mode={sink})
         print(net.weight.asnumpy().tolist(), told[0].parallel_mode, told[0].device_number)
 """
+
+TWO_RANKS = {
+    **{kind: (TRAINED, kind, "50") for kind in SKIPPED},
+    "reduced": REDUCED, "model": MODEL.format(sink=True), "sweep": (PROGRAM, "Adam", "LARS", "bfloat16"),
+}  # fmt: skip

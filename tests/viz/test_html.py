@@ -227,4 +227,4 @@ def test_a_step_shows_itself_and_dumps_its_page(tmp_path: Path) -> None:
     shown = compiled.show(tmp_path / "page.html")
     compiled.dump(tmp_path / "out")
     assert shown.read_bytes() == (tmp_path / "out" / "index.html").read_bytes()
-    assert shown.read_text() == page(compiled.stages)
+    assert shown.read_text() == page(compiled.stages, device="cpu")

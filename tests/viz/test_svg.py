@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 
 import graphls
-from graphls import viz
 from graphls.ir import Graph, parse
-from graphls.text.colours import ENGINES, ENGINES_ON_DARK, PHASES, PHASES_ON_DARK, WINDOW
+from graphls.text.colours import ENGINES, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.coordinates import Box, opened, placed
 from graphls.viz.dot import to_dot
 from graphls.viz.svg import to_svg
@@ -182,15 +180,6 @@ def test_ports_say_what_they_are() -> None:
     assert {"input", "output", "yield"} <= set(texts(picture, "name"))
     assert "%x: f32[4]" in texts(picture, "more")
     assert any(isinstance(child, Port) for child in grouped(step()).children)
-
-
-def test_pictures_have_the_colours_of_the_page() -> None:
-    style = (Path(viz.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
-    for phase, colour in PHASES.items():
-        assert f"--{phase}: light-dark({colour}, {PHASES_ON_DARK[phase]});" in style
-    for engine, colour in ENGINES.items():
-        assert f"--{engine}: light-dark({colour}, {ENGINES_ON_DARK[engine]});" in style
-    assert f"--window: {WINDOW};" in style
 
 
 def test_segments_have_the_colours_of_their_engines() -> None:

@@ -186,9 +186,9 @@ class Page {
     text('loss', losses.length ? short(losses.at(-1)[1]) : '–');
     text('scale', scales.length ? power(scales.at(-1)[1]) : '–');
     text('skipped', skipped.length);
-    drawCurve(element('losses'), 'Loss', losses, {colour: 'var(--blue)'});
-    drawCurve(element('scales'), 'Loss scale', scales, {colour: 'var(--purple)', isLog: true, stairs: true, marks: skipped, show: power});
-    drawCurve(element('accuracies'), 'Test accuracy', accuracies, {colour: 'var(--good)'});
+    drawCurve(element('losses'), 'Loss', losses, {colour: 'var(--forward)'});
+    drawCurve(element('scales'), 'Loss scale', scales, {colour: 'var(--check)', isLog: true, stairs: true, marks: skipped, show: power});
+    drawCurve(element('accuracies'), 'Test accuracy', accuracies, {colour: 'var(--update)'});
     this.showSamples(guesses);
     this.showFilters();
     await this.guess();

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphls.dataset import checks
 from graphls.dataset.checks import Function, boolean, integer
+from graphls.dataset.pipeline.card import headline, page_of, text_of
 from graphls.dataset.pipeline.iterators import DatasetIterator, Finish, dict_finisher, list_finisher
 from graphls.dataset.pipeline.node import Node
 from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
@@ -45,6 +46,15 @@ class Dataset(Node):
     """A node of a pipeline as users have it: iterated over, indexed, and the start of further nodes."""
 
     children: tuple[Dataset, ...]
+
+    def __repr__(self) -> str:
+        return f"<{headline(self)}>"
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return page_of(self)
 
     def batch(
         self,

@@ -14,12 +14,13 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.reporting import warn
 from graphls.tensors.tensor import Tensor
 from graphls.text.charts import Line, chart, number
-from graphls.text.html import escape
+from graphls.text.colours import both
+from graphls.text.html import STYLE, escape
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.learning_rates import rate_parameter
 from graphls.train.callbacks.outputs import loss_of, was_skipped
 
-RAW, SMOOTH = "light-dark(#9aa4b2,#6b7684)", "light-dark(#0b62d6,#6cb2ff)"
+RAW, SMOOTH = both("wire"), both("accent")
 
 
 class LearningRateFinder(Callback):
@@ -137,7 +138,7 @@ class LearningRateFinder(Callback):
         smooth = Line("smoothed", [*zip(self.rates, self.smoothed, strict=True)], SMOOTH)
         marks = [] if self.suggestion is None else [self.suggestion]
         drawn = chart("Loss over the learning rate", [raw, smooth], marks=marks, has_log_steps=True)
-        return f"<figure>{drawn}<figcaption>{escape(self.summary())}</figcaption></figure>"
+        return f'{STYLE}<figure class="graphls-card">{drawn}<figcaption>{escape(self.summary())}</figcaption></figure>'
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a page with the chart; raises GraphFileError where it cannot be written."""

@@ -5,6 +5,7 @@ const MARGIN = 700;
 const TRAIL = 34;
 const PAPER = 900;
 const TOP = 14;
+const LONG = 26;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -17,6 +18,15 @@ function element(name, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+// A name; a long one may go on in the next line behind a dot or a slash and before a capital letter, where it has to.
+function named(text, properties = {}) {
+  const parts = text.length < LONG || text.includes(" ") ? [text] : text.split(/(?<=[./])(?=.)|(?<=[a-z])(?=[A-Z])/u);
+  return element("bdi", properties, ...parts.flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]));
+}
+
+// Lines of a text, one below the other.
+const stacked = (lines, properties) => element("bdi", properties, ...lines.flatMap((line, i) => i ? [document.createElement("br"), line] : [line]));
 
 function shape(name, attributes) {
   const made = document.createElementNS(SVG, name);
@@ -51,6 +61,7 @@ class Drawing {
     this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "overlay"].map((id) => [id, document.getElementById(id)]));
     this.zoom = 1;
     this.whole = false;
+    this.tinted = false;
     this.listen();
   }
 
@@ -109,9 +120,7 @@ class Drawing {
   show(stage, isOpen) {
     this.stage = stage;
     this.drawing = placed(stage, isOpen);
-    Object.values(this.layers).forEach((layer) => layer.replaceChildren());
-    this.made = new Map();
-    this.rendered = null;
+    this.drop();
     this.resize();
     this.refresh();
   }
@@ -130,7 +139,18 @@ class Drawing {
       svg.setAttribute("width", width);
       svg.setAttribute("height", height);
     }
-    this.canvas.classList.toggle("far", this.zoom < 0.45);
+  }
+
+  // So far away nothing can be read but titles, and nothing else is made.
+  get isFar() {
+    return this.zoom < 0.45 && !this.whole;
+  }
+
+  // Forgets what was made, so that it is made again.
+  drop() {
+    Object.values(this.layers).forEach((layer) => layer.replaceChildren());
+    this.made = new Map();
+    this.rendered = null;
   }
 
   visible() {
@@ -192,7 +212,7 @@ class Drawing {
       this.layers.shade.append(shade);
       made.push(shade);
     }
-    if (box.labels.length) {
+    if (box.labels.length && !this.isFar) {
       const labels = element("div", { className: "labels" }, ...box.labels.map((text) => element("div", { textContent: text })));
       Object.assign(labels.style, { left: `${box.left + box.width / 2 + 6}px`, top: `${box.top + box.height + 2}px` });
       this.layers.boxes.append(labels);
@@ -204,7 +224,7 @@ class Drawing {
   port(box) {
     const { item } = box;
     return element("div", { className: `box port ${item.role}`, tabIndex: -1, role: "button", title: `${item.role} ${valueText(item.value)}: ${typeText(item.value)}`, "aria-label": `${item.role} ${valueText(item.value)}` },
-      element("bdi", { className: "title", textContent: box.title }));
+      stacked(box.title, { className: "title" }));
   }
 
   body(box) {
@@ -214,7 +234,7 @@ class Drawing {
     if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
     for (const phase of PHASES) if (item.phases.has(phase)) head.append(badge(phase));
     if (item.group?.engine) head.append(engineSign(item.group.engine));
-    head.append(element("bdi", { className: "title", textContent: box.title }));
+    head.append(stacked(open ? [box.title.join("")] : box.title, { className: "title" }));
     if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
     if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));
     if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle }));
@@ -222,8 +242,13 @@ class Drawing {
     const body = element("div", { className: `box ${group ? "group" : "node"} ${kind} ${phases}${open ? " open" : ""}${item.border && !open ? " border" : ""}`, tabIndex: -1, role: "button", title: titleTip(item), "aria-label": spoken(item) }, head);
     if (item.group?.engine) body.dataset.engine = item.group.engine;
     if (group) body.setAttribute("aria-expanded", String(open));
-    if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
-    for (const chip of box.chips) body.append(this.chip(chip));
+    if (!open && box.subtitle && !this.isFar) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
+    for (const chip of this.isFar ? [] : box.chips) body.append(this.chip(chip));
+    if (item.bad && this.tinted) {
+      body.classList.add("bad");
+      body.style.setProperty("--share", `${Math.round(15 + 30 * item.bad)}%`);
+      body.title += `\n${shareText(item.bad)} not finite`;
+    }
     if (item.share > 0 && !open) {
       const bar = element("div", { className: "share", title: `${shareText(item.share)} of the step` });
       bar.style.width = `${Math.min(100, Math.max(1, item.share * 100))}%`;
@@ -233,7 +258,8 @@ class Drawing {
   }
 
   chip(chip) {
-    const made = element("bdi", { className: `chip${chip.written ? " written" : ""}`, textContent: (chip.written ? "✎ " : "") + chip.text });
+    const made = stacked(chip.lines, { className: `chip${chip.written ? " written" : ""}` });
+    if (chip.written) made.prepend("✎ ");
     if (chip.state !== undefined) {
       made.dataset.value = chip.state;
       made.title = `${chip.written ? "writes" : "reads"} ${valueText(chip.state)}: ${typeText(chip.state)}`;
@@ -245,20 +271,25 @@ class Drawing {
     const bytes = wire.values.reduce((sum, value) => sum + valueBytes(value), 0);
     const width = wire.control ? 1.2 : Math.min(5, 1 + Math.log2(1 + bytes / 4096) / 4);
     const path = shape("path", { d: wire.path, class: `wire${wire.control ? " control" : ""}${wire.broken ? " broken" : ""}`, "stroke-width": width.toFixed(2) });
+    if (this.isFar) {
+      this.layers.wires.append(path);
+      return [path, ...this.shadedWire(wire)];
+    }
     const hit = shape("path", { d: wire.path, class: "hit", "data-wire": number });
     const tip = shape("title", {});
     tip.textContent = wire.control
-      ? `${wire.target.title} waits for ${wire.source.title}`
+      ? `${wire.target.title.join("")} waits for ${wire.source.title.join("")}`
       : wire.values.slice(0, 12).map((value) => `${valueText(value)}: ${typeText(value)}, ${bytesText(valueBytes(value))}`).join("\n");
     hit.append(tip);
     this.layers.wires.append(path, hit);
-    const made = [path, hit];
-    if (isWithin(wire.source) && isWithin(wire.target) && !wire.broken) {
-      const shade = shape("path", { d: wire.path, class: "shaded" });
-      this.layers.shade.append(shade);
-      made.push(shade);
-    }
-    return made;
+    return [path, hit, ...this.shadedWire(wire)];
+  }
+
+  shadedWire(wire) {
+    if (!isWithin(wire.source) || !isWithin(wire.target) || wire.broken) return [];
+    const shade = shape("path", { d: wire.path, class: "shaded" });
+    this.layers.shade.append(shade);
+    return [shade];
   }
 
   // Shows what is selected and what is lit on the elements that are in the document.
@@ -288,7 +319,7 @@ class Drawing {
   reveal(item, focus) {
     const box = this.drawing.byItem.get(item), { scroller, zoom } = this;
     if (!box) return;
-    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
+    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth - 40), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
     if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
     if (top - TRAIL < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
     this.refresh();
@@ -299,7 +330,9 @@ class Drawing {
     const { scroller } = this, frame = scroller.getBoundingClientRect();
     const [dx, dy] = [(x ?? frame.left + frame.width / 2) - frame.left, (y ?? frame.top + frame.height / 2) - frame.top];
     const [px, py] = [(scroller.scrollLeft + dx - this.left) / this.zoom, (scroller.scrollTop + dy - TOP) / this.zoom];
+    const wasFar = this.isFar;
     this.zoom = Math.min(2.5, Math.max(0.08, zoom));
+    if (wasFar !== this.isFar) this.drop();
     this.resize();
     scroller.scrollTo(px * this.zoom - dx + this.left, py * this.zoom - dy + TOP);
     this.rendered = null;
@@ -317,12 +350,12 @@ class Drawing {
     this.scroller.scrollTo(0, 0);
   }
 
-  // The first view: all of it if that can be read, else its top in the middle.
-  begin() {
+  // The first view: all of it if that can be read, else its top with the first box in the middle.
+  begin(isFirst = (box) => box.item.depth === 1) {
     this.fit();
     if (this.zoom >= READABLE) return;
     this.zoomTo(1);
-    const first = this.drawing.boxes.find((box) => box.item.depth === 1) ?? this.drawing.boxes[0];
+    const first = this.drawing.boxes.find(isFirst) ?? this.drawing.boxes[0];
     this.scroller.scrollTo(this.left + first.left + first.width / 2 - this.scroller.clientWidth / 2, 0);
     this.refresh();
   }
@@ -331,6 +364,7 @@ class Drawing {
   print(on) {
     this.whole = on;
     if (!this.drawing) return;
+    this.drop();
     this.resize();
     this.refresh(true);
   }

@@ -1,9 +1,11 @@
 // Coordinates, in pixels at zoom 1, for the groups that are open. The layers and the order in them are in the data; only
 // sizes depend on what is open, so they are worked out here: a pass over the open groups, inner ones first.
 
-const GAP = { x: 18, y: 30, side: 14, top: 30, bottom: 12, label: 12 };
-const LONGEST = 260;
+const GAP = { x: 18, y: 30, across: 44, side: 14, top: 30, bottom: 12, label: 12 };
+const LONGEST = 300;
 const WIDEST_ROW = 1500;
+const TALL = 1600;
+const ASPECT = 1.3;
 const MOST_LABELS = 3;
 const MOST_CHIPS = 3;
 
@@ -19,10 +21,23 @@ function textWidth(text, font) {
   return widths.get(key);
 }
 
+const widest = (lines, font) => Math.max(...lines.map((line) => textWidth(line, font)));
+
 const STRONG = "600 12px system-ui, sans-serif";
 const SMALL = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
 const short = (text, most = 42) => (text.length > most ? `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : text);
+
+// A name in lines that end at dots, and end in an ellipsis where it has more of them.
+function brokenAtDots(text, most, lines = 3) {
+  const found = [""];
+  for (const part of text.split(/(?<=\.)(?=.)/u)) {
+    if (found.at(-1) && found.at(-1).length + part.length > most) found.push("");
+    found[found.length - 1] += part;
+  }
+  const rest = found.splice(lines - 1).join("");
+  return [...found, ...(rest ? [rest] : [])].map((line) => short(line, most));
+}
 
 function shortType(value) {
   return short(typeText(value), 30);
@@ -38,10 +53,10 @@ function labelsOf(item) {
 
 function chipsOf(item) {
   const chips = [
-    ...item.reads.map((state) => ({ state, text: short(valueText(state), 30), written: item.writes.includes(state) })),
-    ...item.writes.filter((state) => !item.reads.includes(state)).map((state) => ({ state, text: short(valueText(state), 30), written: true })),
+    ...item.reads.map((state) => ({ state, lines: brokenAtDots(valueText(state), 36), written: item.writes.includes(state) })),
+    ...item.writes.filter((state) => !item.reads.includes(state)).map((state) => ({ state, lines: brokenAtDots(valueText(state), 36), written: true })),
   ];
-  return chips.length > MOST_CHIPS ? [...chips.slice(0, MOST_CHIPS - 1), { text: `+ ${chips.length - MOST_CHIPS + 1} states` }] : chips;
+  return chips.length > MOST_CHIPS ? [...chips.slice(0, MOST_CHIPS - 1), { lines: [`+ ${chips.length - MOST_CHIPS + 1} states`] }] : chips;
 }
 
 function subtitleOf(item) {
@@ -51,9 +66,10 @@ function subtitleOf(item) {
   return short(data.nodes[item.node].outputs.map(valueText).join(" "), 34) + share;
 }
 
+// The lines of a title.
 function titleOf(item) {
-  if (item.kind === "port") return short(valueText(item.value), 34);
-  return item.label.trim() ? short(item.label, 36) : `"${item.label}"`;
+  if (item.kind === "port") return [short(valueText(item.value), 34)];
+  return item.label.trim() ? brokenAtDots(item.label, 36, 2) : [`"${item.label}"`];
 }
 
 // The sign of a group, the badges and the marks that stand beside a title.
@@ -65,36 +81,67 @@ function headWidth(item) {
 // A folded group, a node or a port: what is written in it, and how large that is.
 function measuredLeaf(item) {
   const title = titleOf(item), subtitle = subtitleOf(item), labels = labelsOf(item), chips = chipsOf(item);
-  const head = textWidth(title, STRONG) + (item.kind === "port" ? 20 : 22 + headWidth(item));
-  const inner = Math.max(head, textWidth(subtitle, SMALL) + 20, ...chips.map((chip) => textWidth(chip.text, SMALL) + 34));
+  const head = widest(title, STRONG) + (item.kind === "port" ? 20 : 22 + headWidth(item));
+  const inner = Math.max(head, textWidth(subtitle, SMALL) + 20, ...chips.map((chip) => widest(chip.lines, SMALL) + 34));
   const width = Math.round(Math.min(LONGEST, Math.max(64, inner)));
-  const height = (subtitle ? 42 : 26) + chips.length * 17 + (chips.length ? 3 : 0);
+  const more = 17 * (title.length - 1) + chips.reduce((sum, chip) => sum + 3 + 14 * chip.lines.length, chips.length ? 3 : 0);
+  const height = (subtitle ? 42 : 26) + more;
   return { item, open: false, title, subtitle, labels, chips, width, height, boxes: [], wires: [] };
 }
 
-// An open group: its rows one below the other, each in lines that are not too wide.
+// The two ways in which rows may follow each other: downwards with the boxes of a row side by side, or from left to right
+// with the boxes of a row one below the other. `beside` is where a box stands in its row, `along` where its row stands. Wires end at most `near` pixels from the
+// corner of a large group, so that what stands beside it is where it begins.
+const DOWN = {
+  beside: "x", breadth: "width", along: "y", depth: "height", slot: slotWidth, length: (box) => box.height, gap: GAP.x, between: GAP.y, most: WIDEST_ROW, near: WIDEST_ROW / 2,
+  start: GAP.top, labels: (line) => Math.max(...line.map((box) => box.labels?.length ?? 0), 0) * GAP.label,
+};
+const ACROSS = {
+  beside: "y", breadth: "height", along: "x", depth: "width", slot: slotHeight, length: slotWidth, gap: GAP.x, between: GAP.across, most: TALL, near: 60,
+  start: GAP.side, labels: () => 0,
+};
+
+// An open group: its rows one below the other or, where that is many screens high, side by side, whichever is nearer to the
+// shape of a window.
 function measuredGroup(item, isOpen) {
   const group = item.group, waypoints = new Map();
   const slots = item.children.map((child) => measured(child, isOpen));
-  const lines = group.rows.flatMap((row) => wrapped(row.map((slot) => slot >= 0 ? slots[slot] : waypoint(waypoints, slot))));
-  const links = group.edges.map(([source, target, values, flags, via]) => ({
-    source: slots[source], target: slots[target], values, control: (flags & 1) > 0, broken: (flags & 2) > 0,
-    via: via.map((slot) => waypoint(waypoints, slot)),
+  const slotOf = (slot) => slot >= 0 ? slots[slot] : waypoint(waypoints, slot);
+  const rows = group.rows.map((row) => row.map(slotOf));
+  const wires = group.edges.map(([source, target, values, flags, via]) => ({
+    source: slots[source], target: slots[target], values, control: (flags & 1) > 0, broken: (flags & 2) > 0, via: via.map(slotOf),
   }));
-  align(lines, links);
-  const left = Math.min(...lines.flat().map((box) => box.x), 0);
-  let y = GAP.top;
-  for (const line of lines) {
-    const height = Math.max(...line.map((box) => box.height), 0);
-    const labels = Math.max(...line.map((box) => box.labels?.length ?? 0), 0);
-    for (const box of line) Object.assign(box, { x: box.x - left + GAP.side, y, lineHeight: height });
-    y += height + labels * GAP.label + GAP.y;
-  }
   const title = titleOf(item), subtitle = subtitleOf(item);
-  const right = Math.max(...lines.flat().map((box) => box.x + slotWidth(box)), 0);
-  const width = Math.max(right + GAP.side, textWidth(title, STRONG) + headWidth(item) + textWidth(subtitle, SMALL) + 50);
-  const height = Math.max(y - GAP.y + GAP.bottom, GAP.top + 10);
-  return { item, open: true, title, subtitle, labels: labelsOf(item), chips: [], width, height, boxes: slots, wires: links };
+  const least = textWidth(title.join(""), STRONG) + headWidth(item) + textWidth(subtitle, SMALL) + 50;
+  let flow = DOWN, size = arranged(rows, wires, flow, least);
+  if (size.height > TALL && isFlatter(rows, size)) [flow, size] = [ACROSS, arranged(rows, wires, ACROSS, least)];
+  return { item, open: true, title, subtitle, labels: labelsOf(item), chips: [], ...size, boxes: slots, wires, flow };
+}
+
+// Whether a tall group would have a better shape if its rows stood side by side, estimated without placing them.
+function isFlatter(rows, { width, height }) {
+  const boxes = rows.map((row) => row.filter((box) => !box.waypoint));
+  const across = boxes.reduce((sum, row) => sum + GAP.across + Math.max(0, ...row.map(slotWidth)), 0);
+  const high = Math.max(1, ...boxes.map((row) => row.reduce((sum, box) => sum + GAP.x + slotHeight(box), 0)));
+  const distance = (shape) => Math.abs(Math.log(shape / ASPECT));
+  return distance(across / high) < distance(width / height);
+}
+
+// Gives every box its place in the group, and tells the size of the group.
+function arranged(rows, wires, flow, least) {
+  const lines = rows.flatMap((row) => wrapped(row, flow));
+  align(lines, wires, flow);
+  const first = Math.min(...lines.flat().map((box) => box[flow.beside]), 0), before = flow === DOWN ? GAP.side : GAP.top;
+  let at = flow.start;
+  for (const line of lines) {
+    const depth = Math.max(...line.map(flow.length), 0);
+    for (const box of line) Object.assign(box, { [flow.beside]: box[flow.beside] - first + before, [flow.along]: at, lineDepth: depth });
+    at += depth + flow.labels(line) + flow.between;
+  }
+  const end = Math.max(...lines.flat().map((box) => box[flow.beside] + flow.slot(box)), 0);
+  const length = at - flow.between;
+  const [width, height] = flow === DOWN ? [end + GAP.side, length + GAP.bottom] : [length + GAP.side, end + GAP.bottom];
+  return { width: Math.max(width, least), height: Math.max(height, GAP.top + 10) };
 }
 
 function measured(item, isOpen) {
@@ -102,7 +149,7 @@ function measured(item, isOpen) {
 }
 
 function waypoint(known, slot) {
-  if (!known.has(slot)) known.set(slot, { waypoint: true, width: 6, height: 0, x: 0, y: 0 });
+  if (!known.has(slot)) known.set(slot, { waypoint: true, width: 6, height: 6, x: 0, y: 0 });
   return known.get(slot);
 }
 
@@ -112,23 +159,28 @@ function slotWidth(box) {
   return Math.max(box.width, label ? box.width / 2 + label + 10 : 0);
 }
 
-function wrapped(row) {
+// A box with the labels below it.
+function slotHeight(box) {
+  return box.height + (box.labels ?? []).length * GAP.label;
+}
+
+function wrapped(row, flow) {
   const lines = [[]];
-  let width = 0;
+  let length = 0;
   for (const box of row) {
-    if (width + slotWidth(box) > WIDEST_ROW && lines.at(-1).length) {
+    if (length + flow.slot(box) > flow.most && lines.at(-1).length) {
       lines.push([]);
-      width = 0;
+      length = 0;
     }
     lines.at(-1).push(box);
-    width += slotWidth(box) + GAP.x;
+    length += flow.slot(box) + flow.gap;
   }
   return lines;
 }
 
 // Places the boxes of each line next to what they are wired to, in their order and without overlap: sweeps down and up, each
 // of which is a least-squares fit by pooling neighbours that would overlap.
-function align(lines, links) {
+function align(lines, links, flow) {
   const above = new Map(), below = new Map();
   const join = (map, from, to) => map.has(from) ? map.get(from).push(to) : map.set(from, [to]);
   for (const link of links) {
@@ -140,25 +192,27 @@ function align(lines, links) {
     }
   }
   for (const line of lines) {
-    let x = 0;
-    for (const box of line) [box.x, x] = [x, x + slotWidth(box) + GAP.x];
-    const middle = (x - GAP.x) / 2;
-    for (const box of line) box.x -= middle;
+    let at = 0;
+    for (const box of line) [box[flow.beside], at] = [at, at + flow.slot(box) + flow.gap];
+    const middle = (at - flow.gap) / 2;
+    for (const box of line) box[flow.beside] -= middle;
   }
   const sweeps = [[lines, above], [lines.slice().reverse(), below], [lines, above], [lines.slice().reverse(), below], [lines, above]];
-  for (const [order, neighbours] of sweeps) order.forEach((line) => fit(line, neighbours));
+  for (const [order, neighbours] of sweeps) order.forEach((line) => fit(line, neighbours, flow));
 }
 
-const centre = (box) => box.x + box.width / 2;
+const anchor = (box, flow) => box.open ? Math.min(box[flow.breadth] / 2, flow.near) : box[flow.breadth] / 2;
 
-function fit(line, neighbours) {
+const centre = (box, flow) => box[flow.beside] + anchor(box, flow);
+
+function fit(line, neighbours, flow) {
   const blocks = [];
   let offset = 0;
   for (const box of line) {
     const near = neighbours.get(box);
-    const wish = near ? near.reduce((sum, other) => sum + centre(other), 0) / near.length - box.width / 2 : box.x;
+    const wish = near ? near.reduce((sum, other) => sum + centre(other, flow), 0) / near.length - anchor(box, flow) : box[flow.beside];
     blocks.push({ sum: (wish - offset) * (near ? 1 : 0.2), weight: near ? 1 : 0.2, boxes: [[box, offset]] });
-    offset += slotWidth(box) + GAP.x;
+    offset += flow.slot(box) + flow.gap;
     while (blocks.length > 1 && blocks.at(-2).sum / blocks.at(-2).weight > blocks.at(-1).sum / blocks.at(-1).weight) {
       const last = blocks.pop(), block = blocks.at(-1);
       block.sum += last.sum;
@@ -166,7 +220,7 @@ function fit(line, neighbours) {
       for (const pair of last.boxes) block.boxes.push(pair);
     }
   }
-  for (const block of blocks) for (const [box, shift] of block.boxes) box.x = Math.round(block.sum / block.weight + shift);
+  for (const block of blocks) for (const [box, shift] of block.boxes) box[flow.beside] = Math.round(block.sum / block.weight + shift);
 }
 
 // The drawing as flat lists in absolute coordinates.
@@ -182,12 +236,12 @@ function flatten(box, x, y, drawing) {
   drawing.boxes.push(box);
   drawing.byItem.set(box.item, box);
   for (const inner of box.boxes) flatten(inner, x + inner.x, y + inner.y, drawing);
-  const points = ports(box.wires);
-  for (const wire of box.wires) drawing.wires.push(routed(wire, points, x, y));
+  const points = ports(box.wires, box.flow);
+  for (const wire of box.wires) drawing.wires.push(routed(wire, points, [x, y], box.flow));
 }
 
 // Where on the borders of its two boxes a wire ends: one point for all wires of the same values, spread by the other end.
-function ports(wires) {
+function ports(wires, flow) {
   const points = new Map();
   for (const [side, other] of [["source", "target"], ["target", "source"]]) {
     const byBox = new Map();
@@ -198,11 +252,11 @@ function ports(wires) {
       ends.has(name) ? ends.get(name).push(wire) : ends.set(name, [wire]);
     }
     for (const [box, ends] of byBox) {
-      const mean = (list) => list.reduce((sum, wire) => sum + centre(wire[other]), 0) / list.length;
+      const mean = (list) => list.reduce((sum, wire) => sum + centre(wire[other], flow), 0) / list.length;
       const ordered = [...ends.values()].sort((a, b) => mean(a) - mean(b));
-      const room = Math.min(box.width - 24, (ordered.length - 1) * 26);
+      const middle = anchor(box, flow), room = Math.min(Math.max(0, 2 * middle - 24), (ordered.length - 1) * 26);
       ordered.forEach((list, i) => {
-        const at = box.width / 2 + (ordered.length > 1 ? room * (i / (ordered.length - 1) - 0.5) : 0);
+        const at = middle + (ordered.length > 1 ? room * (i / (ordered.length - 1) - 0.5) : 0);
         list.forEach((wire) => points.set(wire, { ...points.get(wire), [side]: at }));
       });
     }
@@ -210,29 +264,36 @@ function ports(wires) {
   return points;
 }
 
-// A wire goes straight down to the end of its row, past neighbours that are taller, and bends between the rows.
-function routed(wire, points, x, y) {
-  const ends = points.get(wire), { source, target } = wire;
-  const start = [x + source.x + ends.source, y + source.y + source.height];
-  const end = [x + target.x + ends.target, y + target.y];
+// A wire goes straight on to the end of its row, past neighbours that are longer, and bends between the rows. It is worked out
+// as [beside, along], from the corner of the group.
+function routed(wire, points, corner, flow) {
+  const ends = points.get(wire), { source, target } = wire, [side, far] = flow === DOWN ? corner : corner.toReversed();
+  const xy = (beside, along) => flow === DOWN ? [beside, along] : [along, beside], straight = flow === DOWN ? "V" : "H";
+  const start = [side + source[flow.beside] + ends.source, far + source[flow.along] + source[flow.depth]];
+  const end = [side + target[flow.beside] + ends.target, far + target[flow.along]];
   if (wire.broken) {
-    const path = `M${start} v16 M${[end[0], end[1] - 16]} v16`;
-    return { ...wire, path, span: [Math.min(start[0], end[0]), start[1], Math.max(start[0], end[0]), end[1]] };
+    const stub = straight.toLowerCase(), path = `M${xy(...start)} ${stub}16 M${xy(end[0], end[1] - 16)} ${stub}16`;
+    return { ...wire, path, span: spanned([xy(...start), xy(...end)]) };
   }
-  let [px, py] = [start[0], y + source.y + source.lineHeight], path = `M${start} V${py}`;
-  const bend = (tx, ty) => {
-    const half = Math.max(10, (ty - py) / 2);
-    path += ` C${px} ${py + half} ${tx} ${ty - half} ${tx} ${ty}`;
-    [px, py] = [tx, ty];
+  let [at, along] = [start[0], far + source[flow.along] + source.lineDepth], path = `M${xy(...start)} ${straight}${along}`;
+  const reach = [xy(...start), xy(...end)];
+  const bend = (to, line) => {
+    const half = Math.max(10, (line - along) / 2);
+    path += ` C${[xy(at, along + half), xy(to, line - half), xy(to, line)].flat().join(" ")}`;
+    [at, along] = [to, line];
   };
-  let reach = [start[0], end[0]];
   for (const point of wire.via) {
-    const px2 = x + point.x + 3;
-    bend(px2, y + point.y);
-    py = y + point.y + point.lineHeight;
-    path += ` V${py}`;
-    reach.push(px2);
+    bend(side + point[flow.beside] + 3, far + point[flow.along]);
+    along = far + point[flow.along] + point.lineDepth;
+    path += ` ${straight}${along}`;
+    reach.push(xy(at, along));
   }
   bend(...end);
-  return { ...wire, path, span: [Math.min(...reach), Math.min(start[1], end[1]), Math.max(...reach), Math.max(start[1], end[1])] };
+  return { ...wire, path, span: spanned(reach) };
+}
+
+// Left, top, right and bottom of what holds these points.
+function spanned(points) {
+  const [x, y] = [points.map((point) => point[0]), points.map((point) => point[1])];
+  return [Math.min(...x), Math.min(...y), Math.max(...x), Math.max(...y)];
 }

@@ -109,6 +109,7 @@ function everyGroup(open) {
   for (const item of page.stage.items) if (isGroup(item) && item.parent) page.open.set(item.key, open);
   page.untouched = false;
   redraw();
+  if (open) drawing.begin((box) => box.item.kind === "node");
   if (page.selected) select(drawing.shown(page.selected).item, false);
 }
 
@@ -256,6 +257,24 @@ function stageTab({ name, difference }, number) {
     element("bdi", { textContent: name }), element("span", { className: "counts", textContent: marks }));
 }
 
+// Arrows lead to the stages for which there is no room; tabs that are only partly in sight are not shown.
+function scrollStages(list) {
+  const seen = new IntersectionObserver((entries) => entries.forEach(({ target, intersectionRatio }) => target.classList.toggle("cut", intersectionRatio < 0.98)), { root: list, threshold: [0.5, 0.98, 1] });
+  for (const tab of list.children) seen.observe(tab);
+  const arrows = [[document.getElementById("earlier"), -1], [document.getElementById("later"), 1]];
+  const look = () => {
+    const taken = arrows.reduce((sum, [arrow]) => sum + (arrow.hidden ? 0 : arrow.offsetWidth + 10), 0), most = list.scrollWidth - list.clientWidth;
+    for (const [arrow, sign] of arrows) {
+      arrow.hidden = most <= taken + 1;
+      arrow.disabled = sign < 0 ? list.scrollLeft < 2 : list.scrollLeft > most - 2;
+    }
+  };
+  for (const [arrow, sign] of arrows) arrow.addEventListener("click", () => list.scrollBy({ left: sign * 0.8 * list.clientWidth }));
+  list.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(list);
+  look();
+}
+
 function theme() {
   const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
@@ -279,11 +298,18 @@ function divide() {
 }
 
 function start() {
-  document.getElementById("title").textContent = data.title;
+  document.getElementById("title").replaceWith(named(data.title, { id: "title" }));
   document.getElementById("stages").append(...data.stages.map(stageTab));
   tabList(document.getElementById("stages"), (tab) => change(Number(tab.dataset.stage)));
+  scrollStages(document.getElementById("stages"));
   tabList(document.getElementById("panels"), (tab) => show(tab.getAttribute("aria-controls")));
+  const tint = (event) => {
+    drawing.tinted = !drawing.tinted;
+    event.currentTarget.setAttribute("aria-pressed", String(drawing.tinted));
+    redraw();
+  };
   const actions = {
+    tint,
     theme, help: KEYS["?"], "zoom-in": KEYS["+"], "zoom-out": KEYS["-"], fit: KEYS.f,
     "fold-all": () => everyGroup(false), "open-all": () => everyGroup(true),
   };

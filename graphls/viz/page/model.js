@@ -40,6 +40,8 @@ class Stage {
     this.users = new Map();
     this.seconds = new Map(this.profile?.nodes);
     this.stepSeconds = this.profile?.step;
+    const named = ([value, minimum, maximum, mean, zeros, bad, histogram]) => [value, { minimum, maximum, mean, zeros, bad, histogram }];
+    this.recorded = this.recorded && new Map(this.recorded.map(named));
     this.added = new Set(this.difference.added);
     this.changed = new Map(this.difference.changed.map(([before, after, was]) => [after, { before, was }]));
     this.window = new Set(this.windows.flatMap((window) => window.nodes));
@@ -158,6 +160,7 @@ class Stage {
       changed: Number(this.changed.has(node)), inside: Number(this.window.has(node)), border: Number(this.borders.has(node)),
       free: Number(node >= 0 && !data.nodes[node].inputs.length && !data.nodes[node].after.length),
       phases: new Set(node >= 0 ? [item.phase] : []),
+      bad: Math.max(0, ...(this.recorded && node >= 0 ? data.nodes[node].outputs.map((value) => this.recorded.get(value)?.bad ?? 0) : [])),
     });
     if (!isGroup(item)) return;
     const reads = new Set(item.reads), writes = new Set(item.writes);
@@ -165,6 +168,7 @@ class Stage {
       this.gather(child);
       for (const sum of ["count", "time", "added", "changed", "inside", "border", "free"]) item[sum] += child[sum];
       if (item.first < 0) item.first = child.first;
+      item.bad = Math.max(item.bad, child.bad);
       child.phases.forEach((phase) => item.phases.add(phase));
       child.reads.forEach((state) => reads.add(state));
       child.writes.forEach((state) => writes.add(state));

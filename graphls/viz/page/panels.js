@@ -1,11 +1,11 @@
 // What stands beside the graph: the selected item, source lines, states, what the pass changed, and time.
 
 const PLACES_SHOWN = 3;
-const MOST_STATES = 80;
+const MOST_STATES = 60;
 const MOST_LINKS = 24;
 
 function link(text, title, action, most = 80) {
-  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, most) }));
+  return element("button", { className: "link", type: "button", title, onclick: action }, named(short(text, most)));
 }
 
 class Panels {
@@ -16,14 +16,19 @@ class Panels {
     this.states = document.getElementById("states");
     this.changes = document.getElementById("changes");
     this.time = document.getElementById("time");
+    this.course = document.getElementById("course");
+    this.values = document.getElementById("values");
   }
 
   show(stage) {
     this.stage = stage;
-    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime]]);
-    const tab = document.getElementById("tab-time");
-    tab.hidden = !stage.profile;
-    if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime], [this.course, this.showCourse], [this.values, this.showValues]]);
+    for (const [id, is] of [["tab-time", stage.profile], ["tab-course", stage.course?.nodes.length], ["tab-values", stage.recorded]]) {
+      const tab = document.getElementById(id);
+      tab.hidden = !is;
+      if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    }
+    document.getElementById("tint").hidden = !stage.recorded;
     this.fill();
     this.select(null);
   }
@@ -56,7 +61,7 @@ class Panels {
     const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
     const location = item.node >= 0 ? data.nodes[item.node].location : -1;
     this.details.replaceChildren(
-      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(nameOf(item), 200) })),
+      element("h2", {}, ...[...item.phases].map(badge), " ", named(short(nameOf(item), 200))),
       element("table", { className: "facts" }, ...rows),
       ...(location >= 0 ? [this.snippet(location)] : []),
     );
@@ -64,11 +69,11 @@ class Panels {
 
   portRows(item) {
     const users = this.stage.users.get(item.value) ?? [];
-    return [this.row(item.role, this.valueLink(item.value)), ...(users.length ? [this.row("used by", ...this.several(users))] : [])];
+    return [this.row(item.role, this.valueLink(item.value), valueCard(this.stage, item.value)), ...(users.length ? [this.row("used by", ...this.several(users))] : [])];
   }
 
   groupRows(item) {
-    const rows = [this.row(item.group.kind, element("bdi", { textContent: item.group.path || item.label }))];
+    const rows = [this.row(item.group.kind, named(item.group.path || item.label))];
     rows.push(this.row("holds", `${counted(item.count, "node")}${item.added ? `, ${item.added} new` : ""}${item.changed ? `, ${item.changed} changed` : ""}`));
     for (const [label, values] of [["takes", item.incoming], ["gives", item.outgoing]]) {
       const plain = [...values].filter((value) => !isState(value));
@@ -80,7 +85,7 @@ class Panels {
   nodeRows(item) {
     const node = data.nodes[item.node], rows = [];
     rows.push(this.row("phase", node.phase + (item.inside ? ", inside the overflow window" : "")));
-    if (node.scope) rows.push(this.row("cell", element("bdi", { textContent: node.scope })));
+    if (node.scope) rows.push(this.row("cell", named(node.scope)));
     if (node.inputs.length) rows.push(this.valuesRow("reads", node.inputs));
     rows.push(...this.givesRows(node.outputs));
     if (node.after.length) rows.push(this.row("waits for", ...node.after.map((value) => this.valueLink(value))));
@@ -112,7 +117,7 @@ class Panels {
       const users = this.stage.users.get(value) ?? [], states = this.stage.statesOf.get(value) ?? [];
       const uses = users.length ? ["used by ", ...this.several(users)] : states.length ? [] : ["used by nothing"];
       if (states.length) uses.push("written to ", ...states.map((state) => this.valueLink(state)));
-      return this.row("gives", this.valueLink(value), element("div", { className: "users" }, ...uses));
+      return this.row("gives", this.valueLink(value), valueCard(this.stage, value), element("div", { className: "users" }, ...uses));
     });
   }
 
@@ -254,11 +259,11 @@ class Panels {
     const sums = (key) => {
       const totals = new Map();
       for (const item of items) totals.set(key(item), (totals.get(key(item)) ?? 0) + own(item));
-      return [...totals].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, sum]) => [element("bdi", { textContent: name }), secondsText(sum), shareText(sum / stepSeconds)]);
+      return [...totals].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, sum]) => [named(name), secondsText(sum), shareText(sum / stepSeconds)]);
     };
     const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
     this.time.replaceChildren(
-      element("p", { textContent: `${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, binding of inputs and outputs, and the profiler itself.` }),
+      element("p", { textContent: `A step takes ${secondsText(profile.real)}. Under the profiler it is ${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, and binding of inputs and outputs. The profiler itself takes ${secondsText(profile.profiler)} more, in no share.` }),
       this.table(["phase", "time", "share"], sums((item) => data.nodes[item.node].phase)),
       this.table(["primitive", "time", "share"], sums((item) => data.nodes[item.node].primitive)),
       this.table(["cell", "time", "share"], sums((item) => data.nodes[item.node].scope || "(no cell)")),

@@ -1,0 +1,123 @@
+"""Running a step once on copies of its states, and keeping statistics of every float value that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from graphls.backends.states import Copied, HasStorage, copied
+from graphls.diagnosis import watched
+from graphls.diagnosis.recording import Recording
+from graphls.diagnosis.statistics import Statistics
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.plan import Plan, Segment, is_plan
+from graphls.passes.watch import giving, is_watched
+from graphls.sharing.storage import array_in
+
+Take = Callable[[Value, Any], None]
+
+
+class Step(Protocol):
+    """What is recorded: a compiled step, which stands above."""
+
+    parameters: Any
+    _session: Any
+    _open_session: Any
+
+    @property
+    def _plan(self) -> Plan: ...
+
+
+def record(step: Step, arrays: Sequence[Any]) -> Recording:
+    """The statistics of a step on these arrays; see Compiled.record.
+
+    The plan runs once or, where its values take more than a gigabyte, once for each gigabyte of them, on the same
+    states and random numbers.
+    """
+    graph = step._plan.graph
+    recorder = _Recorder(graph)
+    for values in recorder.parts():
+        (_run_plan if is_plan(graph) else _run_graph)(step, graph, arrays, values, recorder.take)
+    given = {v.name: v for v in graph.states}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        recorder.take(value, array)
+    for name, value in given.items():
+        recorder.take(value, step.parameters[name].storage.read())
+    return Recording(graph, recorder.kept())
+
+
+class _Recorder:
+    """The values to be recorded of a graph or a plan, and what is known of them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes = list(_reached(graph))
+        segments = [node for node in self.nodes if node.primitive.is_segment]
+        self.inner = {o: i for s in segments for o, i in zip(s.outputs, s.regions[0].outputs, strict=True)}
+        self.found: dict[Value, Statistics] = {}
+        self.answers: dict[Value, bool] = {}
+
+    def parts(self) -> list[list[Value]]:
+        """The values that are made, in the order in which they are, in parts that fit into memory."""
+        plain = [n for n in self.nodes if not (n.primitive.is_segment or n.primitive.on_host)]
+        inside = [n for n in plain if not is_plan(self.graph) or n not in self.graph.nodes]
+        made = {v: None for n in inside for v in n.outputs}
+        conditions = {self.inner.get(v, v) for n in self.nodes if n.primitive.is_branch for v in n.inputs[:1]}
+        values = [v for v in made if is_watched(v) or v in conditions]
+        return [values[a:b] for a, b in watched.parts(values)]
+
+    def take(self, value: Value, result: Any) -> None:
+        """Look at the array of a value once."""
+        array = array_in(result)
+        if is_watched(value):
+            self.found[value] = Statistics.of(value.type, array)
+        elif array.size == 1:
+            self.answers[value] = bool(array.reshape(())[()])
+
+    def kept(self) -> dict[Value, Statistics]:
+        """What was found in what ran; what a segment gives is what a node in it has made."""
+        idle: set[Value] = set()
+        for node in (node for node in self.nodes if node.primitive.is_branch):
+            answer = self.answers.get(self.inner.get(node.inputs[0], node.inputs[0]))
+            if answer is not None:
+                idle.update(v for other in walk(node.regions[answer]) for v in other.outputs)
+        found = {v: s for v, s in self.found.items() if v not in idle}
+        return found | {outer: found[inner] for outer, inner in self.inner.items() if inner in found}
+
+
+def _reached(graph: Graph) -> Iterator[Node]:
+    """The nodes that run once in a step or not at all, those in segments and branches too, in their order."""
+    for node in graph.nodes:
+        if node.primitive.is_branch or node.primitive.is_segment:
+            for region in node.regions:
+                yield from _reached(region)
+        yield node
+
+
+def _copies(step: Step) -> dict[str, Copied]:
+    parameters: Mapping[str, HasStorage] = step.parameters
+    return {name: copied(parameter) for name, parameter in parameters.items()}
+
+
+def _run_graph(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
+    """Run a step in one piece, which gives these values too."""
+    session = step._open_session(giving(graph, values), _copies(step))
+    for value, result in zip(values, session.run(arrays)[len(graph.outputs) :], strict=True):
+        take(value, result)
+
+
+def _run_plan(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
+    """Run the segments of a step, each of which gives those of these values that it makes."""
+    from graphls.backends.recorded_plan import RecordedPlan  # which loads the engines
+
+    more = partial(_with_more, frozenset(values))
+    RecordedPlan(graph, _copies(step), step._session.device, more, take).run(arrays)
+
+
+def _with_more(wanted: Collection[Value], segment: Segment) -> tuple[Segment, dict[Value, Value]]:
+    """The segment with what is wanted of it, as values that nobody else in the plan reads."""
+    made = [v for node in walk(segment.graph) for v in node.outputs if v in wanted]
+    given = {Value(f"{v.name}.recorded", v.type): v for v in made}
+    return replace(segment, graph=giving(segment.graph, made), gives=(*segment.gives, *given)), given
