@@ -33,6 +33,7 @@ from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
 from graphls.ranks.world import find_group
 from graphls.sharing.locks import COMPILING
+from graphls.steps.extra import check_stages
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.shards import divide_states, for_ranks
@@ -104,6 +105,7 @@ def _compiled(
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
     result = pipeline.run(traced.graph, source="trace")
+    check_stages(traced, result.stages)
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     _require_equal_ranks(result.graph)

@@ -28,24 +28,24 @@ class Row:
     rate: float = 1e-3
     images: bool = False
 
-    def batch(self) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs in float32, or words in int32, and labels in int32."""
-        generator = np.random.default_rng(0)
+    def batch(self, draw: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs in float32, or words in int32, and labels in int32; other ones for each `draw`."""
+        generator = np.random.default_rng(draw)
         labels = generator.integers(0, self.classes, self.labels).astype(np.int32)
         if self.words:
             return generator.integers(0, self.words, self.shape).astype(np.int32), labels
         return generator.standard_normal(self.shape, np.float32), labels
 
 
-def first_value(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The value with which a parameter of that name, as graphls names it, begins; float32.
+def first_value(name: str, shape: tuple[int, ...], draw: int = 0) -> np.ndarray:
+    """The value with which a parameter of that name, as graphls names it, begins; float32, another for each `draw`.
 
     Scales of normalisations are ones. Everything else is normal: weights by the numbers that they join (He et al.,
     2015), embeddings and biases with a deviation of 0.02.
     """
     if name.endswith("gamma"):
         return np.ones(shape, np.float32)
-    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    generator = np.random.default_rng(zlib.crc32(name.encode(), draw))
     joined = int(np.prod(shape[1:])) if len(shape) > 1 and "embedding" not in name else 0
     return generator.standard_normal(shape, np.float32) * np.float32((1 / joined) ** 0.5 if joined else 0.02)
 

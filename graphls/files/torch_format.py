@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
+import pickletools
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,13 @@ STORAGES: dict[str, DType] = {
     "LongStorage": int64, "IntStorage": int32, "ShortStorage": int16, "CharStorage": int8, "ByteStorage": uint8,
     "BoolStorage": bool_,
 }  # fmt: skip
+_PLAIN = (
+    "PROTO STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 SETITEM SETITEMS APPEND APPENDS "
+    "BINUNICODE BININT BININT1 BININT2 LONG1 BINFLOAT NEWTRUE NEWFALSE NONE GLOBAL REDUCE BUILD BINPERSID "
+    "BINPUT LONG_BINPUT BINGET LONG_BINGET"
+)
+INSTRUCTIONS = frozenset(_PLAIN.split())
+"""What pickles of torch.save are made of."""
 INSIDE = ("state_dict", "model_state_dict", "model", "module")
 """What the tensors of the network are called in a file that holds more, such as the state of an optimizer."""
 ADVICE = "save the tensors with safetensors in PyTorch: safetensors.torch.save_model(model, 'model.safetensors')"
@@ -45,6 +54,22 @@ def decode(data: bytes) -> dict[str, Array]:
         raise
     except Exception as error:  # whatever a damaged pickle makes of the reader
         raise GraphValueError(f"it is damaged ({type(error).__name__}: {error}); {ADVICE}") from None
+
+
+def _content(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file in an archive; raises GraphValueError for a compressed one, which may be of any size."""
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise GraphValueError(f"{name} in it is compressed, which torch.save does not do; {ADVICE}")
+    return archive.read(name)
+
+
+def _checked(pickled: bytes) -> bytes:
+    """A pickle of plain instructions; raises GraphValueError for others, and for places that take much memory."""
+    for instruction, argument, _ in pickletools.genops(pickled):
+        is_far = instruction.name.endswith("PUT") and not 0 <= int(argument or 0) <= len(pickled)
+        if instruction.name not in INSTRUCTIONS or is_far:
+            raise GraphValueError(f"its pickle has {instruction.name}, and only tensors are read from one; {ADVICE}")
+    return pickled
 
 
 class _Held(NamedTuple):
@@ -71,9 +96,12 @@ class _Reader(pickle.Unpickler):
         pickles = [name for name in archive.namelist() if Path(name).name == "data.pkl"]
         if len(pickles) != 1:
             raise GraphValueError(f"it has no data.pkl as archives of torch.save have; {ADVICE}")
-        super().__init__(io.BytesIO(archive.read(pickles[0])))
+        super().__init__(io.BytesIO(_checked(_content(archive, pickles[0]))))
         self.archive, self.folder = archive, pickles[0].removesuffix("data.pkl")
-        if f"{self.folder}byteorder" in archive.namelist() and archive.read(f"{self.folder}byteorder") != b"little":
+        if (
+            f"{self.folder}byteorder" in archive.namelist()
+            and _content(archive, f"{self.folder}byteorder") != b"little"
+        ):
             raise GraphValueError(f"its numbers are not little-endian; {ADVICE}")
         self.storages: dict[str, _Held] = {}
 
@@ -91,7 +119,7 @@ class _Reader(pickle.Unpickler):
         """The numbers of a storage, which is an array of one axis."""
         _, known, key, _, count = pid
         if key not in self.storages:
-            content = memoryview(self.archive.read(f"{self.folder}data/{key}"))
+            content = memoryview(_content(self.archive, f"{self.folder}data/{key}"))
             self.storages[key] = _Held(array_of_bytes(key, (count,), known.dtype, content))
         return self.storages[key]
 
@@ -100,7 +128,8 @@ def _tensor(storage: _Held, offset: int, shape: Sequence[int], strides: Sequence
     """A tensor in a storage; raises GraphValueError where it does not lie within."""
     numbers, shape, strides = storage.array, tuple(shape), tuple(strides)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    if min((offset, *shape, *strides)) < 0 or (0 not in shape and last >= numbers.size):
+    is_within = 0 in shape or (last < numbers.size and math.prod(shape) <= numbers.size)
+    if min((offset, *shape, *strides)) < 0 or not is_within:
         raise GraphValueError("a tensor in it does not lie within its storage")
     apart = [stride * numbers.itemsize for stride in strides]
     return _Held(np.lib.stride_tricks.as_strided(numbers[offset:], shape, apart, writeable=False))

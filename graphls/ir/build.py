@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphlsError
+from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphlsError, GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, walk, with_regions
 from graphls.ir.location import Location
 from graphls.ir.registry import Operation, lookup
@@ -99,7 +99,10 @@ class Builder:
     def constant(self, value: Any, dtype: DType | None = None, shape: tuple[int, ...] | None = None) -> Value:
         """A constant; equal ones are made once. `shape` repeats one number."""
         array = np.asarray(value)
-        array = array.astype((dtype or as_dtype(array.dtype)).numpy)
+        try:
+            array = array.astype((dtype or as_dtype(array.dtype)).numpy)
+        except (TypeError, ValueError):
+            raise GraphTypeError(f"A constant is a number or an array of numbers, not {value!r}.") from None
         if shape is not None:
             return self.fill(array, shape)
         key = (type_of(array), array.tobytes())
@@ -121,7 +124,7 @@ class Builder:
         try:
             operation = lookup(name)
         except GraphKeyError as error:
-            raise GraphAttributeError(str(error)) from None
+            raise GraphAttributeError(error.message) from None
 
         def call(*operands: Any, **attrs: Any) -> Any:
             outputs = self.emit(operation, self._values(operands), attrs)

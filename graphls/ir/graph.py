@@ -7,10 +7,10 @@ pipeline costs a list of references and no copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from graphls.ir.errors import GraphKeyError
+from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.location import Location
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
@@ -101,8 +101,13 @@ class Graph:
     """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
 
     def replace(self, **changes: Any) -> Graph:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
+        """A copy with some fields changed; raises GraphTypeError for what no graph has."""
+        try:
+            return replace(self, **changes)
+        except TypeError:
+            known = [each.name for each in fields(self)]
+            strange = next(name for name in changes if name not in known)
+            raise GraphTypeError(f"A graph has no {strange!r}; it has {', '.join(known)}.") from None
 
     def state(self, name: str) -> Value:
         """The state of that name; raises GraphKeyError where there is none."""

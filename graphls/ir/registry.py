@@ -212,5 +212,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'` for the closest known name, or nothing."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, list(known), 1)
+    found = get_close_matches(str(name), list(known), 1)
     return f"; did you mean {found[0]!r}" if found else ""

@@ -17,9 +17,8 @@ from graphls.names.traps import KEEP_PROB, warns_of
 from graphls.nn.activations import get_activation
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
-from graphls.ops.layers import embedding_lookup
-from graphls.ops.operands import apply, operand_of, tensor_of, weight_of
-from graphls.tensors.dispatch import promoted
+from graphls.ops.layers import embedding_lookup, linear
+from graphls.ops.operands import tensor_of, weight_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -138,9 +137,7 @@ class Dense(Cell):
         self.activation = get_activation(activation)
 
     def construct(self, x: TensorLike) -> Tensor:
-        x, weight = promoted(operand_of(x), weight_of(self.weight))
-        y = apply("matmul", x, weight, transpose_b=True)
-        y = y if self.bias is None else ops.add(y, self.bias)
+        y = linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
         return y if self.activation is None else self.activation(y)
 
     def extend_repr(self) -> str:
@@ -171,9 +168,7 @@ class Linear(Cell):
         self.bias = new_bias(bias_init, shape, dtype=dtype or float32) if bias else None
 
     def construct(self, x: TensorLike) -> Tensor:
-        x, weight = promoted(operand_of(x), weight_of(self.weight))
-        y = apply("matmul", x, weight, transpose_b=True)
-        return y if self.bias is None else ops.add(y, self.bias)
+        return linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
 
     def extend_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.has_bias}"

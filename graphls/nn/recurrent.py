@@ -17,10 +17,9 @@ from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import Running
 from graphls.nn.dense import Dropout
-from graphls.ops.layers import lstm_step, rounded_once
-from graphls.ops.operands import Operand, apply, operand_of, tensor_of
+from graphls.ops.layers import linear, lstm_step, rounded_once
+from graphls.ops.operands import Operand, tensor_of
 from graphls.tensors import executor
-from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.compiler import compiler
@@ -81,15 +80,6 @@ def plain_gates(cell: str, nonlinearity: TensorLike) -> Gates:
         text = f"For {cell!r}, the 'nonlinearity' must be 'tanh' or 'relu', but got {nonlinearity!r}."
         raise GraphValueError(text)
     return PLAIN_GATES[nonlinearity]
-
-
-def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
-    """x @ weight.T, and biases added to it."""
-    x, weight = promoted(operand_of(x), operand_of(weight))
-    y = apply("matmul", x, weight, transpose_b=True)
-    for bias in biases:
-        y = ops.add(y, bias)
-    return y
 
 
 States: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike]"

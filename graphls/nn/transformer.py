@@ -17,7 +17,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense, Dropout
 from graphls.nn.normalization import LayerNorm
-from graphls.nn.recurrent import linear
+from graphls.ops.layers import linear
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import bfloat16
 from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
 from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of, weight_of
@@ -33,7 +34,10 @@ def conv(axes: int) -> Callable[..., Tensor]:
         strides, dilations = sizes_of("stride", stride, axes), sizes_of("dilation", dilation, axes)
         pads = pads_of(x.shape, weight.shape[2:], strides, pad_mode, padding, dilations)
         geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": _groups(groups)}
-        return _with_bias(apply("convolution", x, weight, **geometry), bias)
+        shift = _bias_of(bias, weight.shape[0])
+        if shift is not None and all(t.dtype is bfloat16 for t in dispatch.cast_operands("convolution_add", x, shift)):
+            return apply("convolution_add", x, weight, shift, **geometry)  # rounded once, behind the sum, as by kernels
+        return _with_bias(apply("convolution", x, weight, **geometry), shift)
 
     return convolution
 
@@ -55,12 +59,19 @@ def _groups(groups: TensorLike) -> int:
     return groups
 
 
-def _with_bias(y: Tensor, bias: TensorLike | None) -> Tensor:
+def _bias_of(bias: TensorLike | None, channels: int) -> Tensor | None:
+    """The bias, if there is one; raises GraphValueError where it has another shape."""
+    if bias is None:
+        return None
+    tensor = tensor_of(bias)
+    if tensor.shape != (channels,):
+        raise GraphValueError(f"The bias of {channels} channels is {tensor.type}; it must have one number for each.")
+    return tensor
+
+
+def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None:
         return y
-    bias = tensor_of(bias)
-    if bias.shape != y.shape[1:2]:
-        raise GraphValueError(f"The bias of {y.shape[1]} channels is {bias.type}; it must have one number for each.")
     return add(y, reshape(bias, (1, -1, *[1] * (y.ndim - 2))))
 
 
@@ -89,7 +100,8 @@ def conv_transpose(axes: int) -> Callable[..., Tensor]:
         geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
         if weight.shape[0] != x.shape[1]:
             raise GraphValueError(f"{name} cannot apply kernels {weight.type} to images {x.type}.")
-        return _with_bias(apply("convolution_input_gradient", x, weight, shape=shape, **geometry), bias)
+        y = apply("convolution_input_gradient", x, weight, shape=shape, **geometry)
+        return _with_bias(y, _bias_of(bias, y.shape[1]))
 
     return transposed
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 from graphls.ir.checks import integer, optional, positive, positive_int
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import bfloat16, float32
 from graphls.ops.control_flow import scan
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
@@ -76,11 +77,20 @@ def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None)
     x, weights = dispatch.promoted(operand_of(input), weight_of(weight))
     if weights.ndim not in (1, 2) or not x.ndim or x.shape[-1] != weights.shape[-1]:
         raise GraphValueError(f"dense cannot apply a weight {weights.type} to {x.type}.")
-    if weights.ndim == 1 or x.ndim == 1:
-        y = matmul(x, weights if weights.ndim == 1 else transpose(weights))
-    else:
-        y = apply("matmul", x, weights, transpose_b=True)
-    return _with_bias("dense", y, bias, weights.shape[:-1])
+    biases = _bias_of("dense", bias, weights.shape[:-1])
+    if weights.ndim == 2 and x.ndim > 1:
+        return linear(x, weights, *biases)
+    return reduce(add, biases, matmul(x, weights if weights.ndim == 1 else transpose(weights)))
+
+
+def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
+    """x @ weight.T, and biases added to it; of bfloat16 it is rounded once, behind the sum, as kernels do."""
+    x, weight = dispatch.promoted(operand_of(x), weight_of(weight))
+    shifts = [operand_of(bias) for bias in biases]
+    computed = dispatch.cast_operands("matmul_add", x, *shifts)
+    if shifts and all(t.dtype is bfloat16 and t.ndim for t in computed):
+        return apply("matmul_add", x, weight, reduce(add, shifts), transpose_b=True)
+    return reduce(add, shifts, apply("matmul", x, weight, transpose_b=True))
 
 
 @operation
@@ -97,16 +107,17 @@ def bidense(input1: object, input2: object, weight: Tensor, bias: TensorLike | N
     count, n, m = weights.shape
     first = matmul(reshape(x1, (-1, n)), reshape(transpose(weights, (1, 0, 2)), (n, count * m)))
     both = matmul(reshape(first, (-1, count, m)), reshape(x2, (-1, m, 1)))
-    return _with_bias("bidense", reshape(both, (*x1.shape[:-1], count)), bias, (count,))
+    return reduce(add, _bias_of("bidense", bias, (count,)), reshape(both, (*x1.shape[:-1], count)))
 
 
-def _with_bias(name: str, y: Tensor, bias: TensorLike | None, shape: tuple[int, ...]) -> Tensor:
+def _bias_of(name: str, bias: TensorLike | None, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """The bias, if there is one; raises GraphValueError where it has another shape."""
     if bias is None:
-        return y
+        return ()
     shift = tensor_of(bias)
     if shift.shape not in (shape, ()):
         raise GraphValueError(f"The bias of {name} has the shape {shape} here, not {shift.shape}.")
-    return add(y, shift)
+    return (shift,)
 
 
 @operation(checks={"max_norm": optional(positive), "padding_idx": optional(integer)})

@@ -15,9 +15,10 @@ from graphls.ir.registry import Rule
 from graphls.ir.types import float64
 from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_loops import LoopBackward
-from graphls.passes.gradient_parts import Parts, Tape
+from graphls.passes.gradient_parts import Parts, Tape, check_gradients
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
+from graphls.primitives.faults import is_ours, tell
 
 
 @register_pass
@@ -157,8 +158,13 @@ class Backward(Parts):
         values = [*node.inputs, *node.outputs]
         if node.primitive.integer_gradient == "divided" and not node.output.type.dtype.is_float:
             g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
-        results = rule(self.e, g, *values, **node.attrs)
+        try:
+            results = rule(self.e, g, *values, **node.attrs)
+        except Exception as error:
+            tell(node.primitive, "vjp", error)
         results = results if isinstance(results, tuple) else (results,)
+        if not is_ours(node.primitive):
+            check_gradients(node, values, results)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:
                 self.add(value, gradient)

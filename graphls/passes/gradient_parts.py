@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value, with_blocks
+from graphls.ir.types import Type
+from graphls.primitives.faults import listed, unfit
 from graphls.primitives.rounds import each_round
 
 
@@ -29,6 +31,25 @@ class Tape:
 
     def _applied(self, node: Node) -> Node:
         return with_blocks(self.latest(node), self.applied)
+
+
+def check_gradients(node: Node, values: Sequence[Value], results: tuple[object, ...]) -> None:
+    """Raise GraphTypeError where a gradient rule from outside of graphls gives no gradients of its operands."""
+    operands = [value.type for value in values[: len(node.inputs)]]
+    if len(results) == len(operands) and all(map(_is_gradient, results, operands)):
+        return
+    given = listed(result.type if isinstance(result, Value) else result for result in results)
+    text = f"a gradient, or None, is wanted for each operand: {listed(operands)}"
+    raise unfit(node.primitive, "vjp", given, text).at(node.loc)
+
+
+def _is_gradient(result: object, operand: Type) -> bool:
+    """Whether something is None or a gradient of an operand, perhaps of one that broadcasting has made larger."""
+    if not isinstance(result, Value):
+        return result is None
+    sizes, own = result.type.shape[::-1], operand.shape[::-1]
+    fits = len(sizes) >= len(own) and all(size in (1, sizes[i]) for i, size in enumerate(own))
+    return fits and result.type.dtype.is_float == operand.dtype.is_float
 
 
 class Parts:

@@ -107,10 +107,10 @@ class Hoisting:
         """Whether a node does the same with arrays, along their first axis, as with each of their elements."""
         if node.primitive.elementwise:
             return any(v in self.arrays for v in node.inputs)
-        if node.primitive.name != "matmul" or node.attrs.get("transpose_a"):
+        if not node.primitive.is_product or node.primitive.is_convolution or node.attrs.get("transpose_a"):
             return False
-        rows, matrix = node.inputs
-        return rows in self.arrays and matrix not in self.arrays and matrix.type.rank == 2
+        rows, matrix, *bias = node.inputs
+        return rows in self.arrays and self.arrays.keys().isdisjoint((matrix, *bias)) and matrix.type.rank == 2
 
     def is_unknown(self, value: Value) -> bool:
         return value in self.own and value not in self.arrays and value not in self.constants

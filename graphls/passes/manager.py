@@ -7,18 +7,20 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from graphls.files.files import write_text
-from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
+from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 from graphls.ir.graph import Graph, Node
+from graphls.ir.location import line_of
 from graphls.ir.plugins import load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
 from graphls.ir.verify import verify as verify_graph
+from graphls.passes.misfits import misfits
 
 
 class Pass(Protocol):
@@ -169,7 +171,12 @@ class Pipeline:
 
 def _timed(name: str, each: Pass, graph: Graph) -> Stage:
     start = time.perf_counter()
-    made = each.run(graph)
+    try:
+        made = each.run(graph)
+    except FrozenInstanceError as error:
+        text = f"The pass {each.name!r} changes a graph or a node in place ({error}), which keep what they have"
+        advice = "make others with graph.replace(...) and dataclasses.replace(node, ...)."
+        raise GraphAttributeError(f"{text}; {advice}", line_of(error)) from error
     if not isinstance(made, Graph):
         raise GraphTypeError(f"The pass {each.name!r} returned {type(made).__name__} and must return a Graph.")
     if not getattr(each, "proves_writes", False):
@@ -196,9 +203,16 @@ def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
     try:
         verify_graph(graph, typed)
     except VerifyError as error:
-        named = VerifyError(f"{maker} does not verify. {error}")
+        is_taken = "is used twice" in str(error).partition("\n")[0]
+        advice = "; Builder(Names.of(graph)) takes names that are free" if is_taken else ""
+        named = VerifyError(f"{maker} does not verify{advice}. {error}")
         named.location = error.location
         raise named from None
+    except (AttributeError, TypeError):
+        found = next(misfits(graph), None)
+        if found is None:
+            raise
+        raise GraphTypeError(f"{maker} is none: {found}.") from None
 
 
 _directory: str | None = None
@@ -244,6 +258,8 @@ def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -
         return parse_pipeline(passes)
     several = tuple(passes) if isinstance(passes, (list, tuple)) else (passes,)
     for item in several:
+        if isinstance(item, type):
+            raise GraphTypeError(f"{item.__name__} is a class of passes; give a pass of it, {item.__name__}().")
         if not (isinstance(getattr(item, "name", None), str) and callable(getattr(item, "run", None))):
             message = f"A pipeline is a text, or passes, which have a name and run(graph); {item!r} is neither."
             raise GraphTypeError(message)

@@ -19,7 +19,7 @@ from graphls.primitives.columns import convolved, transposed, weight_gradient
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import concatenated, reshaped
-from graphls.primitives.windows import Geometry, Shape, fold, padded, require_windows, windows
+from graphls.primitives.windows import Geometry, Shape, attributes, fold, padded, require_windows, windows
 
 _CASES: tuple[tuple[Shape, Shape, Shape, dict[str, Any]], ...] = (
     ((2, 3, 5, 4), (4, 3, 3, 2), (2, 4, 3, 3), {}),
@@ -112,12 +112,49 @@ class Convolution(Primitive):
         return gx, e.convolution_weight_gradient(x, g, shape=w.type.shape, **geometry)
 
     def onnx(self, e: Emitter, x: str, w: str, **geometry: Any) -> str:
-        shape, kernels = (t.shape for t in e.in_types)
+        shape, kernels = (t.shape for t in e.in_types[:2])
         return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """A multiplication and an addition for each element that a window sees, padding included."""
         return _products(outputs[0], inputs[1].shape)
+
+
+class ConvolutionAdd(Primitive):
+    """`convolution` of images and kernels plus a number for each channel (O); 16-bit floats round behind the sum."""
+
+    is_convolution = True
+    is_product = True
+    lowered_at = ("O1", "auto")
+    samples = tuple(sample(f32(*x), f32(*w), f32(w[0]), **attrs) for x, w, _, attrs in _CASES)
+
+    def infer(self, x: Type, w: Type, c: Type, **geometry: Any) -> Type:
+        require_float(self.name, x, w, c)
+        if c.shape != w.shape[:1]:
+            raise GraphValueError(f"{self.name} adds a number for each of {w.shape[0]} channels, not {c}.")
+        return _convolved(self.name, x, w, Geometry.over(w.shape[2:], **geometry))
+
+    def numpy(self, x: Array, w: Array, c: Array, **geometry: Any) -> Array:
+        return np.asarray(_CONVOLUTION.numpy(x, w, **geometry) + c.reshape(-1, *(1,) * (x.ndim - 2)))
+
+    def vjp(self, e: Builder, g: Value, x: Value, w: Value, c: Value, y: Value, **geometry: Any) -> Any:
+        axes = tuple(i for i in range(g.type.rank) if i != 1)
+        return *_CONVOLUTION.vjp(e, g, x, w, y, **geometry), e.sum(g, axis=axes)
+
+    def onnx(self, e: Emitter, x: str, w: str, c: str, **geometry: Any) -> str:
+        """One operator where it computes in 16 bits, so that it rounds once."""
+        kind, kernels = (t.shape for t in e.in_types[:2])
+        if e.is_gpu or not e.in_types[0].dtype.is_half:
+            return e.Add(_CONVOLUTION.onnx(e, x, w, **geometry), reshaped(e, c, (-1, *(1,) * (len(kind) - 2))))
+        at = Geometry.over(kernels[2:], **geometry)
+        return e.Conv(x, w, c, **attributes(kernels[2:], at), group=at.groups)
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """Those of the convolution, and an addition for each element."""
+        return _CONVOLUTION.flops(inputs, outputs, attrs) + outputs[0].size
+
+
+_CONVOLUTION = Convolution()
 
 
 class ConvolutionInputGradient(Primitive):

@@ -60,7 +60,7 @@ class Matmul(Primitive):
         )
 
     def onnx(self, e: Emitter, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> str:
-        ranks = [t.rank for t in e.in_types]
+        ranks = [t.rank for t in e.in_types[:2]]
         if 0 in e.in_types[0].shape:
             # A sum over nothing, of which not every kernel writes the result.
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
@@ -87,7 +87,7 @@ def _is_faster_swapped(e: Emitter) -> bool:
     With 64, 32 and 16 rows and 1024 x 1024, 1024 x 256 and 1024 x 1024 weights it took 1.16, 1.3 and 1.7 times as long
     (1.19 and 1.31), the transposition of the result included; from 128 rows on and for small weights as long.
     """
-    a, b = e.in_types
+    a, b = e.in_types[:2]
     is_large = b.size >= 1 << 17 and b.shape[1] >= 256
     return e.runs_as_written and a.dtype is float32 and a.shape[0] in _FEW_ROWS and is_large
 
@@ -113,8 +113,9 @@ def _gradient_of_second(
 def _by_einsum(e: Emitter, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
     """The product of float64 batches: the runtime fuses MatMul with a transposition into what float32 alone has."""
     batch = e.out_types[0].shape[:-2]
-    shapes = ((*batch, *t.shape[-2:]) for t in e.in_types)
-    a, b = (n if t.shape == s else e.Expand(n, e.ints(s)) for n, t, s in zip((a, b), e.in_types, shapes, strict=True))
+    types = e.in_types[:2]
+    shapes = ((*batch, *t.shape[-2:]) for t in types)
+    a, b = (n if t.shape == s else e.Expand(n, e.ints(s)) for n, t, s in zip((a, b), types, shapes, strict=True))
     first, second = "ji" if transpose_a else "ij", "kj" if transpose_b else "jk"
     return e.Einsum(a, b, equation=f"...{first},...{second}->...ik")
 
@@ -123,6 +124,58 @@ def _swapped(e: Emitter, name: str, rank: int, transpose: bool) -> str:
     if not transpose:
         return name
     return e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+class MatmulAdd(Primitive):
+    """The product of a (..., m, k) and a matrix (k, n), plus a row (n): floats; 16-bit ones are rounded behind the sum.
+
+    `transpose_b` exchanges the axes of the matrix first.
+    """
+
+    is_product = True
+    lowered_at = ("O1", "auto")
+    is_bounded = False
+    samples = (
+        sample(f32(2, 3), f32(3, 4), f32(4)),
+        sample(f32(2, 3), f32(4, 3), f32(4), transpose_b=True),
+        sample(f32(5, 2, 3), f32(4, 3), f32(4), transpose_b=True),
+        sample(of(float64, 2, 1, 2, 3), of(float64, 3, 2), of(float64, 2)),
+        sample(f32(0, 3), f32(3, 4), f32(4)),
+        sample(f32(2, 0), f32(0, 4), f32(4)),
+    )
+
+    def infer(self, a: Type, b: Type, c: Type, transpose_b: bool = False) -> Type:
+        require_float(self.name, a, b, c)
+        if b.rank != 2:
+            raise GraphValueError(f"matmul_add takes a matrix as its second operand, not {b}.")
+        product = _MATMUL.infer(a, b, transpose_b=transpose_b)
+        if c.shape != product.shape[-1:]:
+            raise GraphValueError(f"matmul_add adds a row of {product.shape[-1]} numbers to {product}, not {c}.")
+        return product
+
+    def numpy(self, a: Array, b: Array, c: Array, transpose_b: bool = False) -> Array:
+        return np.asarray(_MATMUL.numpy(a, b, transpose_b=transpose_b) + c)
+
+    def vjp(
+        self, e: Builder, g: Value, a: Value, b: Value, c: Value, y: Value, transpose_b: bool = False
+    ) -> Any:
+        return *_MATMUL.vjp(e, g, a, b, y, transpose_b=transpose_b), e.sum(g, axis=tuple(range(g.type.rank - 1)))
+
+    def onnx(self, e: Emitter, a: str, b: str, c: str, transpose_b: bool = False) -> str:
+        """One operator where it computes in 16 bits, so that it rounds once."""
+        x, y = e.in_types[0], e.out_types[0]
+        if not x.dtype.is_half or 0 in x.shape:
+            return e.Add(_MATMUL.onnx(e, a, b, transpose_b=transpose_b), c)
+        rows = a if x.rank == 2 else e.Reshape(a, e.ints((-1, x.shape[-1])))
+        total = e.Gemm(rows, b, c, transB=int(transpose_b))
+        return total if x.rank == 2 else e.Reshape(total, e.ints(y.shape))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """Those of the product, and an addition for each element."""
+        return _MATMUL.flops(inputs, outputs, {}) + outputs[0].size
+
+
+_MATMUL = Matmul()
 
 
 class Transpose(Primitive):

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import Operation, register
-from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32
+from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32, type_of
+from graphls.primitives.faults import is_ours, listed, missing, tell, unfit
 
 MOST_ELEMENTS = 2**47
 """As many elements as the addresses of a process have bytes: no tensor is as large."""
@@ -89,11 +90,11 @@ class Primitive(Operation):
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the output; raises GraphlsError where the operands do not fit."""
-        raise NotImplementedError
+        raise missing(self, "infer")
 
     def numpy(self, *arrays: Any, **attrs: Any) -> Any:
         """The output as a NumPy array."""
-        raise NotImplementedError
+        raise missing(self, "numpy")
 
     @property
     def may_be_operand(self) -> bool:
@@ -122,7 +123,12 @@ class Primitive(Operation):
             if isinstance(error, GraphTypeError):
                 raise
             raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
+        except Exception as error:
+            tell(self, "infer", error)
         results = result if isinstance(result, tuple) else (result,)
+        if not all(isinstance(kind, Type) for kind in results):
+            wanted = "a Type is wanted for each result, such as x.with_shape((2, 3))"
+            raise unfit(self, "infer", listed(results), wanted)
         for kind in results:
             if kind.size >= MOST_ELEMENTS:
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
@@ -131,10 +137,26 @@ class Primitive(Operation):
     def evaluate(
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
     ) -> tuple[Any, ...]:
-        """The outputs, always as a tuple; half inputs are computed in float32."""
+        """The outputs, always as a tuple; half inputs are computed in float32.
+
+        Raises GraphTypeError where a primitive from outside of graphls gives others than its type rule says.
+        """
+        results = self.computed(arrays, attrs)
+        if not is_ours(self):
+            given = tuple(map(_type_or_object, results))
+            wanted = tuple(t.with_dtype(float32) if t.dtype.is_half and self.half != "native" else t for t in types)
+            if given not in (wanted, types):
+                raise unfit(self, "numpy", listed(given), f"its type rule says {listed(wanted)}")
+        return results
+
+    def computed(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the NumPy rule gives, always as a tuple; half inputs are computed in float32."""
         if self.half != "native":
             arrays = tuple(a.astype(np.float32) if _is_half(a) else a for a in arrays)
-        result = self.numpy(*arrays, **attrs)
+        try:
+            result = self.numpy(*arrays, **attrs)
+        except Exception as error:
+            tell(self, "numpy", error)
         return result if isinstance(result, tuple) else (result,)
 
     def run_regions(
@@ -167,6 +189,11 @@ class Primitive(Operation):
 def float_elements(*types: Type) -> int:
     """How many floats arrays of these types hold."""
     return sum(t.size for t in types if t.dtype.is_float)
+
+
+def _type_or_object(result: object) -> object:
+    """The type of an array or a number of NumPy; anything else as it is."""
+    return type_of(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
 
 
 def _is_half(array: Array) -> bool:

@@ -59,6 +59,16 @@ class Geometry(NamedTuple):
         """How many windows lie on an image along each axis."""
         return tuple(room // s + 1 for room, s in zip(self.room(shape, kernel), self.strides, strict=True))
 
+    def place_inside(self, shape: Shape, kernel: Shape) -> Shape | None:
+        """A place of the kernel that lies within the images in all windows; None where there is none."""
+        places = []
+        for k, d, s, n, size, (before, _) in zip(
+            kernel, self.dilations, self.strides, self.counts(shape, kernel), shape[2:], self.sides(), strict=True
+        ):
+            inside = [i for i in range(k) if i * d >= before and (n - 1) * s + i * d - before < size]
+            places += inside[:1]
+        return tuple(places) if len(places) == len(kernel) else None
+
 
 def require_windows(name: str, x: Type, kernel: Shape, at: Geometry) -> None:
     """Raise GraphValueError unless a window fits the images and the sizes make sense."""

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph
-from graphls.ir.types import Type
+from graphls.ir.graph import Graph, Value
 from graphls.tensors.pytree import leaves
 from graphls.tensors.tensor import Tensor
-from graphls.trace.trace import PLACE
+from graphls.trace.trace import PLACE, Traced
 
 
 class ExtraOutputs:
     """The names of the outputs that passes have added, and the tensors that the last call gave for them."""
 
-    def __init__(self, results: object, graph: Graph, stages: Mapping[str, Graph]) -> None:
+    def __init__(self, results: object, graph: Graph) -> None:
         self.first = sum(leaf is PLACE for leaf in leaves(results))
-        _check_stages(self.first, stages)
         self.names = [value.name for value in graph.outputs[self.first :]]
         self.tensors: Sequence[Tensor] | None = None
 
@@ -38,13 +36,26 @@ class ExtraOutputs:
         return {name: tensor.asnumpy() for name, tensor in zip(self.names, self.tensors or (), strict=True)}
 
 
-def _check_stages(count: int, stages: Mapping[str, Graph]) -> None:
-    """Raise GraphValueError for a pass that has not kept the outputs that the step returns, so many."""
-    wanted: list[Type] | None = None
+def check_stages(traced: Traced, stages: Mapping[str, Graph]) -> None:
+    """Raise GraphValueError for a pass that has not kept what calls of the step give and take.
+
+    These are the inputs, the outputs that there were, and states that parameters hold.
+    """
+    count, before = len(traced.graph.outputs), traced.graph
     for name, graph in stages.items():
-        types = [value.type for value in graph.outputs[:count]]
-        if wanted is not None and types != wanted:
-            before, after = (", ".join(map(str, kinds)) or "none" for kinds in (wanted, types))
-            text = f"The pass {name.partition('_')[2]!r} made outputs {after} of {before}; it keeps the outputs"
-            raise GraphValueError(f"{text} of a step, in their order, and adds others behind them.")
-        wanted = types
+        called = f"The pass {name.partition('_')[2]!r}"
+        for what, old, new in (
+            ("outputs", before.outputs[:count], graph.outputs[:count]),
+            ("inputs", before.inputs, graph.inputs),
+        ):
+            if _types(new) != _types(old):
+                text = f"{called} made {what} {_types(new) or 'none'} of {_types(old) or 'none'}; it keeps the {what}"
+                raise GraphValueError(f"{text} of a step, in their order, and may add others behind the outputs only.")
+        strange = [state.name for state in graph.states if state.name not in traced.parameters]
+        if strange:
+            text = f"{called} added the state {strange[0]!r}, which is no parameter"
+            raise GraphValueError(f"{text}; a step has the states that its cell has, so give the cell a Parameter.")
+
+
+def _types(values: Sequence[Value]) -> str:
+    return ", ".join(str(value.type) for value in values)

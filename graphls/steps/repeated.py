@@ -51,7 +51,7 @@ class RepeatedStep:
     def __init__(self, step: Step, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
         self.count = count
         self._step = step
-        self._extra = ExtraOutputs(step._outputs, step.graph, {})
+        self._extra = ExtraOutputs(step._outputs, step.graph)
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
         graph = _without_host_calls(step._ending.graph)
         drawn = drawn_nodes(graph)

@@ -63,7 +63,7 @@ class Compiled:
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
     ) -> None:
         graph = result.graph
-        self._extra = ExtraOutputs(traced.outputs, graph, result.stages)
+        self._extra = ExtraOutputs(traced.outputs, graph)
         self.graph = graph
         self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters

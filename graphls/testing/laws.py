@@ -33,6 +33,8 @@ def is_stated(primitive: Primitive) -> None:
         raise AssertionError("The first line of the docstring must be one sentence that ends with a full stop.")
     if not primitive.samples:
         raise AssertionError("It has no samples to try; write `samples = (sample(f32(2, 3)),)`.")
+    if not all(isinstance(sample, Sample) for sample in primitive.samples):
+        raise AssertionError("What stands in `samples` is made by `sample`, such as `sample(f32(2, 3), axis=1)`.")
     if primitive.vjp is None:
         raise AssertionError("It has no gradient rule; define `vjp`, which returns None where there is no gradient.")
 
@@ -42,7 +44,7 @@ def has_types_of_numpy(primitive: Primitive, sample: Sample, dtype: DType) -> No
     types = in_dtype(sample, dtype)
     inferred = primitive.result_types(types, sample.attrs)
     with np.errstate(all="ignore"):
-        results = primitive.evaluate(tuple(draw(sample, types)), sample.attrs, inferred)
+        results = primitive.computed(tuple(draw(sample, types)), sample.attrs)
     wide = [t.with_dtype(float32) if t.dtype.is_half and primitive.half != "native" else t for t in inferred]
     found = [type_of(np.asarray(r)) for r in results]
     if found != wide:

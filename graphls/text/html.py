@@ -99,7 +99,10 @@ def _cells(row: Sequence[str], left: int) -> str:
 
 def _breaking(text: str) -> str:
     """A long name that may go on in the next line behind a dot or a slash."""
-    return re.sub(r"([./])(?=[^./\s])", r"\1<wbr>", text) if len(text) > LONG else text
+    if len(text) <= LONG:
+        return text
+    parts = re.sub(r"([./])(?=[^./\s])", r"\1<wbr>", text)
+    return f'<div style="min-width:18em">{parts}</div>'
 
 
 def _indented(row: Sequence[str]) -> Sequence[str]:

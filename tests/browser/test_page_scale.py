@@ -13,7 +13,7 @@ import graphls
 from graphls.ir.graph import walk
 from tests.browser.pages import box, choose, details, graph, is_painted, line, panel, place, search, show, stage, token
 
-MOST = 3000
+MOST = 4000
 """Elements of the document, however much is open."""
 OUTER = ("phase backward", "cell network", "cell _backbone", "cell encoder, ", "cell layers, ", "cell layers.7")
 PAINTED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,22 @@ def test_tensors_of_any_library_and_modules() -> None:
     check_outputs(net, "dense")
 
 
+class InBfloat16(Offering):
+    """A tensor that NumPy has no dtype for."""
+
+    def detach(self) -> InBfloat16:
+        return InBfloat16(self.array, True)
+
+    def float(self) -> Offering:
+        return Offering(self.array, False)
+
+
+def test_tensors_of_bfloat16_are_widened() -> None:
+    net = NETWORKS["dense"]()
+    load_state_dict(net, {name: InBfloat16(array, True) for name, array in recorded("dense").items()})
+    check_outputs(net, "dense")
+
+
 def test_floats_are_converted_and_steps_go_on_with_the_weights() -> None:
     net = NETWORKS["dense"]()
     check = net(OUTPUTS["dense.x0"]).asnumpy()
@@ -270,24 +287,31 @@ def test_files_of_torch_save_are_read_without_running_anything() -> None:
     check_outputs(net, "dense")
 
 
-def archive(path: Path, pickled: bytes, storage: bytes = b"") -> Path:
-    import zipfile
-
-    with zipfile.ZipFile(path, "w") as made:
+def archive(path: Path, pickled: bytes, storage: bytes = b"", method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as made:
         made.writestr("x/data.pkl", pickled)
         made.writestr("x/data/0", storage)
     return path
 
 
+def text(value: str) -> bytes:
+    return b"X" + len(value).to_bytes(4, "little") + value.encode()
+
+
+def number(value: int) -> bytes:
+    return b"J" + value.to_bytes(4, "little", signed=True)
+
+
+def many(*items: bytes) -> bytes:
+    return b"(" + b"".join(items) + b"t"
+
+
 def tensor(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, tail: bytes = b"") -> bytes:
     """A pickle of {"w": a tensor in a storage of four floats}."""
-
-    def tuple_of(numbers: tuple[int, ...]) -> bytes:
-        return b"(" + b"".join(b"I%d\n" % n for n in numbers) + b"t"
-
-    storage = b"(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI4\ntQ"
-    arguments = b"(" + storage + b"I%d\n" % offset + tuple_of(shape) + tuple_of(strides) + b"I00\nNt"
-    return b"\x80\x02}Vw\nctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R" + tail + b"s."
+    storage = many(text("storage"), b"ctorch\nFloatStorage\n", text("0"), text("cpu"), number(4)) + b"Q"
+    places = (many(*map(number, numbers)) for numbers in (shape, strides))
+    arguments = many(storage, number(offset), *places, b"\x89", b"N")
+    return b"\x80\x02}" + text("w") + b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R" + tail + b"s."
 
 
 def test_pickles_make_tensors_and_nothing_else(tmp_path: Path) -> None:
@@ -295,17 +319,27 @@ def test_pickles_make_tensors_and_nothing_else(tmp_path: Path) -> None:
     read = torch_format.decode(archive(tmp_path / "a.pt", tensor((2, 2), (1, 2)), four.tobytes()).read_bytes())
     np.testing.assert_array_equal(read["w"], four.reshape(2, 2).T)
     bad = {
-        r"holds posix.system, and only tensors .*safetensors.torch.save_model": b"\x80\x02cposix\nsystem\n(Vtrue\ntR.",
-        r"holds builtins.eval": b"\x80\x02cbuiltins\neval\n(V1\ntR.",
+        r"holds posix.system, and only tensors .*safetensors.torch.save_model": b"\x80\x02cposix\nsystem\n("
+        + text("true")
+        + b"tR.",
+        r"holds builtins.eval": b"\x80\x02cbuiltins\neval\n(" + text("1") + b"tR.",
+        "its pickle has STACK_GLOBAL, and only tensors are read from one": b"\x80\x04"
+        + text("os")
+        + text("system")
+        + b"\x93.",
+        "its pickle has LONG_BINPUT": b"\x80\x02}r\xff\xff\xff\x7f.",
         "does not lie within": tensor((2, 2), (2, 2)),
         "a tensor in it does not lie within": tensor((2,), (1,), -1),
-        r"it is damaged": tensor((2,), (1,), 0, b"}Varray\nI1\nsb"),
+        "a tensor in it does not lie within its storage": tensor((10**9,), (0,)),
+        r"it is damaged": tensor((2,), (1,), 0, b"}" + text("array") + number(1) + b"sb"),
         "it holds no tensors by name but a list": b"\x80\x02].",
-        "it holds 'epoch', and no tensors as one of state_dict": b"\x80\x02}Vepoch\nI3\ns.",
+        "it holds 'epoch', and no tensors as one of state_dict": b"\x80\x02}" + text("epoch") + number(3) + b"s.",
     }
-    for text, content in bad.items():
-        with pytest.raises(ValueError, match=text):
+    for told, content in bad.items():
+        with pytest.raises(ValueError, match=told):
             load_state_dict(nn.Dense(2, 2), archive(tmp_path / "b.pt", content, four.tobytes()))
+    with pytest.raises(ValueError, match=r"x/data\.pkl in it is compressed"):
+        load_state_dict(nn.Dense(2, 2), archive(tmp_path / "c.pt", b"\x80\x02}.", method=zipfile.ZIP_DEFLATED))
     (tmp_path / "old.pth").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
     with pytest.raises(ValueError, match=r"old\.pth cannot be read: it is no zip archive of torch.save; save the"):
         load_state_dict(nn.Dense(2, 2), tmp_path / "old.pth")

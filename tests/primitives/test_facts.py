@@ -45,7 +45,7 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_branch") == {"cond"}
     assert with_fact("is_loop") == {"scan", "while_loop"}
     assert with_fact("is_check") == {"overflow_get"}
-    assert with_fact("is_convolution") == {"convolution", "convolution_input_gradient"}
+    assert with_fact("is_convolution") == {"convolution", "convolution_add", "convolution_input_gradient"}
     assert with_fact("is_view") == {"check_labels", "custom_gradient", "depend", "reshape", "stop_gradient"}
     views = with_fact("is_view") - {"custom_gradient"}
     assert with_fact("moves") == views | {"broadcast_to", "reverse", "transpose"}
@@ -83,10 +83,11 @@ def test_every_primitive_whose_indices_may_be_out_of_range_says_so() -> None:
 
 def test_mixed_precision_has_primitives_and_what_is_made_of_several() -> None:
     assert lowered("O1") == {
-        "batch_matmul", "convolution", "convolution_input_gradient", "ger", "matmul", "prelu", "relu",
+        "batch_matmul", "convolution", "convolution_add", "convolution_input_gradient", "ger", "matmul", "matmul_add",
+        "prelu", "relu",
     }  # fmt: skip
     assert {"exp", "softmax", "mse_loss", "layer_norm"} < widened("auto")
-    assert not widened("O1") and len(lowered("auto")) == 10 and len(widened("auto")) == 36
+    assert not widened("O1") and len(lowered("auto")) == 12 and len(widened("auto")) == 36
 
 
 def test_a_primitive_of_a_user_takes_part_in_what_its_facts_say(known: None) -> None:

@@ -39,6 +39,18 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
         check_primitive(primitive)
 
 
+def test_a_primitive_whose_operators_the_runtime_fuses_to_one_that_it_lacks() -> None:
+    """ONNX Runtime 1.19 makes QuickGelu of these, and has it in float32 only."""
+
+    def vjp(self: object, e: Any, g: Any, x: Any, out: Any) -> Any:
+        s = e.sigmoid(x)
+        return e.mul(g, e.add(s, e.mul(out, e.sub(1.0, s))))
+
+    check_primitive(
+        bell(numpy=lambda self, x: x / (1 + np.exp(-x)), onnx=lambda self, e, x: e.Mul(x, e.Sigmoid(x)), vjp=vjp)
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -65,7 +77,7 @@ def test_a_primitive_that_keeps_every_law_by_class_instance_and_name() -> None:
         ({"onnx": None}, r"in float32: The ONNX model gives what NumPy gives\.\n\w+Error: .*bell"),
         ({"onnx": "Relu"}, r"in float32: The ONNX model gives what NumPy gives\.\n\s*Not equal to tolerance rtol="),
         ({"onnx": "NoSuchOperator"}, r"in float32: The ONNX model gives .*\n\w+: "),
-        ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\nAttributeError: "),
+        ({"onnx": lambda self, e, x: e.Log(e.one)}, r"in float32: The ONNX model gives .*\n\w*AttributeError: "),
         (
             {"onnx": lambda self, e, x: e.Exp(e.Neg(e.Add(e.Mul(x, x), e.Sub(x, x))))},
             r"in float32: An elementwise primitive of floats gives what NumPy gives at infinities",

@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from tools.operators.subjects import without_subject
-from tools.site import flowchart, links, notebooks, reference
+from tools.site import flowchart, links, methods, notebooks, reference
 
 ROOT = Path(__file__).parents[2]
 INSIDE = "backends", "trace", "onnx.operators", "compat.", "ops.operations", "ops.functional", "dataset.vision.py_"
@@ -33,6 +33,11 @@ def test_every_public_name_is_described() -> None:
     lacking = [path for path in paths if is_own(of := reference.item(path)) and id(of) not in described]
     assert lacking == [], "they need a page: tools/site/reference.py"
     assert without_subject() == []
+
+
+def test_a_name_is_described_once() -> None:
+    found = [path for paths in reference.described().values() for path in paths]
+    assert len(found) == len({*found}) and {*found} == {*reference.entries().values()}
 
 
 def is_own(of: object) -> bool:
@@ -61,6 +66,12 @@ def test_public_methods_have_docstrings() -> None:
 
 def is_method(item: object) -> bool:
     return inspect.isfunction(item) or isinstance(item, (property, classmethod, staticmethod))
+
+
+def test_methods_of_tensors_lead_to_functions() -> None:
+    text = methods.listed()
+    assert "[`abs`][graphls.ops.abs]" in text and "`add_`" in text and "\n| `asnumpy`" not in text
+    assert set(re.findall(r"\]\[(.*?)\]", text)) <= reference.entries().keys()
 
 
 def test_names_in_the_text_lead_to_their_entries() -> None:

@@ -61,6 +61,6 @@ def on_page_markdown(markdown: str, page: Any, **options: Any) -> str:
     source = next((source for source, place in OUTSIDE.items() if place == file), f"docs/{file}")
     text = flowchart.drawn(links.relinked(markdown, source, OUTSIDE))
     if file in PACKAGES:
-        described = [path for path in reference.operator_paths()[file] if reference.entries()[path] == path]
+        described = reference.described()[file]
         return "\n\n".join([links.rows(text, PACKAGES[file]), "## Reference", *map(reference.entry, described)])
     return text if file.startswith("reference/") else links.named(text, reference.entries())

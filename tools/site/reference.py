@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from tools.operators.subjects import SUBJECTS
+from tools.site import methods
 
 TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 
@@ -119,6 +120,17 @@ def entries() -> dict[str, str]:
     return found
 
 
+@cache
+def described() -> dict[str, tuple[str, ...]]:
+    """The names that are described on each page: on the first where they stand, under the first of their names."""
+    found: dict[str, tuple[str, ...]] = {}
+    seen: set[str] = set()
+    for file, paths in [*operator_paths().items(), *((page.file, page.paths) for page in pages())]:
+        found[file] = tuple(path for path in paths if entries()[path] == path and path not in seen)
+        seen.update(paths)
+    return found
+
+
 def item(path: str) -> Any:
     """What a full name leads to."""
     module, _, name = path.rpartition(".")
@@ -136,9 +148,10 @@ def text(page: Page) -> str:
     for part in page.parts:
         parts += [f"## `{part.module}`", _about(part.module)]
         paths = [f"{part.module}.{name}" for name in part.names]
-        others = [path for path in paths if entries()[path] != path]
+        others = [path for path in paths if path not in described()[page.file]]
         parts += ["Described elsewhere: " + ", ".join(map(_link, others)) + "."] if others else []
         parts += [entry(path) for path in paths if path not in others]
+    parts += [methods.listed()] if page.file == "reference/tensors.md" else []
     return "\n\n".join(parts) + "\n"
 
 

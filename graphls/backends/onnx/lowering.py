@@ -21,9 +21,10 @@ from graphls.backends.onnx.ports import Ports
 from graphls.backends.onnx.rules import Rules
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
-from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
+from graphls.primitives.faults import missing
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Lowering(Rules):
         """The results by the rule of a primitive."""
         primitive = node.primitive
         if primitive.onnx is None:
-            raise GraphValueError(f"The primitive {primitive.name} has no ONNX rule; give its class one, `onnx`.")
+            raise missing(primitive, "onnx")
         names, out_types = self.made(node)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")

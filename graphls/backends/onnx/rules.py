@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
+from graphls.backends.onnx.foreign import results_of
 from graphls.backends.onnx.indices import Indices
 from graphls.backends.onnx.roundings import rounds_once
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, bfloat16
+from graphls.primitives.faults import is_ours
 
 _MANY = 256
 """Elements from which on another kernel, which gives an operand more axes, pays."""
@@ -107,6 +110,12 @@ class Rules(Values):
 
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
         """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
+        if not is_ours(node.primitive):
+            return results_of(self, node, operands, partial(self._given, node, operands))
+        return self._given(node, operands)
+
+    def _given(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
+        """What the rule of a node gives, in a tuple."""
         rule = node.primitive.onnx
         if isinstance(rule, str):
             return (self.operator(rule, operands, node.attrs),)

@@ -17,6 +17,7 @@ from graphls.backends.onnx.shapes import subgraphs
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.types import ELEMENT_TYPES, describe
 from graphls.backends.onnx.weights import SMALLEST, Weights, bytes_of
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Node
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 
@@ -94,6 +95,10 @@ class Writer:
         hint = self.node.outputs[0].name if self.node is not None and self.node.outputs else kind.lower()
         names = tuple(self.names.fresh(hint) for _ in range(count))
         proto = self.body.node.add(op_type=kind, name=self._node_name(names[0], kind), domain=domain)
+        if not all(isinstance(name, str) for name in inputs):
+            wrong = next(name for name in inputs if not isinstance(name, str))
+            text = f"{kind} takes names of tensors, not {wrong!r}; make a constant of it: e.const(value, float32)."
+            raise GraphTypeError(text)
         proto.input.extend(inputs)
         proto.output.extend(names)
         _set_attributes(proto, attributes)
@@ -239,4 +244,5 @@ def _set_attributes(proto: NodeProto, attributes: Mapping[str, Any]) -> None:
             attribute.type = AttributeProto.INTS
             attribute.ints.extend(value)
         else:
-            raise TypeError(f"{value!r} cannot be an ONNX attribute.")
+            text = f"{proto.op_type} cannot have an attribute {name!r} of {value!r}; take numbers or texts."
+            raise GraphTypeError(text)

@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from typing import Any
 
+import numpy as np
+
 from graphls.backends.onnx.kernel_tables import PORTABLE
 from graphls.backends.onnx.roundings import MOVES
 from graphls.backends.onnx.target import Form, Target
 from graphls.backends.onnx.writer import Writer
 from graphls.backends.openvino.runtime import has_bfloat16
-from graphls.ir.types import float32, int32
+from graphls.ir.types import bfloat16, float32, int32
 from graphls.primitives.logic import Comparison
+from graphls.primitives.windows import Geometry
 
 Attributes = Mapping[str, Any]
 
@@ -92,6 +95,54 @@ def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> 
     return _one(e, "Reshape", joined, e.ints(node.output.type.shape))
 
 
+_BLOCK = 32
+"""Numbers of bfloat16 that units for products take at once; rows of such a length are joined fast."""
+
+
+def _affine(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """A product of bfloat16 plus a row, rounded behind the sum.
+
+    OpenVINO rounds a product before anything is added to it, so the row is summed by the product: the matrix has it as
+    one more row, which meets ones.
+    """
+    if len(inputs) < 3:
+        return e.results("Gemm", inputs, attributes, 1)[0]
+    assert e.node is not None
+    x, matrix, row = inputs
+    axis = int(attributes["transB"])
+    inner, outer = e.node.inputs[1].type.shape[axis], e.node.inputs[2].type.size
+    more = _BLOCK - inner % _BLOCK
+    ones = np.eye(1, more).repeat(e.node.output.type.size // outer, axis=0)
+    x = e.results("Concat", (x, e.const(ones, bfloat16)), {"axis": 1}, 1)[0]
+    rest = e.const(np.zeros((outer, more - 1) if axis else (more - 1, outer)), bfloat16)
+    rows = _one(e, "Reshape", row, e.ints((outer, 1) if axis else (1, outer)))
+    matrix = e.results("Concat", (matrix, rows, rest) if more > 1 else (matrix, rows), {"axis": axis}, 1)[0]
+    return e.results("Gemm", (x, matrix), attributes, 1)[0]
+
+
+def _convolution(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """A convolution of bfloat16 plus a number for each channel, rounded behind the sum as in `_affine`.
+
+    The kernels have these numbers as those of one more channel, in one place, which sees ones in all windows. Where no
+    place lies within the images in all windows, two operators say that it is not done in bfloat16.
+    """
+    if len(inputs) < 3:
+        return e.results("Conv", inputs, attributes, 1)[0]
+    assert e.node is not None
+    x, kernels, numbers = inputs
+    kind, shape = (v.type.shape for v in e.node.inputs[:2])
+    place = Geometry.over(shape[2:], **e.node.attrs).place_inside(kind, shape[2:])
+    if attributes["group"] > 1 or place is None:
+        return _one(e, "Add", e.results("Conv", (x, kernels), attributes, 1)[0], numbers)
+    is_there = np.zeros((1, 1, *shape[2:]), np.bool_)
+    is_there[0, 0][place] = True
+    numbers = _one(e, "Reshape", numbers, e.ints((-1, *(1,) * (len(shape) - 1))))
+    more = _one(e, "Where", e.const(is_there), numbers, e.const(0.0, bfloat16))
+    ones = e.const(np.ones((kind[0], 1, *kind[2:])), bfloat16)
+    joined = [e.results("Concat", pair, {"axis": 1}, 1)[0] for pair in ((x, ones), (kernels, more))]
+    return e.results("Conv", joined, attributes, 1)[0]
+
+
 def _is_of_integers(e: Writer) -> bool:
     """Whether the node of this operator compares int32."""
     node = e.node
@@ -123,8 +174,10 @@ def _exchanged(form: Form) -> Form:
 
 FORMS: dict[str, Form] = {
     "Concat": _concatenation,
+    "Conv": _convolution,
     "Equal": _equal,
     "Exp": _exponential,
+    "Gemm": _affine,
     "Greater": _exchanged(_less),
     "GreaterOrEqual": _exchanged(_at_most),
     "IsNaN": _is_nan,

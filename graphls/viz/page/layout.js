@@ -93,7 +93,7 @@ function measuredLeaf(item) {
 // with the boxes of a row one below the other. `beside` is where a box stands in its row, `along` where its row stands. Wires end at most `near` pixels from the
 // corner of a large group, so that what stands beside it is where it begins.
 const DOWN = {
-  beside: "x", breadth: "width", along: "y", depth: "height", slot: slotWidth, length: (box) => box.height, gap: GAP.x, between: GAP.y, most: WIDEST_ROW, near: 400,
+  beside: "x", breadth: "width", along: "y", depth: "height", slot: slotWidth, length: (box) => box.height, gap: GAP.x, between: GAP.y, most: WIDEST_ROW, near: WIDEST_ROW / 2,
   start: GAP.top, labels: (line) => Math.max(...line.map((box) => box.labels?.length ?? 0), 0) * GAP.label,
 };
 const ACROSS = {
