@@ -82,11 +82,12 @@ pages: $(VENV)/.installed-test
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
 
-# Pages that are made anew, as a site in out/site, which a browser opens from disk. A link that leads nowhere is an error.
+# Pages that are made anew, as a site in out/site, which a browser opens from disk. A link that leads nowhere is an error,
+# though not with --quiet.
 docs: pages site
 
 site: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
 	@echo "out/site/index.html is the start page"
 
 # Runs the notebooks of docs/gallery, each in a process of its own, and writes what they show into them.

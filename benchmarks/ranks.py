@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.rows import ROWS
-from graphls.profile.scaling import Bucket, Simulation, Workload
+from graphls.profile.scaling import Bucket, Machines, Simulation, Workload
 from graphls.ranks.cost import Network
 from graphls.text.tables import Table
 
@@ -119,7 +119,8 @@ def predicted(found: dict[str, Answer], ranks: int) -> float | None:
     work = dict(found["apart"]["work"])
     buckets = tuple(Bucket(**bucket) for bucket in work.pop("buckets"))
     network = Network(**found["joined"]["network"])
-    return Simulation(Workload(buckets, **work), network).on(ranks).seconds
+    # Each has one core, and ranks apart take as long as they do where all of these compute.
+    return Simulation(Workload(buckets, **work), network, machines=Machines(ranks, ranks)).on(ranks).seconds
 
 
 def line_of(row: str, framework: str, ranks: int, found: dict[str, Answer]) -> tuple[str, ...]:

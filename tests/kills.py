@@ -29,6 +29,7 @@ import graphls
 from graphls import api, nn, ops
 from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
+from graphls.passes.partition import Partition
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.request_exit import OnRequestExit
@@ -91,9 +92,11 @@ class Host(nn.Cell):
 class PlanTraining(Training):
     """The same in segments of several engines, and an update that the host skips: the scale overflows now and then."""
 
+    partition: Callable[..., Partition] = staticmethod(everywhere())
+
     def made(self) -> Model:
         """A model whose step is a plan; OpenVINO computes in it where that is installed."""
-        api.Partition = everywhere()  # type: ignore[misc, assignment]
+        api.Partition = self.partition  # type: ignore[misc, assignment]
         net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), Host(), nn.Dropout(p=0.2), nn.Dense(16, 2))
         scale = DynamicLossScaleManager(2.0**127, 2, 2)
         engine = "openvino" if find_spec("openvino") else "numpy"
@@ -101,7 +104,13 @@ class PlanTraining(Training):
         return Model(net, nn.MSELoss(), optimizer, loss_scale_manager=scale, amp_level="O0", engine=engine)
 
 
-TRAININGS = {"session": Training, "plan": PlanTraining}
+class HeldTraining(PlanTraining):
+    """The same, whose update is small: in OpenVINO it always runs, and the flag says which buffers count."""
+
+    partition = Partition
+
+
+TRAININGS = {"session": Training, "plan": PlanTraining, "held": HeldTraining}
 
 
 class Saved(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from graphls.sharing.storage import Clock, Storage
 
 
 class BoundStates(ABC):
-    """Bindings to the states of a graph: one, or two for turns where states have two buffers, `swapped` by a clock.
+    """Bindings to the states of a graph: one, or one for each turn where states have two buffers, `swapped` by clocks.
 
     `types` are those in which the states are exchanged, by their names; `in_place` are those that are updated in their
     own buffer. `seen` is the count of replaced buffers up to which the bindings are known to be those of today.
@@ -23,23 +23,28 @@ class BoundStates(ABC):
 
     parameters: dict[str, HasStorage]
     types: Mapping[str, Type]
-    swapped: Collection[str]
+    swapped: Mapping[str, Clock]
     in_place: set[str]
     group: Group
-    clock: Clock
     seen: int
-    bindings: list[Any]
+    clocks: tuple[Clock, ...]
+    bindings: dict[int, Any]
     bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]]
 
     def forget_bindings(self) -> None:
         """Bind all anew at the next step."""
-        self.bindings, self.bound, self.seen = [], [], -1
+        self.bindings, self.bound, self.seen = {}, [], -1
 
     def turn(self) -> Any:
         """The binding for the next step."""
         if self.seen != self.group.changes:
             self._follow_changes()
-        return self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        turn = 0
+        for clock in self.clocks:
+            turn = 2 * turn + (clock.ticks & 1)
+        if turn not in self.bindings:
+            self.bindings[turn] = self._binding(turn)
+        return self.bindings[turn]
 
     @abstractmethod
     def _reopen(self) -> None:
@@ -59,22 +64,20 @@ class BoundStates(ABC):
 
     @abstractmethod
     def _binding(self, turn: int) -> Any:
-        """A binding to the buffers of a turn, 0 or 1."""
+        """A binding to the buffers of this turn, which is the next one."""
 
-    def _buffers(self, name: str, turn: int) -> tuple[Any, Any]:
-        """Where the old value of a state lies in a turn, and where the new one goes."""
+    def _buffers(self, name: str) -> tuple[Any, Any]:
+        """Where the old value of a state lies, and where the new one goes."""
         storage = self.parameters[name].storage
-        if name in self.swapped:
-            return storage.buffers[turn], storage.buffers[1 - turn]
-        return storage.current, storage.current
+        return storage.current, storage.buffers[1 - storage.index] if name in self.swapped else storage.current
 
     def _follow_changes(self) -> None:
-        """Bind every state to the buffer that holds it now, unless only others have got new ones."""
+        """Let every state be bound to the buffer that holds it now, unless only others have got new ones."""
         self._reopen()
         if not self.bindings or not all(map(self._is_current, self.bound)):
             for name in self.types:
                 self._settle(name)
-            self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
+            self.clocks, self.bindings = tuple(dict.fromkeys(self.swapped.values())), {}
             storages = [self.parameters[name].storage for name in self.types]
             self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
         self.seen = self.group.changes
@@ -83,7 +86,7 @@ class BoundStates(ABC):
         storage, buffers, clock, index = bound
         if storage.buffers is not buffers or storage.clock is not clock:
             return False
-        return clock is self.clock or storage.index == index
+        return clock in self.clocks or storage.index == index
 
     def _settle(self, name: str) -> None:
         """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""
@@ -93,7 +96,7 @@ class BoundStates(ABC):
         if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
             storage.move(self._brought(storage.held_here().astype(dtype, copy=False)))
         if name in self.swapped:
-            if storage.clock is not self.clock:
-                storage.swap_with(self._empty(self.types[name]), self.clock)
+            if storage.clock is not self.swapped[name]:
+                storage.swap_with(self._empty(self.types[name]), self.swapped[name])
         elif storage.clock is not None and name in self.in_place:
             storage.move(storage.current)

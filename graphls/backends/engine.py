@@ -16,6 +16,7 @@ from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 from graphls.sharing.arrays import Scratch
+from graphls.sharing.storage import Clock
 
 if TYPE_CHECKING:
     from graphls.backends.kernels import Run
@@ -27,15 +28,15 @@ Array = np.ndarray[Any, Any]
 class Bench:
     """What the parts of a plan work on.
 
-    `owner` is the session of the plan, whose clock swaps states that have two buffers, `swapped`. `slots` are the
-    arrays in which values cross between segments, in the dtypes in which they are exchanged; they never move. What a
-    part needs for itself in the last call of a step may lie in `scratch`.
+    `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
+    change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
+    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`.
     """
 
     owner: Session
     parameters: Mapping[str, HasStorage]
     device: str | Cuda
-    swapped: frozenset[str]
+    swapped: Mapping[str, Clock]
     slots: Mapping[Value, Array]
     scratch: Scratch = field(default_factory=Scratch)
 

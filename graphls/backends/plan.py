@@ -11,7 +11,7 @@ import numpy as np
 from graphls.backends.devices import Cuda, kind_of
 from graphls.backends.draws import HostValues
 from graphls.backends.engine import Bench, Part
-from graphls.backends.session import Inputs, Session
+from graphls.backends.session import Changes, Inputs, Session
 from graphls.backends.slots import slots_of
 from graphls.backends.states import HasStorage
 from graphls.ir.aside import asides
@@ -19,6 +19,7 @@ from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, flattened, plan_of
 from graphls.ranks.talk import aside
+from graphls.sharing.storage import Clock
 from graphls.sharing.threads import Task
 
 
@@ -27,8 +28,8 @@ class PlanSession(Session):
 
     The parts that write states in place run in one call into C together with what counts the step, so that a Ctrl-C
     or a failure before them changes nothing. What earlier parts write goes to second buffers, which become the states
-    with the count of the step. Parts that only communicate run on the thread for that, beside those that need not wait
-    for them.
+    with the count of the step; those that are held have a clock of their own for that. Parts that only communicate run
+    on the thread for that, beside those that need not wait for them.
     """
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
@@ -36,7 +37,9 @@ class PlanSession(Session):
         self.plan = plan = plan_of(graph)
         self.device = kind_of(device)
         self.slots = slots_of(plan)
-        self.bench = Bench(self, parameters, device, plan.swapped, self.slots)
+        self.updates = Clock()
+        clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
+        self.bench = Bench(self, parameters, device, clocks, self.slots)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
         self.host = HostValues(flattened(graph), plan.drawn)
         self.random_state = parameters[plan.drawn[0].inputs[0].name].storage if plan.drawn else None
@@ -118,6 +121,11 @@ class PlanSession(Session):
         except Exception as error:
             raise part.failed(error) from error
 
+    def _taken(self) -> Changes:
+        """What lets states that are held take their new values, where the flag says so."""
+        if self.plan.held and self.plan.flag and not self.slots[self.plan.flag]:
+            yield self.updates, "ticks", self.updates.ticks + 1
+
     def _note_swaps(self, parts: Sequence[Part]) -> None:
         """Let other sessions look where the states are that this step swaps; these parts know it already."""
         before = self.group.changes
@@ -131,7 +139,7 @@ class PlanSession(Session):
         """Run the last parts and count the step, in one call into C."""
         left: Iterator[partial[object]] = iter(calls)
         try:
-            self.complete_all(left)
+            self.complete_all(left, self._taken())
         except Exception as error:
             failed = len(calls) - len(list(left)) - 1
             told = parts[failed].failed(error)

@@ -54,7 +54,14 @@ def _array(name: object, value: Any) -> Array:
         raise GraphTypeError(f"{name!r} is no tensor or array but a {type(value).__name__}.")
     # A tensor of torch that needs gradients, as those of named_parameters(), gives its numbers only without them.
     detach = getattr(value, "detach", None)
-    return offered_array(detach() if callable(detach) else value)
+    given = detach() if callable(detach) else value
+    try:
+        return offered_array(given)
+    except GraphTypeError:
+        widened = getattr(given, "float", None)  # NumPy has no bfloat16, which torch widens without a loss
+        if not callable(widened):
+            raise
+        return offered_array(widened())
 
 
 def _file_of(path: Path) -> Path:

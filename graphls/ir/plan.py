@@ -31,7 +31,8 @@ class Plan:
 
     Those `before` run first. Where there is a `flag`, the host reads it and runs the segments of `branches[0]` where it
     is true, else those of `branches[1]`. Those `after` come last. `drawn` are the nodes whose random arrays the host
-    makes for the step. `graph` is the graph of segments.
+    makes for the step. `graph` is the graph of segments. The states that are `held` get their new values before the
+    flag is read, in second buffers, and do not take them where it is true.
     """
 
     graph: Graph
@@ -40,6 +41,7 @@ class Plan:
     flag: Value | None
     branches: tuple[tuple[Segment, ...], ...]
     after: tuple[Segment, ...]
+    held: frozenset[str] = frozenset()
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -77,9 +79,10 @@ class _Reader:
         self.written: dict[Value, list[Write]] = {}
         for write in graph.writes:
             self.written.setdefault(write.value, []).append(write)
-        self.read = set(graph.outputs)
-        for node in graph.nodes:
-            self.read.update(uses(node))
+        conditions = [node for node in graph.nodes if node.primitive.is_branch]
+        self.read = {*graph.outputs, *(v for node in graph.nodes if node not in conditions for v in uses(node))}
+        self.choice = next(filter(self.only_chooses, conditions), None)
+        self.read.update(v for c in conditions for v in (c.inputs if c is self.choice else uses(c)))
 
     def plan(self) -> Plan:
         """The segments of the graph, and those of the branches of its condition."""
@@ -88,12 +91,33 @@ class _Reader:
         after: list[Segment] = []
         flag: Value | None = None
         branches: tuple[tuple[Segment, ...], ...] = ()
+        held = self.held()
         for node in self.graph.nodes:
             if node.primitive.is_branch:
-                flag, branches = node.inputs[0], tuple(self.branch(node, region) for region in node.regions)
+                flag = node.inputs[0]
+                branches = tuple(() if node is self.choice else self.branch(node, r) for r in node.regions)
             elif node.primitive.is_segment:
-                (before if flag is None else after).append(self.segment(node, {v: (v,) for v in node.outputs}))
-        return Plan(self.graph, drawn, tuple(before), flag, branches, tuple(after))
+                gives = {v: (v, *held.get(v, ())) for v in node.outputs}
+                (before if flag is None else after).append(self.segment(node, gives))
+        names = frozenset(w.state.name for values in held.values() for v in values for w in self.written[v])
+        return Plan(self.graph, drawn, tuple(before), flag, branches, tuple(after), names)
+
+    def only_chooses(self, node: Node) -> bool:
+        """Whether a condition only says if states take new values, which segments have made, or stay as they are."""
+        if any(region.nodes for region in node.regions):
+            return False
+        first, second = (region.outputs for region in node.regions)
+        stays = all({w.state for w in self.written.get(v, ())} == {x} for v, x in zip(node.outputs, first, strict=True))
+        made = {v for n in self.graph.nodes if n.primitive.is_segment for v in n.outputs}
+        return stays and made.issuperset(second) and self.read.isdisjoint(node.outputs)
+
+    def held(self) -> dict[Value, list[Value]]:
+        """The results of the condition that only chooses, by the values that segments make for them."""
+        found: dict[Value, list[Value]] = {}
+        if self.choice is not None:
+            for value, made in zip(self.choice.outputs, self.choice.regions[1].outputs, strict=True):
+                found.setdefault(made, []).append(value)
+        return found
 
     def branch(self, node: Node, region: Graph) -> tuple[Segment, ...]:
         """The segments of a region, which gives the results of the node; the last one copies what it passes on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 
@@ -31,9 +31,12 @@ RANKS = "ranks"
 
 
 class Cut:
-    """The nodes of a graph with their engines; constants and tokens are copied to where they are used."""
+    """The nodes of a graph with their engines; constants and tokens are copied to where they are used.
 
-    def __init__(self, graph: Graph, engine: str, least: int, bucket: int) -> None:
+    A condition whose results are `held` is for no engine: the host lets states take values or stay as they are.
+    """
+
+    def __init__(self, graph: Graph, engine: str, least: int, bucket: int, held: Set[Value] = frozenset()) -> None:
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
         self.is_large = not has_stacks and is_too_large(graph)
@@ -43,6 +46,7 @@ class Cut:
         self.drawn = [node for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
         self.preferred = DEFAULT if has_stacks else engine
+        self.held = held
         found = find_engine(self.preferred)
         self.takes = found.takes
         is_much = sum(write.state.type.nbytes for write in graph.writes) >= least
@@ -58,12 +62,19 @@ class Cut:
         """The engine that runs a node."""
         if any(n.primitive.calls_python for n in chain((node,), inside(node))):
             return RANKS if find_engine(RANKS).takes(node) else HOST
+        if not self.held.isdisjoint(node.outputs):
+            return self.preferred
         if self.updates_apart and node.phase == "update":
             return DEFAULT
         return self.preferred if self.takes(node) else DEFAULT
 
     def branch(self, least: int) -> Node | None:
-        """The condition whose branches write most bytes of states, if these are enough and a segment makes its flag."""
+        """The condition whose branches write most bytes of states, if these are enough and a segment makes its flag.
+
+        One whose results are held comes before others.
+        """
+        if self.held:
+            return next(node for node in self.engine if not self.held.isdisjoint(node.outputs))
         sizes: dict[Value, int] = {}
         for write in self.graph.writes:
             sizes[write.value] = sizes.get(write.value, 0) + write.state.type.nbytes

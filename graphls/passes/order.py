@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from graphls.ir.aliases import Aliases
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.ir.reach import Reachability, waits_for
-from graphls.passes.aliases import Aliases
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule
 

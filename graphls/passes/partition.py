@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphls.ir.engines import find_engine
-from graphls.ir.graph import Graph, inside, walk
+from graphls.ir.graph import Graph, Node, Value, inside, walk
 from graphls.ir.plan import DEFAULT, is_plan
 from graphls.passes.cut import Cut, is_too_large
 from graphls.passes.dce import Dce
 from graphls.passes.manager import register_pass
 from graphls.passes.plans import proven, verify_plan, verify_writes
-from graphls.passes.select import selected
+from graphls.passes.select import is_plain, new_states, selected
 
 
 @register_pass
@@ -52,7 +52,8 @@ class Partition:
     `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
     "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers; small ones
     are selected where it takes both branches of a `cond`, but no `cond`. With `skips`, the largest `cond` whose
-    branches write states stands alone: the host reads its flag, and runs what the branch does. A graph that is one
+    branches write states stands alone: the host reads its flag, and runs what the branch does. Of a small update it
+    lets states take the new values, which lie in their second buffers, or stay as they are. A graph that is one
     segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the old value any
     more, and behind all calls of Python, which may fail.
 
@@ -76,8 +77,12 @@ class Partition:
         if not self.may_cut(graph):
             return graph
         # Dead nodes go first: an engine takes no segment whose results nobody needs.
-        live = self.without_small_branches(Dce().run(graph))
-        cut = Cut(live, self.engine, self.least, self.bucket)
+        live = Dce().run(graph)
+        held: frozenset[Value] = frozenset()
+        if self.selects(live):
+            held = self.held(live)
+            live = selected(live, self.may_select, held)
+        cut = Cut(live, self.engine, self.least, self.bucket, held)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -85,13 +90,22 @@ class Partition:
         verify_plan(live, made)
         return proven(made)
 
-    def without_small_branches(self, graph: Graph) -> Graph:
-        """The graph that selects between small updates, where its engine takes both branches but no condition."""
+    def selects(self, graph: Graph) -> bool:
+        """Whether the updates of a graph are so small that both branches of its conditions run."""
+        return self.engine != DEFAULT and sum(w.state.type.nbytes for w in graph.writes) < self.least
+
+    def may_select(self, node: Node) -> bool:
+        """Whether the engine takes both branches of a condition, but no condition."""
         takes = find_engine(self.engine).takes
-        written = sum(w.state.type.nbytes for w in graph.writes)
-        if self.engine == DEFAULT or written >= self.least:
-            return graph
-        return selected(graph, lambda node: not takes(node) and all(map(takes, inside(node))))
+        return not takes(node) and all(map(takes, inside(node)))
+
+    def held(self, graph: Graph) -> frozenset[Value]:
+        """The new states that the host takes or leaves by the flag of one condition, which has most bytes of them."""
+        nodes = [node for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host)]
+        flags = {v for node in nodes for v in node.outputs}
+        conditions = (n for n in nodes if n.primitive.is_branch and is_plain(n) and n.inputs[0] in flags)
+        found = (new_states(graph, node) for node in conditions if self.skips and self.may_select(node))
+        return max(found, key=lambda values: sum(v.type.nbytes for v in values), default=frozenset())
 
     def may_cut(self, graph: Graph) -> bool:
         """Whether a graph has what a cut is made for; most have not, and are not looked at any closer."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import substitute
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
@@ -44,23 +44,40 @@ class Select:
         return selected(graph, lambda node: True)
 
 
-def selected(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
-    """The graph without those of its conditions that are `wanted` so."""
-    return _Select(graph, wanted).run()
+def selected(graph: Graph, wanted: Callable[[Node], bool], held: Set[Value] = frozenset()) -> Graph:
+    """The graph without those of its conditions that are `wanted` so.
+
+    Results that are `held` stay those of a condition, whose branches give values that are there and have no nodes.
+    """
+    return _Select(graph, wanted, held).run()
+
+
+def new_states(graph: Graph, node: Node) -> frozenset[Value]:
+    """The results of a condition that only become states, with values that its second branch makes or the old ones."""
+    read = {*graph.outputs, *(v for n in graph.nodes for v in needs(n))}
+    written: dict[Value, list[Value]] = {}
+    for write in graph.writes:
+        written.setdefault(write.value, []).append(write.state)
+    first, second = node.regions
+    made = {v for n in second.nodes if not n.primitive.is_constant for v in n.outputs}
+    triples = zip(node.outputs, first.outputs, second.outputs, strict=True)
+    return frozenset(v for v, x, y in triples if y in made and v not in read and set(written.get(v, ())) == {x})
 
 
 class _Select(Rewriter):
-    def __init__(self, graph: Graph, wanted: Callable[[Node], bool]) -> None:
+    def __init__(self, graph: Graph, wanted: Callable[[Node], bool], held: Set[Value]) -> None:
         super().__init__(graph)
         self.wanted = wanted
+        self.held = held
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if not node.primitive.is_branch or not _is_plain(node) or not self.wanted(node):
+        if not node.primitive.is_branch or not is_plain(node) or not self.wanted(node):
             return node
         first, second = node.regions
         for inner in first.nodes:
             self.e.append(inner)
-        pairs = list(zip(node.outputs, first.outputs, second.outputs, strict=True))
+        every = list(zip(node.outputs, first.outputs, second.outputs, strict=True))
+        pairs = [(v, x, y) for v, x, y in every if v not in self.held]
         given: dict[Value, list[tuple[Value, Value]]] = {}
         for v, x, y in pairs:
             given.setdefault(y, []).append((v, x))
@@ -73,7 +90,16 @@ class _Select(Rewriter):
             for y in inner.outputs:
                 for v, x in given.get(y, ()):
                     later[y] = found[v] = self.chosen(node, v, x, y)
-        return [x if x is y else found.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs]
+        taken = {v: x if x is y else found.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs}
+        self.hold(node, [each for each in every if each[0] in self.held])
+        return [taken.get(v, v) for v in node.outputs]
+
+    def hold(self, node: Node, results: Sequence[tuple[Value, Value, Value]]) -> None:
+        """Put a condition in place that gives these results, each with what the branches give for it."""
+        if results:
+            outputs, *given = (tuple(values) for values in zip(*results, strict=True))
+            regions = (r.replace(nodes=(), outputs=values) for r, values in zip(node.regions, given, strict=True))
+            self.e.append(replace(node, outputs=outputs, regions=tuple(regions)))
 
     def chosen(self, node: Node, value: Value, x: Value, y: Value) -> Value:
         """A result of the condition, which `where` gives from now on."""
@@ -82,7 +108,7 @@ class _Select(Rewriter):
         return value
 
 
-def _is_plain(node: Node) -> bool:
+def is_plain(node: Node) -> bool:
     """Whether branches have no loops, and yield values only."""
     inner = (inner for region in node.regions for inner in region.nodes)
     return not any(n.regions for n in inner) and all(v.type != TOKEN for v in node.outputs)

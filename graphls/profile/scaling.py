@@ -140,10 +140,11 @@ class Simulation:
         return self.network.all_gather(ranks, self.work.parameters) + self.network.passing(self.work.parameters)
 
     def _memory(self, ranks: int, is_sharded: bool) -> int:
-        """What arrives lies beside the gradients that are sent, which are there in a step of one rank, too."""
+        """What arrives takes the place of gradients, which are there in a step of one rank, too; shards are packed."""
         work = self.work
-        moments = work.moments - -(-work.moments // ranks) if is_sharded else 0
-        return work.memory + (work.gradients if ranks > 1 else 0) - moments
+        if ranks == 1 or not is_sharded:
+            return work.memory
+        return work.memory + work.gradients - (work.moments - -(-work.moments // ranks))
 
     def efficiency(self, prediction: Prediction) -> float:
         """The rows that each rank trains in a second, beside those of one rank alone."""

@@ -92,6 +92,7 @@ class StepPlan:
         self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
         self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
         self._flag = plan.flag
+        self._held = _bytes(state for state in plan.graph.states if state.name in plan.held)
 
     def __str__(self) -> str:
         tables = ("\n".join(table.lines()) for table in self._tables())
@@ -127,7 +128,10 @@ class StepPlan:
             values = "1 value crosses" if count == 1 else f"{count} values cross"
             yield f"{values} between segments, {size(total)}, in buffers that both share."
         if self._flag is not None:
-            yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} and runs one of the two branches."
+            chosen = "and runs one of the two branches"
+            if self._held:
+                chosen = f"and where it is true, {size(self._held)} of states stay as they are"
+            yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} {chosen}."
         yield from self.overlaps
 
 

@@ -11,6 +11,7 @@ import graphls
 from graphls import amp, nn
 from graphls.backends.onnxruntime import ort
 from graphls.backends.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks
+from graphls.backends.onnxruntime.fenced import in_place_behind_readers
 from graphls.backends.onnxruntime.part import OrtPart
 from graphls.backends.plan import PlanSession
 from graphls.ir.graph import Graph, Node, walk
@@ -226,3 +227,22 @@ def test_a_step_that_fails_leaves_the_states_of_the_one_before(monkeypatch: pyte
     assert states(step) == before
     step(words, y)
     assert states(step) != before
+
+
+@pytest.mark.parametrize(("factor", "is_in_place"), [("%r", True), ("%one", False)])
+def test_only_what_may_be_the_old_value_itself_keeps_it(factor: str, is_in_place: bool) -> None:
+    graph = f"""
+    graph @main(%g: f32[6,8], %r: f32[]) {{
+      state @w: f32[6,8]
+      %one = constant() {{value=array(f32[], [1.0])}} : f32[]  // forward
+      %given = mul(@w, {factor}) : f32[6,8]  // forward
+      %a = mul(%given, %g) : f32[6,8]  // update
+      %c = add(%a, %a) : f32[6,8]  // update
+      %b = sub(@w, %c) : f32[6,8]  // update
+      @w <- %b
+      return %given
+    }}
+    """
+    _, made = blocked(graph, 12)
+    (write,) = in_place_behind_readers(made.graph, [n for n in made.graph.nodes if n.primitive.name == "scan"]).writes
+    assert write.in_place is is_in_place, "a product with one is dropped, and what it gives is the state"

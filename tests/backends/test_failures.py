@@ -58,7 +58,8 @@ class Failing:
 def failed(text: str) -> Any:
     cell = Looking()
     step = graphls.compile(cell, GOOD)
-    step(GOOD)
+    for _ in range(2):  # so that both turns are bound
+        step(GOOD)
     session = step._session.session
     inner, session._sess = session._sess, Failing(session._sess, text)
     with pytest.raises(graphls.GraphlsError, match="could not run the step"):

@@ -53,7 +53,7 @@ def test_resnet_18_of_mindspore_2(capsys: pytest.CaptureFixture[str]) -> None:
     losses = [float(loss) for loss in re.findall(r"Train Loss: \[([\d.]+)\]", text)]
     assert losses == pytest.approx([3.856, 2.448, 3.519, 2.099, 1.322, 1.756], abs=5e-3)  # 18 layers magnify roundings
     assert numbers(text, "final loss") == pytest.approx([1.755516], abs=5e-3)
-    assert numbers(text, "logits") == pytest.approx([1.27441], abs=2e-2)
+    assert numbers(text, "logits") == pytest.approx([1.27441], rel=0.1)
 
 
 def test_bert_with_the_step_of_the_model_zoo(capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,6 +242,22 @@ def test_tensors_of_any_library_and_modules() -> None:
     check_outputs(net, "dense")
 
 
+class InBfloat16(Offering):
+    """A tensor that NumPy has no dtype for."""
+
+    def detach(self) -> InBfloat16:
+        return InBfloat16(self.array, True)
+
+    def float(self) -> Offering:
+        return Offering(self.array, False)
+
+
+def test_tensors_of_bfloat16_are_widened() -> None:
+    net = NETWORKS["dense"]()
+    load_state_dict(net, {name: InBfloat16(array, True) for name, array in recorded("dense").items()})
+    check_outputs(net, "dense")
+
+
 def test_floats_are_converted_and_steps_go_on_with_the_weights() -> None:
     net = NETWORKS["dense"]()
     check = net(OUTPUTS["dense.x0"]).asnumpy()

@@ -16,9 +16,9 @@ import pytest
 from graphls.backends.onnx import lower
 from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Graph, Type, Value
+from graphls.ir.aliases import Aliases
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import float16
-from graphls.passes.aliases import Aliases
 from graphls.primitives.primitive import Sample
 from graphls.testing.samples import draw, in_dtype, single
 from tests.primitives.test_every_primitive import PRIMITIVES

@@ -86,7 +86,7 @@ def _width(label: tuple[str, str] | None) -> float:
 
 
 def _line(a: Place, b: Place) -> str:
-    start, end = a.y + (HEIGHT if a.width > 4 else 0), b.y
+    start, end = a.y + HEIGHT, b.y
     bend = (start + end) / 2
     path = f"M{a.x:.0f} {start:.0f}C{a.x:.0f} {bend:.0f} {b.x:.0f} {bend:.0f} {b.x:.0f} {end:.0f}"
     passing = f"M{b.x:.0f} {b.y:.0f}v{HEIGHT}" if b.width == 4 else f"M{b.x - 4:.0f} {end - 6:.0f}l4 6 4 -6"

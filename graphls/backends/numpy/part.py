@@ -55,11 +55,12 @@ class InterpretedPart:
             elif slots[value] is not array:
                 slots[value][...] = array
         for write, array in zip(self.graph.writes, written, strict=True):
-            self._write(write, array)
+            if write.state.name in self.bench.swapped:  # else it stays as it is
+                self._write(write, array)
 
     def _write(self, write: Write, array: Any) -> None:
         """Put the new value of a state where it will be when the step is complete."""
-        storage, clock = self.bench.parameters[write.state.name].storage, self.bench.owner.clock
+        storage, clock = self.bench.parameters[write.state.name].storage, self.bench.swapped[write.state.name]
         if storage.clock is not clock:
             storage.move(storage.held_here())
             storage.swap_with(np.empty_like(storage.current), clock)

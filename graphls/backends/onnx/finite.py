@@ -26,23 +26,20 @@ def any_not_finite(e: Values, values: Sequence[Value]) -> str:
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
     a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only. Where
-    all bounds are finite nothing else runs; else an If looks at every element. An If would wait for a GPU, which looks
-    at once.
+    the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
+    which looks at once.
     """
     values = [v for v in values if v.type.size]
-    if e.is_gpu:
+    if e.is_gpu or not values:
         return _exactly(e, values) if values else e.const(False)
-    found = [_part(e, values[i : i + PART]) for i in range(0, len(values), PART)] or [e.const(False)]
+    is_finite = e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
+    found = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
     while len(found) > 1:
         found[:2] = [e.Or(found[0], found[1])]
     return found[0]
 
 
-def _part(e: Values, values: Sequence[Value]) -> str:
-    bounds = Bounds(e)
-    for value in values:
-        bounds.of(value)
-    is_finite = e.Less(e.total(bounds.terms), e.const(LARGEST, float32))
+def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:
     finite, exact = GraphProto(name=e.names.fresh("finite")), GraphProto(name=e.names.fresh("exact"))
     with e.branch_body(finite):
         e.yield_from_branch(e.Identity(e.const(False)), Type(bool_))
@@ -77,44 +74,101 @@ def _exactly(e: Values, values: Sequence[Value]) -> str:
     return e.IsNaN(e.total(zeros))
 
 
-class Bounds:
-    """Upper bounds of absolute values as scalars; every intermediate value's stands in `terms`."""
+class Bound:
+    """A number that no element of some values exceeds, nor of those in between; infinity or nan where it is unknown.
 
-    def __init__(self, e: Values) -> None:
+    It is a sum with a term for each of them: the sum of absolute values, or the squares of the Euclidean norms of a
+    product's operands, which are together more than the product of these. With the count of what is summed up at most
+    that is more than what a column of an operand comes to, too. What is some factors times such a value is bounded by
+    the sum times these: the sum is taken with the factors of each value, so that one pass over an array serves all.
+    """
+
+    def __init__(self, e: Values, values: Sequence[Value]) -> None:
         self.e = e
-        self.known: dict[Value, str] = {}
-        self.norms: dict[Value, str] = {}
-        self.terms: list[str] = []
+        self.operands: dict[Value, None] = {}
+        self.summed: dict[Value, None] = {}
+        self.count = 1.0
+        self.chains: dict[tuple[Value, ...], None] = {(): None}
+        for value in sorted(values, key=self._is_known, reverse=True):  # sums are looked for among operands of products
+            factors = self._factors(value)
+            self.chains.update((factors[:i], None) for i in range(len(factors) + 1))
 
-    def of(self, value: Value) -> str:
-        """A float32 scalar that no element of a value exceeds."""
-        if value not in self.known:
-            self.known[value] = self._made(value)
-            self.terms.append(self.known[value])
-        return self.known[value]
+    def number(self) -> str:
+        """The bound, as a float32 scalar."""
+        e = self.e
+        norms = [e.ReduceL2(self._in_rows(v, v.type), keepdims=0) for v in self.operands]
+        terms = [e.const(self.count, float32), *(e.Mul(norm, norm) for norm in norms), *self._sums()]
+        bounds: dict[tuple[Value, ...], str] = {(): e.total(terms)}
+        for factors in self.chains:
+            for i in range(1, len(factors) + 1):
+                if factors[:i] not in bounds:
+                    bounds[factors[:i]] = e.Mul(bounds[factors[: i - 1]], self._size_of(factors[i - 1]))
+        return e.total(list(bounds.values()))
 
-    def _made(self, value: Value) -> str:
-        node, e = self.e.definer.get(value), self.e
-        if node is not None and node.primitive.is_bounded and self._is_cheap(node):
-            return e.Mul(self.norm(node.inputs[0]), self.norm(node.inputs[1]))
-        if node is not None and _left(e, value):
+    def _size_of(self, factor: Value) -> str:
+        """The absolute value of a value of one element, as a scalar."""
+        name = self.e.form(factor, float32)
+        return self.e.ReduceL1(name, keepdims=0) if factor.type.rank else self.e.Abs(name)
+
+    def _factors(self, value: Value) -> tuple[Value, ...]:
+        """Take note of what has to be looked at for a value; gives the factors with which it bounds it."""
+        node = self.e.definer.get(value)
+        if node is not None and self._is_cheap(node):
+            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand))
+        if node is not None and _is_multiple(node):
             factor, other = scalar_first(node)
-            return e.Mul(self.of(other), self.norm(factor))
-        kind = e.computed(value.type)
-        return e.as_single(e.ReduceL1(self._in_rows(value, kind), keepdims=0), kind)
+            if _left(self.e, value) or self._is_known(other):
+                return (*self._factors(other), factor)
+        if summed := self._summed_up(node):
+            self.count = max(self.count, summed.type.size / value.type.size)
+            return self._of_operand(summed)
+        self.summed[value] = None
+        return ()
+
+    def _of_operand(self, value: Value) -> tuple[Value, ...]:
+        value, factors = self._stripped(value)
+        self.operands[value] = None
+        return factors
+
+    def _stripped(self, value: Value) -> tuple[Value, tuple[Value, ...]]:
+        """What a value is some factors times of, and these."""
+        node = self.e.definer.get(value)
+        if node is None or not _is_multiple(node):
+            return value, ()
+        factor, other = scalar_first(node)
+        inner, factors = self._stripped(other)
+        return inner, (*factors, factor)
+
+    def _is_known(self, value: Value) -> bool:
+        """Whether operands of products bound a value."""
+        node = self.e.definer.get(value)
+        if node is None:
+            return False
+        left = _is_multiple(node) and _left(self.e, value) and self._is_known(scalar_first(node)[1])
+        return bool(left) or self._is_cheap(node) or self._summed_up(node) is not None
+
+    def _summed_up(self, node: Node | None) -> Value | None:
+        """What a node sums up, if that is an operand of a product."""
+        is_sum = node is not None and node.primitive.name == "sum"
+        return node.inputs[0] if node and is_sum and self._stripped(node.inputs[0])[0] in self.operands else None
 
     def _is_cheap(self, node: Node) -> bool:
-        """Whether the operands of a product are much smaller than it, or the check does not read it."""
-        if node.output.type.dtype is not float32:
+        """Whether a node is a product whose operands are much smaller than it, or that the check does not read."""
+        if not _is_bounded(node):
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
         return _left(self.e, node.output) is not None or (size >= LEAST and 2 * operands <= size)
 
-    def norm(self, value: Value) -> str:
-        """The Euclidean norm of a float32 value that is computed."""
-        if value not in self.norms:
-            self.norms[value] = self.e.ReduceL2(self._in_rows(value, value.type), keepdims=0)
-        return self.norms[value]
+    def _sums(self) -> list[str]:
+        """The sums of absolute values; small arrays are put behind each other for that."""
+        e, kinds = self.e, {v: self.e.computed(v.type) for v in self.summed}
+        small = [v for v, kind in kinds.items() if kind.dtype is float32 and 1 < kind.size <= LEAST]
+        if len(small) < 2:
+            small = []
+        rows = [e.Reshape(e.form(v, float32), e.ints((-1,))) for v in small]
+        joined = [e.ReduceL1(e.operator("Concat", rows, {"axis": 0}), keepdims=0)] if rows else []
+        others = [(v, kind) for v, kind in kinds.items() if v not in small]
+        return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
 
     def _in_rows(self, value: Value, kind: Type) -> str:
         """A value as a matrix: OpenVINO (2026.4.1) sums up more axes eight times as slowly."""

@@ -30,8 +30,8 @@ class Indices:
 
     def _brought_inside(self, given: str, size: int, kind: Type) -> str:
         e = self.e
-        inside = e.operator("Min", [given, e.const(size - 1, kind.dtype)])
-        inside = e.operator("Max", [inside, e.const(-size, kind.dtype)])
+        (inside,) = e.results("Min", [given, e.const(size - 1, kind.dtype)], {}, 1)  # as integers are never nan
+        (inside,) = e.results("Max", [inside, e.const(-size, kind.dtype)], {}, 1)
         is_wrong = e.operator("Not", [e.operator("Equal", [given, inside])])
         self.wrong.append(e.operator("ReduceMax", [e.cast(is_wrong, int32)], {"keepdims": 0}))
         return inside
@@ -41,4 +41,4 @@ class Indices:
         e, numbered = self.e, []
         for number, (e.node, wrong) in enumerate(zip(self.inside, self.wrong, strict=True), 1):
             numbered.append(e.operator("Mul", [wrong, e.const(number, int32)]))
-        return e.operator("Max", numbered) if len(numbered) > 1 else numbered[0]
+        return e.results("Max", numbered, {}, 1)[0] if len(numbered) > 1 else numbered[0]

@@ -103,7 +103,7 @@ class CapturedSession(OrtSession):
         self.homes[name] = storage.buffers
 
     def _binding(self, turn: int) -> Any:
-        if turn == 0:
+        if not self.bindings:
             self.current.clear()
         binding = super()._binding(turn)
         for name, buffer in self.fed.items():

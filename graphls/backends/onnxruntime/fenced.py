@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from graphls.ir.aliases import Aliases
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.ir.reach import Reachability
 
@@ -18,37 +19,21 @@ def in_place_behind_readers(graph: Graph, scans: Iterable[Node]) -> Graph:
     makers = {v: node for node in scans for v in node.outputs}
     waiting = {w.state: makers[w.value] for w in graph.writes if not w.in_place and w.value in makers}
     results = {w.state: w.value for w in graph.writes}
-    aliases = _aliases(graph.nodes, waiting)
-    leaving = {state for v in (*graph.outputs, *results.values()) for state in aliases.get(v, ())}
+    aliases = Aliases(graph.nodes)
+    leaving = {state for v in (*graph.outputs, *results.values()) for state in aliases.of(v)}
     last = _made_last(graph.nodes, waiting, aliases) - leaving
     safe = {state for state in last if _is_last_in_block(waiting[state], state, results[state], aliases)}
     return graph.replace(writes=tuple(replace(w, in_place=w.in_place or w.state in safe) for w in graph.writes))
-
-
-Aliases = Mapping[Value, set[Value]]
-"""The states, or the operands of a body, that a value may be."""
-
-
-def _aliases(nodes: Iterable[Node], makers: Mapping[Value, Node]) -> Aliases:
-    """What may be one of the keys of `makers`, but for what the node that makes its new value gives."""
-    found: dict[Value, set[Value]] = {value: {value} for value in makers}
-    for node in nodes:
-        if not (node.primitive.may_be_operand or node.primitive.neutral or node.regions):
-            continue
-        for root in {root for v in uses(node) for root in found.get(v, ()) if makers[root] is not node}:
-            for value in node.outputs:
-                if value.type.size == root.type.size:
-                    found.setdefault(value, set()).add(root)
-    return found
 
 
 def _made_last(nodes: Sequence[Node], makers: Mapping[Value, Node], aliases: Aliases) -> set[Value]:
     """Those keys of `makers` whose other readers all come before their maker by data."""
     readers: dict[Value, list[Node]] = {root: [] for root in makers}
     for node in nodes:
-        for root in {root for v in uses(node) for root in aliases.get(v, ()) if makers[root] is not node}:
+        found = {root for v in uses(node) for root in aliases.of(v)}
+        for root in (root for root in found & makers.keys() if makers[root] is not node):
             readers[root].append(node)
-    reach = Reachability(nodes, (node for found in readers.values() for node in found))
+    reach = Reachability(nodes, (node for each in readers.values() for node in each))
     return {root for root, maker in makers.items() if all(reach.bit[n] & reach.before[maker] for n in readers[root])}
 
 
@@ -56,9 +41,11 @@ def _is_last_in_block(scan: Node, state: Value, result: Value, aliases: Aliases)
     """Whether in each round the block of the new value is made when all that reads the old one has been."""
     (region,) = scan.regions
     maker = definers(region.nodes).get(region.outputs[scan.outputs.index(result)])
-    operands = [p for v, p in zip(scan.inputs, region.inputs, strict=True) if state in aliases.get(v, ())]
+    operands = [p for v, p in zip(scan.inputs, region.inputs, strict=True) if state in aliases.of(v)]
     if maker is None:
         return False
     makers = dict.fromkeys(operands, maker)
-    inner = _aliases(region.nodes, makers)
-    return _made_last(region.nodes, makers, inner) == set(operands) and not any(inner.get(v) for v in region.outputs)
+    # What the maker gives is the new value, even where it is computed as an operand plus zero.
+    inner = Aliases((node for node in region.nodes if node is not maker), aliases)
+    given = {root for v in region.outputs for root in inner.of(v)}
+    return _made_last(region.nodes, makers, inner) == set(operands) and given.isdisjoint(operands)

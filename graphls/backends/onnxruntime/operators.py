@@ -1,8 +1,8 @@
 """Single operators in sessions of their own, for operations outside of a trace.
 
 Operations that differ in the sizes of their operands alone share a session, where their models are the same but for the
-declared sizes: a network of fifty convolutions has a handful. Sessions of one operator wait for work asleep, since many
-of them would keep the cores busy with waiting.
+declared sizes: a network of fifty convolutions has a handful. The threads of a session stop to spin as a run ends,
+since those of many sessions would keep the cores busy with waiting.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _opened(runtime: Any, model: bytes, is_unusual: bool) -> Any:
     options.intra_op_num_threads = threads()
     options.log_severity_level = 4
     options.enable_mem_pattern = False
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 

@@ -62,7 +62,7 @@ class OrtSession(Session, BoundStates):
         # A small state that an index out of range might find written already is swapped, so that it stays as it was.
         early = early_states(graph)
         self.in_place = {w.state.name for w in blocked.graph.writes if w.in_place and w.state.name not in early}
-        self.swapped = [w.state.name for w in graph.writes if w.state.name not in self.in_place]
+        self.swapped = {w.state.name: self.clock for w in graph.writes if w.state.name not in self.in_place}
         self.session: Any = None
         self._open()
         self.inputs = list(zip(self.ports.inputs, map(_wider, graph.inputs), strict=True))
@@ -96,7 +96,7 @@ class OrtSession(Session, BoundStates):
 
         It stays in memory, because ending it would wait for them.
         """
-        keep_for_ever(self.session, *self.bindings)
+        keep_for_ever(self.session, *self.bindings.values())
         self.session = None
         self.forget_bindings()
         self.host.forget()
@@ -235,7 +235,7 @@ class OrtSession(Session, BoundStates):
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()
         for name, tensor in self.ports.states.items():
-            old, new = self._buffers(name, turn)
+            old, new = self._buffers(name)
             binding.bind_ortvalue_input(tensor, self._value(old))
             if name in self.ports.writes:
                 binding.bind_ortvalue_output(self.ports.writes[name], self._value(self._as_written(name, new)))

@@ -22,9 +22,8 @@ class OrtPart(OrtSession):
         graph = segment.graph
         super().__init__(graph, {v.name: bench.parameters[v.name] for v in graph.states}, bench.device)
         self.bench = bench
-        self.clock = bench.owner.clock
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
-        self.swapped = [name for name in self.types if name in bench.swapped]
+        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         pairs = list(zip(self.inputs, graph.inputs, strict=True))
         self.slots = [(name, bench.slots[v]) for (name, _), v in pairs if v in bench.slots]
         self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in bench.slots]

@@ -13,6 +13,7 @@ from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.ports import Ports, ports_of, table_of
 from graphls.backends.onnx.weights import complete, serialised
 from graphls.backends.openvino.kernel_checks import is_right
+from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.runtime import EXACT, core, first_line, load_openvino
 from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
@@ -37,7 +38,8 @@ class Model:
 
     def open(self) -> tuple[Any, Ports]:
         """A compiled model, and what its inputs and outputs are; raises GraphRuntimeError where OpenVINO refuses it."""
-        return self._taken() or self._compiled()
+        with large_blocks_apart():
+            return self._taken() or self._compiled()
 
     def _compiled(self) -> tuple[Any, Ports]:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.bound import BoundStates
-from graphls.backends.buffers import array_of
+from graphls.backends.buffers import SMALL, array_of
 from graphls.backends.engine import Bench
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.model import Model
@@ -27,7 +27,10 @@ Array = np.ndarray[Any, Any]
 
 
 class OpenvinoPart(BoundStates):
-    """One segment; each of its states that is written has two buffers, as operators run in an order of their own."""
+    """One segment; each of its states that is written has two buffers, as operators run in an order of their own.
+
+    What is `small`, of what it is fed and gives, is copied to and from arrays that stay bound.
+    """
 
     settings: Mapping[str, object] = EXACT
 
@@ -36,8 +39,8 @@ class OpenvinoPart(BoundStates):
         self.bench = bench
         self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
         self.types = {v.name: exchanged(v.type) for v in graph.states}
-        self.clock, self.group = bench.owner.clock, bench.owner.group
-        self.swapped = [name for name in self.types if name in bench.swapped]
+        self.group = bench.owner.group
+        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.in_place = set()
         self.model = Model(graph, self.settings)
         self.compiled, self.ports = self.model.open()
@@ -46,6 +49,8 @@ class OpenvinoPart(BoundStates):
         self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in bench.slots]
         self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in bench.slots]
         self.slots = [(name, bench.slots[v]) for name, v in (*inputs, *outputs) if v in bench.slots]
+        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in bench.slots)
+        self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
         self.forget_bindings()
@@ -53,7 +58,7 @@ class OpenvinoPart(BoundStates):
 
     def renew(self) -> None:
         """In a forked process, compile the model again at the next step: the threads of this one are not there."""
-        keep_for_ever(self.compiled, *self.bindings)
+        keep_for_ever(self.compiled, *self.bindings.values())
         self.compiled = None
         self.forget_bindings()
 
@@ -62,16 +67,22 @@ class OpenvinoPart(BoundStates):
         self.group = self.bench.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
-            request.bind(name, array_of(fed[value], dtype))
+            array = array_of(fed[value], dtype)
+            if name in self.small:
+                self.small[name][...] = array
+            else:
+                request.bind(name, array)
         for name, kind, value in self.given:
-            self.results[value] = self._empty(kind)
-            request.bind(name, self.results[value])
+            if name not in self.small:
+                self.results[value] = self._empty(kind)
+                request.bind(name, self.results[value])
         self.fault = request.fault
         return request.call()
 
     def end(self) -> Mapping[Value, Any]:
         """What the step gives that is in no slot, in the dtypes of the graph."""
         found, self.results = self.results, {}
+        found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:
@@ -99,11 +110,11 @@ class OpenvinoPart(BoundStates):
     def _binding(self, turn: int) -> Request:
         request = Request(self.compiled, self.ports)
         for name, tensor in self.ports.states.items():
-            old, new = self._buffers(name, turn)
+            old, new = self._buffers(name)
             request.bind(tensor, old)
             if name in self.ports.writes:
                 request.bind(self.ports.writes[name], new)
-        for name, array in self.slots:
+        for name, array in (*self.slots, *self.small.items()):
             request.bind(name, array)
         return request
 

@@ -39,8 +39,7 @@ class RanksPart(BoundStates):
         self.parameters = {v.name: bench.parameters[v.name] for v in self.graph.states}
         self.types = {v.name: exchanged(v.type) for v in self.graph.states}
         self.in_place = {w.state.name for w in self.graph.writes if w.in_place}
-        self.swapped = [name for name in self.types if name in bench.swapped]
-        self.clock = bench.owner.clock
+        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.given = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
         for node in self.graph.nodes:
             bench.scratch.need(node.attrs["ranks"] * sum(bench.slots[v].nbytes for v in node.inputs))
@@ -91,7 +90,7 @@ class RanksPart(BoundStates):
     def _binding(self, turn: int) -> list[Task]:
         homes: dict[Value, list[Array]] = {v: [array] for v, array in self.given.items()}
         for write in self.graph.writes:
-            homes.setdefault(write.value, []).append(self._buffers(write.state.name, turn)[1])
+            homes.setdefault(write.value, []).append(self._buffers(write.state.name)[1])
         return [task for node in self.graph.nodes for task in self._tasks(node, homes)]
 
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
