@@ -26,7 +26,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
-        "sharing.forks._held",
+        "sharing.forks._held", "ranks.reading._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
         "steps.scaling._told", "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
@@ -37,7 +37,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
         "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
         "passes.manager._numbers",
-        "ranks.division._communicators", "ranks.reading._clocks", "ranks.reading._gone", "ranks.reading._states",
+        "ranks.division._communicators", "ranks.reading._ended", "ranks.reading._gone", "ranks.reading._states",
         "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",
@@ -114,7 +114,7 @@ def states() -> Iterator[str]:
         for node in tree.body:
             for target in targets(node):
                 value = getattr(node, "value", None)
-                if target.id in changed or (is_state(value) and target.id != "__all__"):
+                if target.id != "__all__" and (target.id in changed or is_state(value)):
                     yield f"{module}.{target.id}"
         yield from (f"{module}.{name}" for name in changed_attributes(tree, changed))
 

@@ -155,7 +155,7 @@ def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
     code = (
         "import numpy as np, softer_signs, graphls\n"
         "from graphls import nn, ops\n"
-        "from tools.operators.page import _function_row\n"
+        "from tools.operators.page import function_row\n"
         "from tools.stubs import stubs\n"
         "x = graphls.Tensor([3.0, -1.0])\n"
         "found = [ops.softer(x), ops.softer_sign(x), x.softer(), ops.SofterSign(k=1)(x), nn.Softer()(x)]\n"
@@ -166,7 +166,7 @@ def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
         "text = ''.join(stubs().values())\n"
         "assert 'def softer(self, k: builtins.float = 1.0)' in text and 'class SofterSign(Operator)' in text\n"
         "assert 'class Softer(FunctionCell)' in text\n"
-        "print(_function_row('softer', ops.softer))\n"
+        "print(function_row('softer', ops.softer, {}))\n"
     )
     path = f"{tmp_path}{':' if sys.platform != 'win32' else ';'}{Path(__file__).parents[2]}"
     run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True)
