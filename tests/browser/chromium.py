@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,6 @@ FLAGS = (
     "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update", "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
 )  # fmt: skip
-WITH_WEBGPU = (
-    *(flag for flag in FLAGS if flag != "--disable-gpu"),
-    "--enable-unsafe-webgpu", "--enable-features=Vulkan,WebGPU", "--use-webgpu-adapter=swiftshader",
-    "--ignore-gpu-blocklist",
-)  # fmt: skip
-"""What gives pages a graphics card, in software."""
 BROWSER, LIBRARIES = "chromium", ("fonts-dejavu", "libatomic1")
 """Debian's packages: a browser, a font for most scripts, and what Playwright itself runs on."""
 HELP = (
@@ -75,15 +69,15 @@ def started() -> Iterator[Playwright]:
         playwright.stop()
 
 
-def launch(playwright: Playwright, flags: Sequence[str] = FLAGS) -> Browser:
-    """The first browser that starts, headless, with these flags.
+def launch(playwright: Playwright) -> Browser:
+    """The first browser that starts, headless.
 
     Raises NoBrowserError, which says what to install, and why the last one did not start.
     """
     reason = ""
     for path in candidates():
         try:
-            return playwright.chromium.launch(executable_path=path, args=[*flags])
+            return playwright.chromium.launch(executable_path=path, args=FLAGS)
         except Error as error:
             reason = error.message.strip().splitlines()[0]
     raise NoBrowserError(f"{HELP} ({reason})")
