@@ -77,14 +77,19 @@ class _Recorder:
             self.answers[value] = bool(array.reshape(())[()])
 
     def kept(self) -> dict[Value, Statistics]:
-        """What was found in what ran; what a segment gives is what a node in it has made."""
+        """What was found in what ran; a segment gives what a node in it has made, a condition what its branch gives."""
         idle: set[Value] = set()
+        chosen: dict[Value, Value] = {}
         for node in (node for node in self.nodes if node.primitive.is_branch):
             answer = self.answers.get(self.inner.get(node.inputs[0], node.inputs[0]))
             if answer is not None:
                 idle.update(v for other in walk(node.regions[answer]) for v in other.outputs)
+                chosen |= dict(zip(node.outputs, node.regions[not answer].outputs, strict=True))
         found = {v: s for v, s in self.found.items() if v not in idle}
-        return found | {outer: found[inner] for outer, inner in self.inner.items() if inner in found}
+        for outer, inner in (*self.inner.items(), *chosen.items()):
+            if inner in found:
+                found.setdefault(outer, found[inner])
+        return found
 
 
 def _reached(graph: Graph) -> Iterator[Node]:
