@@ -13,6 +13,7 @@ from graphls import nn, ops
 from graphls.compat.finder import lookup
 from graphls.names.lazy import is_missing
 from graphls.ops.operations import OPERATORS
+from tools.operators.__main__ import main
 from tools.operators.names import names, sections
 from tools.operators.page import cell_row, function_row, known_of
 from tools.operators.probe import Finding, probe, probe_cell
@@ -20,6 +21,11 @@ from tools.operators.subjects import SUBJECTS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "operators"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+
+
+def test_pages_are_those_that_would_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["tools.operators", "--check"])
+    assert main() is None
 
 
 def test_every_name_stands_on_its_page() -> None:

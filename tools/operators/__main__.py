@@ -16,7 +16,7 @@ from tools.operators.subjects import without_subject
 FOLDER = Path(__file__).parents[2] / "docs" / "operators"
 
 
-def main() -> str:
+def main() -> str | None:
     """Write or check the pages; returns what is wrong."""
     if homeless := without_subject():
         return f"{', '.join(homeless)} stand on no page: name their modules in tools/operators/subjects.py."
@@ -26,13 +26,13 @@ def main() -> str:
         made = pages(known_of(there) if is_check else {})
     if is_check:
         stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-        return f"docs/operators/{', '.join(stale)}: run `make pages`." if stale else ""
+        return f"docs/operators/{', '.join(stale)}: run `make pages`." if stale else None
     FOLDER.mkdir(exist_ok=True)
     for name in there.keys() - made.keys():
         (FOLDER / name).unlink()
     for name, text in made.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
-    return ""
+    return None
 
 
 if __name__ == "__main__":
