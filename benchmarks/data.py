@@ -1,6 +1,6 @@
-"""Augmenting images: how many a second one worker makes ready, and what single operations take.
+"""Getting data ready: images a second of one worker, and what single operations on images and sentences take.
 
-Run it with `python benchmarks/images.py`, and with `--peer-python P`, an interpreter that has MindSpore, beside that:
+Run it with `python benchmarks/data.py`, and with `--peer-python P`, an interpreter that has MindSpore, beside that:
 both take turns, each in a process of its own.
 """
 
@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 COUNT, BATCH, TURNS, REPEATS = 10_000, 128, 3, 50
+WORDS = "[UNK] the quick brown fox jump ##ed over lazy dog and then , . a man went to town buy ##ing bread with friend ##ly"
+SENTENCE = "The quick brown fox jumped over the lazy dog, and then a man went to town buying bread with friendly neighbours."
 
 
 def pipeline(ds: Any, vision: Any) -> Any:
@@ -44,12 +46,12 @@ def rate(dataset: Any) -> float:
     return count / (time.perf_counter() - start)
 
 
-def microseconds(operation: Callable[[Any], Any], image: Any) -> float:
-    """What an operation takes for an image: the least of some times."""
+def microseconds(operation: Callable[[Any], Any], row: object) -> float:
+    """What an operation takes for a row: the least of some times."""
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        operation(image)
+        operation(row)
         times.append(time.perf_counter() - start)
     return min(times) * 1e6
 
@@ -58,7 +60,9 @@ def measured(package: str) -> dict[str, float]:
     """Each figure of a package by name."""
     ds = importlib.import_module(f"{package}.dataset")
     vision = importlib.import_module(f"{package}.dataset.vision")
+    text = importlib.import_module(f"{package}.dataset.text")
     image = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
+    tokenizer = text.BertTokenizer(text.Vocab.from_list(WORDS.split()), lower_case=True)
     dataset = pipeline(ds, vision)
     rate(dataset)  # which starts what both keep
     return {
@@ -66,6 +70,7 @@ def measured(package: str) -> dict[str, float]:
         "resize, us": microseconds(vision.Resize((256, 256)), image),
         "blur, us": microseconds(vision.GaussianBlur(5), image),
         "warp, us": microseconds(vision.Rotate(30.0), image),
+        "sentence, us": microseconds(tokenizer, SENTENCE),
     }
 
 
