@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 COUNT, BATCH, TURNS, REPEATS = 10_000, 128, 3, 50
-WORDS = "[UNK] the quick brown fox jump ##ed over lazy dog and then , . a man went to town buy ##ing bread with friend ##ly"
-SENTENCE = "The quick brown fox jumped over the lazy dog, and then a man went to town buying bread with friendly neighbours."
+WORDS = "[UNK] the quick brown fox jump ##ed over lazy dog and then , . a man went to town buy ##ing bread friend ##ly"
+SENTENCE = "The quick brown fox jumped over the lazy dog, and then a man went to town buying friendly bread."
 
 
 def pipeline(ds: Any, vision: Any) -> Any:
