@@ -33,7 +33,9 @@ def explain(
             return _explained(step, arrays, before, names, scale, lowered_by)
     if faults.symptoms:
         return _explained(step, arrays, faults, names, scale, 1.0)
-    return OverflowExplanation(False, False, sources=faults.given(names), scale=scale, present_scale=scale)
+    found = OverflowExplanation(False, False, sources=faults.given(names), scale=scale, present_scale=scale)
+    unseen = faults.unseen
+    return found if unseen is None else replace(found, unseen=_non_finite(step.definer[unseen], unseen, ranges))
 
 
 def _explained(
@@ -100,6 +102,12 @@ class Faults:
         made = [v for node in step.nodes for v in node.outputs if v in self.causes]
         self.first = made[0] if made else None
         self.origins = [v for v in made if not self.causes_of(v)]
+
+    @property
+    def unseen(self) -> Value | None:
+        """The first value that a node makes infinite or nan of finite ones; a constant, as of a mask, is meant so."""
+        made = (v for n in self.step.nodes if n.primitive.name != "constant" for v in n.outputs if v in self.bad)
+        return next((v for v in made if not self.causes_of(v)), None)
 
     def causes_of(self, value: Value) -> list[Value]:
         """The values that are not finite and that a value is made from."""

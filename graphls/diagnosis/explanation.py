@@ -77,7 +77,9 @@ class OverflowExplanation:
     `fitting_factor` is the largest factor of the scale, with which the scale is a power of two, that the step ran with
     and did not overflow, and `fitting_scale` that scale; None where even 2^-60 did not help. `sources` are the inputs
     and states that were not finite before. `values` of `all_values` values, and `elements` of `all_elements` elements
-    in them, come from `first` and are not finite; `others` values stopped being finite independently of it.
+    in them, come from `first` and are not finite; `others` values stopped being finite independently of it. Where
+    nothing overflowed, `unseen` is the first value that stopped being finite and from which finite ones were made, such
+    as a divisor; no check sees it, and what it makes is 0.
     """
 
     overflowed: bool
@@ -93,6 +95,7 @@ class OverflowExplanation:
     elements: int = 0
     all_elements: int = 0
     others: int = 0
+    unseen: NonFinite | None = None
 
     @property
     def phase(self) -> str | None:
@@ -113,7 +116,8 @@ class OverflowExplanation:
             return f"{self.sources[0]}."
         if self.first is None:
             at = f" at the scale {power(self.scale)}" if self.scale is not None else ""
-            return f"Nothing that the step checks, returns or writes is infinite or nan{at}."
+            but = f"; {self.unseen.name} is, from {self.unseen.place}, and goes no further" if self.unseen else ""
+            return f"Nothing that the step checks, returns or writes is infinite or nan{at}{but}."
         return f"{_PHASES[self.first.phase]} overflows first, in {self.first.place}; {self.remedy}"
 
     @property

@@ -208,6 +208,20 @@ def test_nothing_overflows(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_an_infinity_that_ends_as_a_zero(backend: str) -> None:
+    def normalised(x: Any) -> Any:
+        return x / ops.sqrt(ops.square(x * 1e3).mean())
+
+    step = scaled_step(normalised, backend, scale=4.0)
+    step(X, Y)
+    found = step.explain_overflow(X, Y)
+    assert not found.overflowed and found.first is None and found.unseen is not None
+    assert (found.unseen.primitive, found.unseen.phase) == ("square", "forward")
+    assert "at the scale 2^2; %square is, from square in network" in found.summary
+    assert found.summary.endswith(", and goes no further.")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_step_at_the_limit_that_was_not_skipped(backend: str) -> None:
     """The counters of the update cell say that the scale was not lowered, so that no other scale is in question."""
     step = scaled_step(identity, backend, scale=2.0**14)
