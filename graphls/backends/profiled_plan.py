@@ -15,28 +15,21 @@ from graphls.backends.kernels import Kernel, Run, SegmentRun
 from graphls.backends.plan import PlanSession
 from graphls.backends.session import Inputs
 from graphls.backends.states import HasStorage
+from graphls.backends.wrapped_part import WrappedPart
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 
 
-class _Clocked:
+class _Clocked(WrappedPart):
     """A part whose runs are noted, with their times, in the log of the plan, and how long its ends take in `ends`."""
 
     def __init__(self, part: Part, number: int, log: list[SegmentRun], ends: list[float]) -> None:
-        self.part, self.number, self.log, self.ends = part, number, log, ends
-        self.graph = part.graph
-
-    @property
-    def seen(self) -> int:
-        return self.part.seen
-
-    @seen.setter
-    def seen(self, count: int) -> None:
-        self.part.seen = count
+        super().__init__(part)
+        self.number, self.log, self.ends = number, log, ends
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        return partial(self._run, self.part.begin(fed))
+        return partial(self._run, super().begin(fed))
 
     def _run(self, call: partial[object]) -> object:
         start = perf_counter()
@@ -46,15 +39,9 @@ class _Clocked:
 
     def end(self) -> Mapping[Value, Any]:
         start = perf_counter()
-        found = self.part.end()
+        found = super().end()
         self.ends.append(perf_counter() - start)
         return found
-
-    def failed(self, error: Exception) -> Exception:
-        return self.part.failed(error)
-
-    def spoil(self, reason: str) -> None:
-        self.part.spoil(reason)
 
 
 class ProfiledPlan(PlanSession):

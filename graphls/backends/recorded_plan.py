@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from graphls.backends.devices import Cuda
 from graphls.backends.engine import Part
 from graphls.backends.plan import PlanSession
 from graphls.backends.states import HasStorage
+from graphls.backends.wrapped_part import WrappedPart
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 
@@ -38,32 +38,15 @@ class RecordedPlan(PlanSession):
         return _Recorded(super().opened(wider), given, self.take)
 
 
-class _Recorded:
+class _Recorded(WrappedPart):
     """A part that hands what is recorded of it on when it has run."""
 
     def __init__(self, part: Part, given: Mapping[Value, Value], take: Take) -> None:
-        self.part, self.given, self.take = part, given, take
-        self.graph = part.graph
-
-    @property
-    def seen(self) -> int:
-        return self.part.seen
-
-    @seen.setter
-    def seen(self, count: int) -> None:
-        self.part.seen = count
-
-    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        return self.part.begin(fed)
+        super().__init__(part)
+        self.given, self.take = given, take
 
     def end(self) -> Mapping[Value, Any]:
-        found = dict(self.part.end())
+        found = dict(super().end())
         for given, value in self.given.items():
             self.take(value, found.pop(given))
         return found
-
-    def failed(self, error: Exception) -> Exception:
-        return self.part.failed(error)
-
-    def spoil(self, reason: str) -> None:
-        self.part.spoil(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,3 +25,8 @@ class Copied:
 def copied(state: HasStorage) -> Copied:
     """A copy of a state, which nobody else reads or changes."""
     return Copied(state.storage.twin())
+
+
+def copies(states: Mapping[str, HasStorage]) -> dict[str, Copied]:
+    """A copy of each state, by its name."""
+    return {name: copied(state) for name, state in states.items()}

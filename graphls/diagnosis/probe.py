@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphls.backends.draws import growth
-from graphls.backends.states import HasStorage, copied
+from graphls.backends.states import HasStorage, copies
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
@@ -55,7 +55,7 @@ class Probe:
         self.step = step
         self.parameters = parameters
         random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
-        self.copied = {name: copied(parameters[name]) for name in random}
+        self.copied = copies({name: parameters[name] for name in random})
         self.session = open_session(graph, {**parameters, **self.copied})
 
     def run(self, arrays: Sequence[Array], factor: float = 1.0) -> list[Array]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from graphls.backends.states import Copied, HasStorage, copied
+from graphls.backends.states import copies
 from graphls.diagnosis import watched
 from graphls.diagnosis.recording import Recording
 from graphls.diagnosis.statistics import Statistics
@@ -40,11 +40,10 @@ def record(step: Step, arrays: Sequence[Any]) -> Recording:
     recorder = _Recorder(graph)
     for values in recorder.parts():
         (_run_plan if is_plan(graph) else _run_graph)(step, graph, arrays, values, recorder.take)
-    given = {v.name: v for v in graph.states}
     for value, array in zip(graph.inputs, arrays, strict=True):
         recorder.take(value, array)
-    for name, value in given.items():
-        recorder.take(value, step.parameters[name].storage.read())
+    for value in graph.states:
+        recorder.take(value, step.parameters[value.name].storage.read())
     return Recording(graph, recorder.kept())
 
 
@@ -101,14 +100,9 @@ def _reached(graph: Graph) -> Iterator[Node]:
         yield node
 
 
-def _copies(step: Step) -> dict[str, Copied]:
-    parameters: Mapping[str, HasStorage] = step.parameters
-    return {name: copied(parameter) for name, parameter in parameters.items()}
-
-
 def _run_graph(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
     """Run a step in one piece, which gives these values too."""
-    session = step._open_session(giving(graph, values), _copies(step))
+    session = step._open_session(giving(graph, values), copies(step.parameters))
     for value, result in zip(values, session.run(arrays)[len(graph.outputs) :], strict=True):
         take(value, result)
 
@@ -118,7 +112,7 @@ def _run_plan(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[
     from graphls.backends.recorded_plan import RecordedPlan  # which loads the engines
 
     more = partial(_with_more, frozenset(values))
-    RecordedPlan(graph, _copies(step), step._session.device, more, take).run(arrays)
+    RecordedPlan(graph, copies(step.parameters), step._session.device, more, take).run(arrays)
 
 
 def _with_more(wanted: Collection[Value], segment: Segment) -> tuple[Segment, dict[Value, Value]]:

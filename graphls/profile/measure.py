@@ -17,7 +17,7 @@ from graphls.backends.kernels import Run, from_zero
 from graphls.backends.numpy.reference import ReferenceSession
 from graphls.backends.numpy.timed import TimedReference
 from graphls.backends.session import Inputs, Session
-from graphls.backends.states import Copied, copied
+from graphls.backends.states import Copied, copies
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -63,7 +63,7 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
     graph = without_effects(step._ending.graph)
-    session = step._open_session(graph, _copies(step))
+    session = step._open_session(graph, copies(step.parameters))
     plan: Plan = getattr(session, "plan", None) or plan_of(graph)
     plain = _timed(step, session, arrays, count)
     found = _measured(step, graph, plan, arrays, count)
@@ -107,10 +107,6 @@ def _count(steps: SupportsIndex) -> int:
     if count < 1:
         raise GraphValueError(f"A profile takes a number of steps from 1 on, not {steps!r}.")
     return count
-
-
-def _copies(step: Step) -> dict[str, Copied]:
-    return {name: copied(parameter) for name, parameter in step.parameters.items()}
 
 
 def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured:
@@ -170,7 +166,7 @@ def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
 
 def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
     """Steps in the reference interpreter, node by node."""
-    session = TimedReference(graph, _copies(step))
+    session = TimedReference(graph, copies(step.parameters))
     measured = _timed(step, session, arrays, count)
     measured.runs = session.times.runs[WARM_UP:]
     return measured
@@ -185,7 +181,7 @@ def _in_segments(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: in
 
 def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copied]:
     """Copies of the states of a step by their names in a copy of its graph."""
-    parameters = _copies(step)
+    parameters = copies(step.parameters)
     return {copy.values[v].name: parameters[v.name] for v in graph.states}
 
 
