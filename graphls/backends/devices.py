@@ -21,6 +21,11 @@ class Cuda:
     graph and replayed, which saves the time for launching its kernels; a loop in a step is then an error.
 
     Raises GraphTypeError and GraphValueError for what is no such number or flag.
+
+    Examples:
+        >>> import graphls
+        >>> graphls.Cuda(0, graph=True)
+        Cuda(id=0, memory_limit=None, tf32=False, deterministic=False, graph=True)
     """
 
     id: int = 0

@@ -30,7 +30,8 @@ class Bench:
 
     `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
     change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
-    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`.
+    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
+    segments that run `early` do so before the host reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
@@ -38,6 +39,7 @@ class Bench:
     device: str | Cuda
     swapped: Mapping[str, Clock]
     slots: Mapping[Value, Array]
+    early: frozenset[Segment]
     scratch: Scratch = field(default_factory=Scratch)
 
 

@@ -39,7 +39,8 @@ class PlanSession(Session):
         self.slots = slots_of(plan)
         self.updates = Clock()
         clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
-        self.bench = Bench(self, parameters, device, clocks, self.slots)
+        early = frozenset(plan.before if plan.flag else ())
+        self.bench = Bench(self, parameters, device, clocks, self.slots, early)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
         self.host = HostValues(flattened(graph), plan.drawn)
         self.random_state = parameters[plan.drawn[0].inputs[0].name].storage if plan.drawn else None

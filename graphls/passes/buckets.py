@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import substitute
@@ -53,6 +53,20 @@ class Buckets:
         writes = tuple(replace(write, value=found.get(write.value, write.value)) for write in graph.writes)
         outputs = tuple(found.get(v, v) for v in graph.outputs)
         return graph.replace(nodes=schedule(in_order(nodes)), writes=writes, outputs=outputs)
+
+
+def in_buckets(values: Iterable[Value], size_of: Callable[[Value], int], most: int) -> list[list[Value]]:
+    """Values in their order, so many bytes at a time; a larger one is alone."""
+    found: list[list[Value]] = []
+    size = 0
+    for value in values:
+        own = size_of(value)
+        if not found or size + own > most:
+            found.append([])
+            size = 0
+        found[-1].append(value)
+        size += own
+    return found
 
 
 def _runs(nodes: Sequence[Node]) -> list[list[Node]]:

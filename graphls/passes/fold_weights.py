@@ -237,7 +237,7 @@ class _FoldWeights(Rewriter):
         if affine.shift is None:
             return y
         is_plain = affine.length == 1 and node.primitive.name == "add"
-        wish = affine.name if is_plain else f"{self.wishes.get(w, w.name).rpartition('.')[0]}.bias{FOLDED}".lstrip(".")
+        wish = affine.name if is_plain else _bias_of(self.wishes.get(w, w.name))
         count = kind.shape[channels]
         bias = self.numbers(affine.shift, (count,), kind, wish)
         if made.primitive.is_convolution:
@@ -305,6 +305,12 @@ def _number(value: float) -> Weight:
 def _folded(name: str) -> str:
     """The name of a weight that has other numbers than the one of that name."""
     return name if name.endswith(FOLDED) else f"{name}{FOLDED}"
+
+
+def _bias_of(name: str) -> str:
+    """The name of a bias that is made beside a weight: `body.0.bias.folded` beside `body.0.weight.transposed`."""
+    layer = name.removesuffix(FOLDED).removesuffix(TRANSPOSED).rpartition(".")[0]
+    return f"{layer}.bias{FOLDED}".lstrip(".")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from graphls.files.files import write_text
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 from graphls.ir.graph import Graph, Node
 from graphls.ir.location import line_of
-from graphls.ir.plugins import load_plugin, plugins
+from graphls.ir.plugins import check_name, load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
 from graphls.ir.verify import verify as verify_graph
@@ -27,6 +27,22 @@ class Pass(Protocol):
     """A frozen dataclass whose fields are the options of the pass.
 
     Its docstring shows a graph before and after the pass, in IR text.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls.passes import Pass, register_pass
+        >>> @register_pass
+        ... @dataclass(frozen=True)
+        ... class Count(Pass):
+        ...     name = "count"
+        ...     least: int = 0
+        ...     def run(self, graph):
+        ...         print(f"{len(graph.nodes)} nodes, of {self.least} or more")
+        ...         return graph
+        >>> step = graphls.compile(lambda x: x + 1, np.ones(2, np.float32), passes="count{least=1}, dce")
+        2 nodes, of 1 or more
     """
 
     @property
@@ -45,9 +61,10 @@ PassClass = TypeVar("PassClass", bound=type[Pass])
 
 
 def register_pass(cls: PassClass) -> PassClass:
-    """Make a pass known to pipelines by its `name`, in place of one that had it before.
+    """Make a pass known to pipelines by its `name`, in place of one of yours that had it before.
 
-    Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass.
+    Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass, and GraphValueError
+    for the name of one of graphls.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -67,6 +84,7 @@ def register_pass(cls: PassClass) -> PassClass:
         raise GraphTypeError(f"The pass {cls.__name__} needs a class attribute `name` of letters, digits and '_'.")
     if not is_dataclass(cls) or not callable(getattr(cls, "run", None)):
         raise GraphTypeError(f"The pass {cls.__name__} must be a dataclass with a method run(graph).")
+    check_name("pass", name, _passes.get(name), cls)
     _passes[name] = cls
     return cls
 
@@ -75,6 +93,11 @@ def find_pass(name: str) -> type[Pass]:
     """The pass of that name, of a plugin where no other is known by it.
 
     Raises GraphKeyError that lists the known ones, and GraphImportError for a plugin that fails.
+
+    Examples:
+        >>> from graphls.passes import find_pass
+        >>> find_pass("dce")().name
+        'dce'
     """
     if name not in _passes:
         load_plugin(PLUGINS, name, _passes)
@@ -103,6 +126,20 @@ class PipelineResult:
     """What a run made: the final graph, the stages by name, and the seconds that each pass took.
 
     `folder` is where the stages were written, if they were.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.passes import parse_pipeline
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %unused = exp(%x) : f32[2]
+        ...   %y = log(%x) : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> result = parse_pipeline("dce").run(graph)
+        >>> [node.primitive.name for node in result.graph.nodes], list(result.seconds)
+        (['log'], ['00_input', '01_dce'])
     """
 
     graph: Graph
@@ -120,7 +157,14 @@ class PipelineResult:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes that run one after the other; `str` gives the text that `parse_pipeline` reads."""
+    """Passes that run one after the other; `str` gives the text that `parse_pipeline` reads.
+
+    Examples:
+        >>> from graphls.passes import parse_pipeline
+        >>> pipeline = parse_pipeline("gradient, fold, dce")
+        >>> str(pipeline), len(pipeline.passes)
+        ('gradient, fold, dce', 3)
+    """
 
     passes: tuple[Pass, ...]
 
@@ -245,13 +289,24 @@ def parse_pipeline(text: str) -> Pipeline:
 
     Raises GraphKeyError for a pass that is not known, GraphValueError for options it does not have and
     for other text.
+
+    Examples:
+        >>> from graphls.passes import parse_pipeline
+        >>> str(parse_pipeline("gradient, overflow{mode=window}, dce"))
+        'gradient, overflow{mode=window}, dce'
     """
     items = _items(_ITEM, text, "pipeline")
     return Pipeline(tuple(_configured(m["name"], m["options"] or "") for m in items))
 
 
 def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
-    """The pipeline that a text, a pass or several passes stand for; raises GraphTypeError for anything else."""
+    """The pipeline that a text, a pass or several passes stand for; raises GraphTypeError for anything else.
+
+    Examples:
+        >>> from graphls.passes import as_pipeline, find_pass
+        >>> str(as_pipeline([find_pass("fold")(), find_pass("dce")()]))
+        'fold, dce'
+    """
     if isinstance(passes, Pipeline):
         return passes
     if isinstance(passes, str):

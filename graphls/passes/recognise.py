@@ -56,7 +56,7 @@ class Recognise:
         """The graph with its compositions, and without what stood for them."""
         names = Names.of(graph)
         kept = {*graph.outputs, *(w.value for w in graph.writes)}
-        rules = [*RULES, *SUMS] if self.sums else RULES
+        rules = [*RULES, *(SUMS if self.sums else ())]
         return Dce().run(graph.replace(nodes=_Block(graph.nodes, kept, names, rules).run()))
 
 

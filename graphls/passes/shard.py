@@ -10,6 +10,7 @@ from graphls.ir.graph import Graph, Node, Value, Write, needs, walk
 from graphls.ir.registry import lookup
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, Type, bool_, int32
+from graphls.passes.buckets import in_buckets
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import users
 from graphls.passes.shard_choice import Choice, chosen, is_total, sums_outside
@@ -304,10 +305,4 @@ def _buckets(values: Sequence[Value]) -> Iterator[list[Value]]:
     for value in values:
         kinds.setdefault(value.type.dtype, []).append(value)
     for kind in kinds.values():
-        bucket: list[Value] = []
-        for value in kind:
-            if bucket and sum(v.type.nbytes for v in (*bucket, value)) > BUCKET:
-                yield bucket
-                bucket = []
-            bucket.append(value)
-        yield bucket
+        yield from in_buckets(kind, lambda value: value.type.nbytes, BUCKET)

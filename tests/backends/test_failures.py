@@ -44,6 +44,21 @@ def test_an_index_out_of_range_leaves_all_states_as_they_were() -> None:
     assert values(cell) == values(twin)
 
 
+def test_an_index_out_of_range_names_the_cell_and_its_line() -> None:
+    class Words(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(4, 3)
+
+        def construct(self, index: Any) -> Any:
+            return self.table(index)
+
+    line = Words.construct.__code__.co_firstlineno + 1
+    text = rf"could not run the step: gather of table: ind[^()']*9[^()']*\[-4,3\]\. \(\S*test_failures.py:{line}\)$"
+    with pytest.raises(RuntimeError, match=text):
+        graphls.compile(Words(), GOOD)(BAD)
+
+
 class Failing:
     """A session that says, after it has run, that it could not."""
 

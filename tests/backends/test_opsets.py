@@ -42,14 +42,23 @@ def newest_here() -> int:
     raise AssertionError("no opset is known")
 
 
+def meaning(model: onnx.ModelProto, opset: int) -> object:
+    """What models have in common that compute the same, whatever opset they name."""
+    versions = tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in operators(model.graph.node))
+    return versions, model.graph.SerializeToString(deterministic=True)
+
+
 @pytest.mark.parametrize(("primitive", "sample"), CASES)
 def test_the_model_is_valid_at_every_opset(primitive: Any, sample: Any) -> None:
     for dtype, device in ((float32, "cpu"), (bfloat16, "cuda")):
-        graph = single(primitive, sample, in_dtype(sample, dtype))
+        graph, checked = single(primitive, sample, in_dtype(sample, dtype)), set[object]()
         for opset in OPSETS:
             model = lower(graph, device=device, opset=opset).model
-            onnx.checker.check_model(model, full_check=dtype is float32)
             assert model.ir_version == ir_version(opset) and model.opset_import[0].version == opset
+            if (its_meaning := meaning(model, opset)) in checked:
+                continue
+            checked.add(its_meaning)
+            onnx.checker.check_model(model, full_check=dtype is float32)
             kinds = element_types(model)
             for proto in operators(model.graph.node):
                 its = signature(proto.op_type, opset)
@@ -63,8 +72,10 @@ def test_the_numbers_are_the_same_at_every_opset(primitive: Any, sample: Any) ->
     graph = single(primitive, sample, sample.types)
     arrays = draw(sample, sample.types)
     expected = interpret(graph, arrays)[0]
-    for opset in sorted({17, 18, 21, newest_here()}):
-        lowered = lower(graph, kernel_is_right=is_right, opset=opset)
+    opsets = sorted({17, 18, 21, newest_here()})
+    models = {opset: lower(graph, kernel_is_right=is_right, opset=opset) for opset in opsets}
+    different = {meaning(lowered.model, opset): lowered for opset, lowered in models.items()}
+    for lowered in different.values():
         for found, wanted in zip(run(lowered, graph, arrays), expected, strict=True):
             assert_close(found, wanted, float32)
 

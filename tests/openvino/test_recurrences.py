@@ -11,6 +11,8 @@ pytest.importorskip("openvino")
 
 import graphls
 from graphls import nn, ops
+from graphls.backends.onnx.lowering import lower
+from graphls.backends.openvino.target import target
 
 SEQUENCE = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
 LENGTHS = np.array([5, 2, 4], np.int32)
@@ -77,3 +79,32 @@ def test_loops_that_are_long_or_have_no_products_are_for_onnx_runtime(network: A
     steps = [graphls.compile(lambda x: network(x, length), x, engine=name) for name in ("openvino", "onnxruntime")]
     assert steps[0].plan.segments[-1].engine == engine
     np.testing.assert_array_equal(*(step(x).asnumpy() for step in steps))
+
+
+def test_iterations_take_what_other_iterations_made_and_no_stack_apart() -> None:
+    x = SEQUENCE[0]
+
+    def twice(x: Any) -> Any:
+        there = ops.scan(lambda c, a: (ops.matmul(c, c) + a, ops.sin(c)), x[:, :3], ops.stack([x[:, :3]] * 4))[1]
+        return ops.scan(lambda c, a: (ops.matmul(c, a), ops.sum(c)), x[:, :3], there, reverse=True)
+
+    graph = graphls.compile(twice, x).graph
+    operators = [node.op_type for node in lower(graph, target=target()).model.graph.node]
+    assert operators.count("Split") == 1
+    assert not {"Squeeze", "Unsqueeze"} & set(operators)
+    found, wanted = (graphls.compile(twice, x, engine=name)(x) for name in ("openvino", "onnxruntime"))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_that_each_iteration_gives_is_stacked_as_often() -> None:
+    x = np.eye(3, dtype=np.float32)[:1]
+    y = np.eye(3, dtype=np.float32)
+
+    def repeated(x: Any, y: Any) -> Any:
+        last, (rows, sums) = ops.scan(lambda c, a: (ops.matmul(c, y) + a, (x, ops.sum(c))), x, ops.stack([x] * 4))
+        return last, ops.exp(rows), x * 2.0, sums
+
+    found, wanted = (graphls.compile(repeated, x, y, engine=name)(x, y) for name in ("openvino", "onnxruntime"))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)

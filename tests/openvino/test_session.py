@@ -242,3 +242,62 @@ def test_what_an_earlier_segment_writes_stays_where_an_index_is_out_of_range() -
     with pytest.raises(GraphRuntimeError, match=r"out of range for an axis of size 4.*test_session.py"):
         step(x, good + 4)
     assert int(count) == 0
+
+
+def test_quotients_are_rounded_once() -> None:
+    x = np.arange(1, 400, dtype=F32)
+    step = graphls.compile(lambda x, d: (ops.floor(x / d), x / d), x, F32(41), engine="openvino")
+    for a, b in zip(step(x, F32(41)), (x // F32(41), x / F32(41)), strict=True):
+        np.testing.assert_array_equal(a.asnumpy(), b)
+
+
+def test_a_sum_is_divided_by_a_constant() -> None:
+    x = RANDOM.normal(size=(4, 3, 3)).astype(F32)
+    step = graphls.compile(lambda x: ops.sum(ops.relu(x), (1, 2)) / 3.0, x, engine="openvino")
+    np.testing.assert_allclose(step(x).asnumpy(), np.maximum(x, 0).sum((1, 2)) / 3, rtol=1e-6)
+
+
+def test_a_constant_is_divided_by_what_a_reduction_gives() -> None:
+    x = RANDOM.normal(size=(4, 3, 2, 2)).astype(F32)
+
+    def scaled(x: Any) -> Any:
+        root = ops.sqrt(ops.mean(x * x, (0, 2, 3), keep_dims=True) + 1e-5)
+        return x * ops.rsqrt(ops.mean(x * x, (0, 2, 3), keep_dims=True)), 3.0 / root, ops.full((1, 3, 1, 1), 2.0) / root
+
+    found, wanted = (graphls.compile(scaled, x, engine=name)(x) for name in ("openvino", "onnxruntime"))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [float32, bfloat16], ids=str)
+def test_a_product_is_one_kernel(kind: Any) -> None:
+    if kind is bfloat16 and not has_bfloat16():
+        pytest.skip("this processor has no products of bfloat16")
+    x, w = Value("x", f32(32, 64)), Value("w", f32(64, 64))
+    e = Builder()
+    low = e.cast(w, dtype=kind)
+    y = e.cast(e.matmul(e.matmul(e.cast(x, dtype=kind), low), low, transpose_b=True), dtype=float32)
+    graph = verify(Graph("g", (x, w), (), tuple(e.nodes), (), (y,)))
+    model = on_openvino(graph).first[0].compiled.get_runtime_model()
+    kinds = [node.get_rt_info()["layerType"].value for node in model.get_ordered_ops()]
+    casts = 3 if kind is bfloat16 else 0
+    assert len(kinds) == 3 + 2 + casts, "two inputs and the result, two products, and casts"
+
+
+@pytest.mark.parametrize("dtype", [graphls.int32, float32], ids=str)
+def test_a_constant_is_a_result_and_two_states(dtype: Any) -> None:
+    class Counting(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = (graphls.Parameter(graphls.Tensor(3, dtype), name=name) for name in "ab")
+
+        def construct(self, x: Any) -> Any:
+            self.first = 4
+            self.second = 4
+            return x * 2.0, self.first
+
+    cell, x = Counting(), np.ones(2, F32)
+    step = graphls.compile(cell, x, engine="openvino")
+    for _ in range(2):
+        assert [y.tolist() for y in step(x)] == [[2, 2], 4]
+        assert (float(cell.first), float(cell.second)) == (4, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from graphls.dataset import NumpySlicesDataset
 from graphls.sharing.threads import TaskQueue
 from graphls.train import background, load_checkpoint, save_checkpoint
+from tests.dataset.sources import wait_until
 from tests.interrupting import signalled_at
 
 LONGEST_WAIT = 60
@@ -83,3 +85,5 @@ def test_passes_of_a_dataset() -> None:
         place += 3
     assert place > 100
     assert in_time(passes) == [0, -1, 0, -1]
+    gc.collect()
+    assert wait_until(lambda: not any(thread.name.startswith("graphls-dataset") for thread in threading.enumerate()))

@@ -29,14 +29,18 @@ def any_not_finite(e: Values, values: Sequence[Value]) -> str:
     the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
     which looks at once.
     """
-    values = [v for v in values if v.type.size]
     if e.is_gpu or not values:
         return _exactly(e, values) if values else e.const(False)
-    is_finite = e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
+    is_finite = are_bounded(e, values)
     found = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
     while len(found) > 1:
         found[:2] = [e.Or(found[0], found[1])]
     return found[0]
+
+
+def are_bounded(e: Values, values: Sequence[Value]) -> str:
+    """Whether the sum of all bounds of float tensors is finite, and so each of their elements."""
+    return e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
 
 
 def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:

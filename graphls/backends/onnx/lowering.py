@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
-from graphls.backends.onnx.finite import any_not_finite, checked_and_given, only_checked
+from graphls.backends.onnx.finite import any_not_finite, are_bounded, checked_and_given, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
@@ -21,9 +22,10 @@ from graphls.backends.onnx.ports import Ports
 from graphls.backends.onnx.rules import Rules
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
+from graphls.backends.onnx.values import Forms
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import TOKEN, DType, Type, bfloat16
+from graphls.ir.types import TOKEN, DType, Type, bfloat16, bool_
 from graphls.primitives.faults import missing
 
 
@@ -73,13 +75,15 @@ class Lowering(Rules):
         self.in_types: tuple[Type, ...] = ()
         self.out_types: tuple[Type, ...] = ()
         self.host: list[tuple[Node, str]] = []
-        self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
+        self.forms: ChainMap[Value, Forms] = ChainMap()
+        self.elements: dict[str, Sequence[Forms]] = {}
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
         self.again: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.indices = Indices(self)
+        self.doubts: list[str] = []
 
     def lower(self) -> Lowered:
         """The whole graph as a model."""
@@ -93,7 +97,15 @@ class Lowering(Rules):
         fault = self.indices.fault() if guarded else ""
         if guarded:
             self.yield_from_branch(fault, FAULT)
-        return Lowered(inputs, outputs, states, writes, host, guarded, fault, self.model(), self.origins, outside)
+        ports = inputs, outputs, states, writes, host, guarded, fault, self.doubt()
+        return Lowered(*ports, self.model(), self.origins, outside)
+
+    def doubt(self) -> str:
+        """Whether any overflow check cannot be sure, as an output; empty where all are."""
+        if not self.doubts:
+            return ""
+        self.node = None
+        return self.yielded(reduce(self.Or, self.doubts), Type(bool_), set())
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""
@@ -256,5 +268,9 @@ class Lowering(Rules):
         return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
-        """Whether a float tensor holds an infinity or nan."""
-        return any_not_finite(self, values)
+        """Whether a float tensor holds an infinity or nan; no where the target leaves doubts, which are noted."""
+        values = [v for v in values if v.type.size]
+        if not (self.target.leaves_doubts and values and self.body is self.main):
+            return any_not_finite(self, values)
+        self.doubts.append(self.Not(are_bounded(self, values)))
+        return self.const(False)

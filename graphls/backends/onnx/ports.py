@@ -16,7 +16,8 @@ class Ports:
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
     name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
     outputs the session computes and feeds, with the names of the tensors that take them. Where nodes are `guarded`,
-    the model has one more output, `fault`, which says of which of them an index is out of range; see indices.py.
+    the model has one more output, `fault`, which says of which of them an index is out of range; see indices.py. One
+    more, `doubt`, where its target leaves doubts, is true where overflow checks, which found nothing, cannot be sure.
     """
 
     inputs: tuple[str, ...]
@@ -26,12 +27,14 @@ class Ports:
     host: tuple[tuple[Node, str], ...]
     guarded: tuple[Node, ...]
     fault: str
+    doubt: str
 
 
 def table_of(graph: Graph, ports: Ports) -> dict[str, Any]:
     """The ports of a model of a graph as plain data, with the nodes by their numbers."""
     numbers = {node: number for number, node in enumerate(walk(graph))}
-    table: dict[str, Any] = {name: getattr(ports, name) for name in ("inputs", "outputs", "states", "writes", "fault")}
+    plain = ("inputs", "outputs", "states", "writes", "fault", "doubt")
+    table: dict[str, Any] = {name: getattr(ports, name) for name in plain}
     host = [[numbers[node], name] for node, name in ports.host]
     return table | {"host": host, "guarded": [numbers[node] for node in ports.guarded]}
 
@@ -47,4 +50,5 @@ def ports_of(graph: Graph, table: Mapping[str, Any]) -> Ports:
         tuple((nodes[number], name) for number, name in table["host"]),
         tuple(nodes[number] for number in table["guarded"]),
         table["fault"],
+        table["doubt"],
     )

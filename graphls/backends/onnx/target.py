@@ -34,7 +34,9 @@ class Target:
     kernels do not look whether indices are in range, `guards_indices` says so. With `runs_as_written`,
     kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
     that `unrolls` has no loops: a scan of known length is written out, iteration by iteration. With
-    `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it.
+    `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it. With
+    `leaves_doubts`, overflow checks find nothing, and the model has one more output that is true where their bounds
+    say too little, so that another model has to be asked.
     """
 
     native_half: bool
@@ -48,6 +50,7 @@ class Target:
     runs_as_written: bool = False
     unrolls: bool = False
     copies_what_is_read: bool = False
+    leaves_doubts: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The same for models that other runtimes run, too, in forms that are not chosen for one of them."""

@@ -10,15 +10,20 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type
 from graphls.primitives.emitter import Emitter
 
+Forms = dict[DType, str]
+"""Tensors of one value, by their dtypes."""
+
 
 class Values(Writer, Emitter):
     """A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
 
     `delayed` values are computed where only an overflow check needs them, and `again` are those that it computes once
-    more; `definer` has the node of each value.
+    more; `definer` has the node of each value. Where iterations are written out, `elements` has what each of them gave,
+    by the array that these make together.
     """
 
-    forms: ChainMap[Value, dict[DType, str]]
+    forms: ChainMap[Value, Forms]
+    elements: dict[str, Sequence[Forms]]
     definer: dict[Value, Node]
     delayed: dict[Value, Node]
     again: dict[Value, Node]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.onnxruntime.guard import first_line
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reach import behind
@@ -32,6 +33,16 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
     top = next((n for n in graph.nodes if any(inner is node for inner in (n, *inside(n)))), None)
     made = behind(graph.nodes, () if top is None else top.outputs)
     return {write.state.name for write in graph.writes if write.value in made}
+
+
+def failure(error: Exception, node: Node | None) -> GraphRuntimeError:
+    """What a user is told of an error of the runtime: at the line of the operator that failed, where that is known."""
+    text, reason = "ONNX Runtime could not run the step", first_line(error)
+    if node is None:
+        return GraphRuntimeError(f"{text}: {reason}")
+    cell = f" of {node.scope}" if node.scope else ""
+    reason = reason.rpartition("Status Message: ")[2].strip().rstrip(".")
+    return GraphRuntimeError(f"{text}: {node.primitive.name}{cell}: {reason}.").at(node.loc)
 
 
 def failed_node(error: Exception, origins: Mapping[str, Node]) -> Node | None:

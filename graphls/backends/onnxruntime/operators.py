@@ -1,4 +1,4 @@
-"""Single operators in sessions of their own, for operations outside of a trace.
+"""Operators and small graphs in sessions of their own, for operations outside of a trace.
 
 Operations that differ in the sizes of their operands alone share a session, where their models are the same but for the
 declared sizes: a network of fifty convolutions has a handful. The threads of a session stop to spin as a run ends,
@@ -7,13 +7,14 @@ since those of many sessions would keep the cores busy with waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from onnx import ModelProto
 
 from graphls.backends.buffers import in_rows
+from graphls.backends.onnxruntime.arena import has_common_arena
 from graphls.backends.onnxruntime.guard import is_unusual
 from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
@@ -25,6 +26,7 @@ from graphls.ir.types import Type
 from graphls.sharing.forks import call_after_fork, keep_for_ever
 
 Array = np.ndarray[Any, Any]
+Made = TypeVar("Made")
 
 MOST_SESSIONS = 64
 MOST_OPERATIONS = 1024
@@ -32,27 +34,31 @@ MOST_OPERATIONS = 1024
 
 
 class Ready(NamedTuple):
-    """A session that computes a result of an operation on operands of certain types."""
+    """A model that computes the outputs of a graph without states, in a session that is opened when there is none."""
 
-    session: Any
+    model: bytes
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
+    is_unusual: bool
 
-    def run(self, arrays: tuple[Array, ...]) -> Array:
-        """The result for these operands."""
-        fed = {name: in_rows(array, None) for name, array in zip(self.inputs, arrays, strict=True)}
-        (result,) = self.session.run([self.output], fed)
-        return np.asarray(result)
+    def run(self, arrays: Iterable[Array]) -> list[Array]:
+        """The outputs for these operands; raises where an index is out of range, as kernels of a CPU do."""
+        fed = {name: _in_rows(array) for name, array in zip(self.inputs, arrays, strict=True)}
+        session = _kept(_sessions, MOST_SESSIONS, self.model, lambda: _opened(self.model, self.is_unusual))
+        return list(map(np.asarray, session.run(self.outputs, fed)))
+
+
+def _in_rows(array: Array) -> Array:
+    return array if array.flags.c_contiguous else in_rows(array, None)
 
 
 _sessions: dict[bytes, Any] = {}
-_operations: dict[object, Ready] = {}
+_operations: dict[object, Any] = {}
 
 
-def ready(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int = 0) -> Ready:
-    """The session for one result of an operation on operands of these types."""
-    key = operation, types, result, tuple(sorted(attrs.items()))
-    found: Ready = _kept(_operations, MOST_OPERATIONS, key, lambda: _made(operation, types, attrs, result))
+def kept(key: Hashable, make: Callable[[], Made]) -> Made:
+    """What is kept by a key, such as what is `ready`, or made now."""
+    found: Made = _kept(_operations, MOST_OPERATIONS, key, make)
     return found
 
 
@@ -67,17 +73,18 @@ def _kept(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any])
     return found
 
 
-def _made(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int) -> Ready:
-    runtime = load_runtime()
+def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int = 0) -> Graph:
+    """The graph of one result of an operation on operands of these types."""
     inputs = tuple(Value(f"x{i}", kind) for i, kind in enumerate(types))
     e = Builder()
     output = e.emit(operation, inputs, attrs)[result]
-    lowered = Model(Graph("operation", inputs, (), tuple(e.nodes), (), (output,)), "cpu", runtime).lowered
-    model = _of_any_size(lowered.model)
-    if len(_sessions) >= MOST_SESSIONS and model not in _sessions:
-        _operations.clear()  # which hold the session that goes
-    session = _kept(_sessions, MOST_SESSIONS, model, lambda: _opened(runtime, model, is_unusual(lowered.model)))
-    return Ready(session, lowered.inputs, lowered.outputs[0])
+    return Graph("operation", inputs, (), tuple(e.nodes), (), (output,))
+
+
+def ready(graph: Graph) -> Ready:
+    """What computes the outputs of a graph, for inputs of any sizes that its model does."""
+    lowered = Model(graph, "cpu", load_runtime()).lowered
+    return Ready(_of_any_size(lowered.model), lowered.inputs, lowered.outputs, is_unusual(lowered.model))
 
 
 def _of_any_size(model: ModelProto) -> bytes:
@@ -90,14 +97,17 @@ def _of_any_size(model: ModelProto) -> bytes:
     return data
 
 
-def _opened(runtime: Any, model: bytes, is_unusual: bool) -> Any:
+def _opened(model: bytes, is_unusual: bool) -> Any:
     """A session, without optimizations where they have not been tried on such operators, for which see guard.py."""
+    runtime = load_runtime()
     options = runtime.SessionOptions()
     level = "ORT_DISABLE_ALL" if is_unusual else "ORT_ENABLE_ALL"
     options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads()
     options.log_severity_level = 4
     options.enable_mem_pattern = False
+    if has_common_arena(runtime):
+        options.add_session_config_entry("session.use_env_allocators", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 

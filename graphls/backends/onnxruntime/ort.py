@@ -18,7 +18,7 @@ from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnxruntime.availability import check_device, check_provider
 from graphls.backends.onnxruntime.blocks import Blocked, block_size, in_blocks
 from graphls.backends.onnxruntime.cuda_failures import cuda_failure
-from graphls.backends.onnxruntime.failures import Torn, failed_node, states_behind
+from graphls.backends.onnxruntime.failures import Torn, failed_node, failure, states_behind
 from graphls.backends.onnxruntime.guard import first_line
 from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
@@ -192,8 +192,7 @@ class OrtSession(Session, BoundStates):
         node = failed_node(error, self.lowered.origins)
         intact = set() if node is None else states_behind(self.model.graph, node)
         self._mark_torn(self.in_place - intact, first_line(error))
-        text = f"ONNX Runtime could not run the step: {first_line(error)}"
-        return self._of_the_gpu(error) or GraphRuntimeError(text)
+        return self._of_the_gpu(error) or failure(error, node)
 
     def _mark_torn(self, names: Iterable[str], reason: str) -> None:
         for name in names:

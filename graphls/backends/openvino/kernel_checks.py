@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.backends.onnx.kernel_checks import Array, is_right_by, model_of
 from graphls.backends.onnx.kernel_tables import PORTABLE
-from graphls.backends.openvino.runtime import EXACT, core
+from graphls.backends.openvino.runtime import compiled, core
 from graphls.ir.types import DType
 
 
@@ -21,4 +21,4 @@ def is_right(operator: str, dtype: DType) -> bool:
 
 def _run(operator: str, *inputs: Array, outputs: int = 1, **attributes: Any) -> Array:
     read = core().read_model(model_of(operator, inputs, outputs, PORTABLE, **attributes).SerializeToString())
-    return np.asarray(core().compile_model(read, "CPU", EXACT)(list(inputs))[0])
+    return np.asarray(compiled(read)(list(inputs))[0])

@@ -11,7 +11,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """What `mallopt` of glibc calls the bytes from which on free memory goes back to the system, at the end of the heap and
 as a block of its own."""
 
-LARGE = 1 << 20
+LARGE = 1 << 17
 MOST = 1 << 25
 """What glibc raises the threshold of blocks to by itself, at most; the other one is twice that then."""
 

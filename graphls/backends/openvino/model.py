@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
 from graphls.backends.cache import current, key_of
@@ -14,7 +14,8 @@ from graphls.backends.onnx.ports import Ports, ports_of, table_of
 from graphls.backends.onnx.weights import complete, serialised
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.memory import large_blocks_apart
-from graphls.backends.openvino.runtime import EXACT, core, first_line, load_openvino
+from graphls.backends.openvino.quotients import keep_quotients
+from graphls.backends.openvino.runtime import EXACT, compiled, core, first_line, imported, load_openvino
 from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph
@@ -25,16 +26,17 @@ MODEL, TABLE = "model", "table"
 class Model:
     """The model of a graph; it is kept where it has the settings of all, and taken from the cache where it was kept."""
 
-    def __init__(self, graph: Graph, settings: Mapping[str, object] = EXACT) -> None:
+    def __init__(self, graph: Graph, settings: Mapping[str, object] = EXACT, leaves_doubts: bool = False) -> None:
         self.graph = graph
         self.settings = settings
+        self.target = replace(target(), leaves_doubts=leaves_doubts)
         self.cache = current() if settings is EXACT else None
-        self.key = key_of(graph, **_made_with()) if self.cache else None
+        self.key = key_of(graph, **_made_with(), leaves_doubts=leaves_doubts) if self.cache else None
 
     @cached_property
     def lowered(self) -> Lowered:
-        """What the graph is lowered to; where its model was kept, that is not done before somebody asks."""
-        return lower(self.graph, kernel_is_right=is_right, target=target())
+        """What the graph is lowered to, for who asks for it behind `open`."""
+        return lower(self.graph, kernel_is_right=is_right, target=self.target)
 
     def open(self) -> tuple[Any, Ports]:
         """A compiled model, and what its inputs and outputs are; raises GraphRuntimeError where OpenVINO refuses it."""
@@ -44,13 +46,16 @@ class Model:
     def _compiled(self) -> tuple[Any, Ports]:
         try:
             read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
-            made = core().compile_model(read, "CPU", self.settings)
+            keep_quotients(read)
+            made = compiled(read, self.settings)
         except RuntimeError as error:
             raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error
         if self.cache and self.key:
             table = json.dumps(table_of(self.graph, self.lowered)).encode()
             self.cache.keep(self.key, {TABLE: table, MODEL: made.export_model().getbuffer()})
-        return made, self.lowered
+        lowered = self.lowered
+        del self.lowered  # which takes memory, and hardly anybody asks for it again
+        return made, Ports(*(getattr(lowered, field.name) for field in fields(Ports)))
 
     def _taken(self) -> tuple[Any, Ports] | None:
         """The model that was kept, which OpenVINO has changed already; None where there is none, or it is refused."""
@@ -58,7 +63,7 @@ class Model:
         if parts is None:
             return None
         try:
-            made = core().import_model(BytesIO(parts[MODEL]), "CPU", self.settings)
+            made = imported(parts[MODEL], self.settings)
         except RuntimeError:
             return None
         return made, ports_of(self.graph, json.loads(bytes(parts[TABLE])))

@@ -12,6 +12,7 @@ from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import SMALL, array_of
 from graphls.backends.engine import Bench
 from graphls.backends.onnx.types import exchanged
+from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.model import Model
 from graphls.backends.openvino.request import Request
 from graphls.backends.openvino.runtime import EXACT, first_line
@@ -26,23 +27,31 @@ from graphls.sharing.forks import keep_for_ever, renew_after_fork
 Array = np.ndarray[Any, Any]
 
 
+MOST_DOUBTS = 8
+"""Steps in a row that leave a doubt, behind which the model that may look runs alone."""
+
+
 class OpenvinoPart(BoundStates):
     """One segment; each of its states that is written has two buffers, as operators run in an order of their own.
 
     What is `small`, of what it is fed and gives, is copied to and from arrays that stay bound.
+
+    Where the segment may run once more, its model is that of a step without an overflow. Where that is in doubt, one
+    that `looks` runs behind it, which is made when it is needed first: a model that may look at all gradients takes
+    memory for all that they are made of, and time to bring it there. Where doubts do not end, that one runs alone.
     """
 
     settings: Mapping[str, object] = EXACT
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
+    def __init__(self, segment: Segment, bench: Bench, looks: bool = False) -> None:
         graph = self.graph = segment.graph
-        self.bench = bench
+        self.segment, self.bench = segment, bench
         self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
         self.types = {v.name: exchanged(v.type) for v in graph.states}
         self.group = bench.owner.group
         self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.in_place = set()
-        self.model = Model(graph, self.settings)
+        self.model = Model(graph, self.settings, leaves_doubts=segment in bench.early and not looks)
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
@@ -53,6 +62,9 @@ class OpenvinoPart(BoundStates):
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
+        self.looking: OpenvinoPart | None = None
+        self.has_looked = False
+        self.doubts = 0
         self.forget_bindings()
         renew_after_fork(self)
 
@@ -64,6 +76,9 @@ class OpenvinoPart(BoundStates):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
+        if self.looking and self.doubts == MOST_DOUBTS:
+            return self.looking.begin(fed)
+        self.has_looked = False
         self.group = self.bench.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
@@ -77,16 +92,31 @@ class OpenvinoPart(BoundStates):
                 self.results[value] = self._empty(kind)
                 request.bind(name, self.results[value])
         self.fault = request.fault
-        return request.call()
+        return partial(self._run, request, fed) if self.ports.doubt else request.call()
+
+    def _run(self, request: Request, fed: Mapping[Value, Any]) -> object:
+        """Run the model, and where it leaves a doubt the one that looks."""
+        request.call()()
+        self.has_looked = bool(request.doubt)
+        self.doubts = self.doubts + 1 if self.has_looked else 0
+        if not self.has_looked:
+            return None
+        self.looking = self.looking or OpenvinoPart(self.segment, self.bench, looks=True)
+        return self.looking.begin(fed)()
 
     def end(self) -> Mapping[Value, Any]:
         """What the step gives that is in no slot, in the dtypes of the graph."""
+        if self.looking and self.has_looked:
+            self.results = {}
+            return self.looking.end()
         found, self.results = self.results, {}
         found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:
         """What went wrong, at the line of the user where that is known; no state has been written."""
+        if self.looking and self.has_looked:
+            return self.looking.failed(error)
         if isinstance(error, IndexError) and self.fault:
             return _index_fault(self.ports.guarded[int(self.fault) - 1])
         return GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}")
@@ -108,7 +138,12 @@ class OpenvinoPart(BoundStates):
         return empty(kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
-        request = Request(self.compiled, self.ports)
+        with large_blocks_apart():  # as it takes memory for all inputs and outputs once more, until they are bound
+            request = Request(self.compiled, self.ports)
+            self._bind(request)
+        return request
+
+    def _bind(self, request: Request) -> None:
         for name, tensor in self.ports.states.items():
             old, new = self._buffers(name)
             request.bind(tensor, old)
@@ -116,7 +151,6 @@ class OpenvinoPart(BoundStates):
                 request.bind(self.ports.writes[name], new)
         for name, array in (*self.slots, *self.small.items()):
             request.bind(name, array)
-        return request
 
 
 def _index_fault(node: Node) -> GraphRuntimeError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from io import BytesIO
 from typing import Any
+from weakref import WeakSet
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.sharing.forks import call_after_fork, keep_for_ever
+from graphls.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
 EXACT = {
@@ -40,6 +43,54 @@ def core() -> Any:
 
 
 call_after_fork(core.cache_clear)
+
+
+class _Threads:
+    """How many models were there at once, and are there now.
+
+    A model that is closed leaves its threads behind for the next one that is compiled. In a forked process they are
+    not there, and OpenVINO would wait for them. So no threads are left over while a process forks.
+    """
+
+    def __init__(self) -> None:
+        self.models: WeakSet[Any] = WeakSet()
+        self.most = 0
+
+    def add(self, model: Any) -> Any:
+        """Count a model, as long as it lives."""
+        self.models.add(model)
+        self.most = max(self.most, len(self.models))
+        return model
+
+    def taken(self) -> list[Any]:
+        """Models that have the threads that closed ones have left behind."""
+        return [core().compile_model(_least(), "CPU", EXACT) for _ in range(self.most - len(self.models))]
+
+    def forget(self) -> None:
+        """In a forked process there are none."""
+        self.models, self.most = WeakSet(), 0
+
+
+_threads = _Threads()
+call_before_fork(_threads.taken)
+call_after_fork(_threads.forget)
+
+
+def _least() -> Any:
+    """A model that does nothing."""
+    ov = load_openvino()
+    value = ov.opset8.parameter([1], ov.Type.f32)
+    return ov.Model([ov.opset8.negative(value)], [value])
+
+
+def compiled(model: Any, settings: Mapping[str, object] = EXACT) -> Any:
+    """A model that is compiled for the CPU; raises RuntimeError where OpenVINO refuses it."""
+    return _threads.add(core().compile_model(model, "CPU", settings))
+
+
+def imported(data: memoryview, settings: Mapping[str, object]) -> Any:
+    """A compiled model that was kept; raises RuntimeError where OpenVINO refuses it."""
+    return _threads.add(core().import_model(BytesIO(data), "CPU", settings))
 
 
 @cache

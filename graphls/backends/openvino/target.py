@@ -18,13 +18,15 @@ from graphls.backends.onnx.roundings import MOVES
 from graphls.backends.onnx.target import Form, Target
 from graphls.backends.onnx.writer import Writer
 from graphls.backends.openvino.runtime import has_bfloat16
+from graphls.ir.graph import Node
 from graphls.ir.types import bfloat16, float32, int32
+from graphls.primitives.indexing import GatherElementsGradient, GatherGradient
 from graphls.primitives.logic import Comparison
 from graphls.primitives.windows import Geometry
 
 Attributes = Mapping[str, Any]
 
-BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "MatMul"}
 """Operators that are computed in bfloat16, with sums in float32, where their operands are of it."""
 
 
@@ -99,6 +101,20 @@ _BLOCK = 32
 """Numbers of bfloat16 that units for products take at once; rows of such a length are joined fast."""
 
 
+def _product(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """Gemm as MatMul, where transpositions become part of it.
+
+    OpenVINO multiplies by the factors of a Gemm, and adds its third operand where there is none; in bfloat16 these
+    stay, as a pass over the result that is as long as a small product (2026.4.1).
+    """
+    turned = (attributes.get("transA", 0), attributes.get("transB", 0))
+    sides = [
+        e.results("Transpose", (name,), {"perm": (1, 0)}, 1)[0] if is_turned else name
+        for name, is_turned in zip(inputs, turned, strict=True)
+    ]
+    return _one(e, "MatMul", *sides)
+
+
 def _affine(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
     """A product of bfloat16 plus a row, rounded behind the sum.
 
@@ -106,7 +122,7 @@ def _affine(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
     one more row, which meets ones.
     """
     if len(inputs) < 3:
-        return e.results("Gemm", inputs, attributes, 1)[0]
+        return _product(e, inputs, attributes)
     assert e.node is not None
     x, matrix, row = inputs
     axis = int(attributes["transB"])
@@ -117,7 +133,7 @@ def _affine(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
     rest = e.const(np.zeros((outer, more - 1) if axis else (more - 1, outer)), bfloat16)
     rows = _one(e, "Reshape", row, e.ints((outer, 1) if axis else (1, outer)))
     matrix = e.results("Concat", (matrix, rows, rest) if more > 1 else (matrix, rows), {"axis": axis}, 1)[0]
-    return e.results("Gemm", (x, matrix), attributes, 1)[0]
+    return _product(e, (x, matrix), attributes)
 
 
 def _convolution(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
@@ -141,6 +157,31 @@ def _convolution(e: Writer, inputs: Sequence[str], attributes: Attributes) -> st
     ones = e.const(np.ones((kind[0], 1, *kind[2:])), bfloat16)
     joined = [e.results("Concat", pair, {"axis": 1}, 1)[0] for pair in ((x, ones), (kernels, more))]
     return e.results("Conv", joined, attributes, 1)[0]
+
+
+LARGE = 1 << 20
+"""Bytes from which on zeros are made in each step, so that they are no part of the model."""
+
+
+def _scatter(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
+    """What is added to zeros is added to zeros that the model makes, where these are large.
+
+    A constant would be copied in each step and take as much memory once more, and OpenVINO makes one of whatever is
+    known when it compiles. So zero is the difference of an index and itself.
+    """
+    node = e.node
+    if node is None or not _is_of_slices(node) or node.output.type.nbytes < LARGE:
+        return e.results("ScatterElements", inputs, attributes, 1)[0]
+    _, indices, added = inputs
+    index = _one(e, "Gather", _one(e, "Reshape", indices, e.ints((-1,))), e.ints((0,)))
+    zero = e.cast(_one(e, "Sub", index, index), float32)
+    zeros = _one(e, "Expand", zero, e.ints(node.output.type.shape))
+    return e.results("ScatterElements", (zeros, indices, added), attributes, 1)[0]
+
+
+def _is_of_slices(node: Node) -> bool:
+    """Whether a node adds float32 to zeros."""
+    return isinstance(node.primitive, (GatherGradient, GatherElementsGradient)) and node.output.type.dtype is float32
 
 
 def _is_of_integers(e: Writer) -> bool:
@@ -187,4 +228,5 @@ FORMS: dict[str, Form] = {
     "Min": _extreme("Min"),
     "Relu": _relu,
     "Reshape": _reshaped,
+    "ScatterElements": _scatter,
 }

@@ -1,0 +1,86 @@
+"""A step with loss scaling is one without an overflow, and where that is in doubt one that looks runs behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn
+from graphls.backends.cache import Cache
+from graphls.backends.onnx.shapes import operators
+from graphls.backends.openvino import part
+from graphls.backends.openvino.part import OpenvinoPart
+from graphls.context import reset_context
+
+pytest.importorskip("openvino")
+X, Y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[OpenvinoPart]:
+    """The segments that are opened, in their order."""
+    made: list[OpenvinoPart] = []
+    open_part = OpenvinoPart.__init__
+
+    def opened(self: OpenvinoPart, *given: Any, **named: Any) -> None:
+        made.append(self)
+        open_part(self, *given, **named)
+
+    monkeypatch.setattr(OpenvinoPart, "__init__", opened)
+    return made
+
+
+def begun(size: int = 4) -> graphls.Compiled:
+    graphls.set_seed(1)
+    network = nn.SequentialCell(nn.Dense(3, size), nn.Dense(size, 2)).set_train()
+    loss = nn.WithLossCell(network, nn.MSELoss())
+    manager = nn.DynamicLossScaleUpdateCell(2.0, 2, 1000)
+    optimizer = nn.Momentum(network.trainable_params(), 0.0, 0.9)
+    return graphls.compile(nn.TrainOneStepWithLossScaleCell(loss, optimizer, manager), X, Y, engine="openvino")
+
+
+def has_conditions(opened: OpenvinoPart) -> bool:
+    return any(proto.op_type == "If" for proto in operators(opened.model.lowered.model.graph.node))
+
+
+@pytest.mark.parametrize("size", [4, 1 << 20])  # updated in the one segment, and in one of their own
+def test_a_step_looks_where_bounds_say_too_little(size: int, parts: list[OpenvinoPart]) -> None:
+    step = begun(size)
+    assert [bool(step(X, Y)[1]) for _ in range(2)] == [False, False]
+    (first,) = parts
+    assert not has_conditions(first)
+    factors = iter(np.geomspace(1e16, 1e20, 90, dtype=np.float32))
+    while len(parts) == 1:
+        overflow = bool(step(X * next(factors), Y)[1])
+    assert not overflow and has_conditions(parts[1]), "the bound is beyond the largest number, and no gradient is"
+    _, overflow, scale = step(X * np.float32(1e30), Y)
+    assert overflow and float(scale) == 1.0
+    assert not step(X, Y)[1] and len(parts) == 2
+
+
+def test_doubts_that_do_not_end_are_no_second_run(parts: list[OpenvinoPart], monkeypatch: pytest.MonkeyPatch) -> None:
+    step, nan = begun(), X * np.float32("nan")
+    for _ in range(part.MOST_DOUBTS):
+        assert step(nan, Y)[1]
+    first, looking = parts
+    monkeypatch.setattr(first, "turn", lambda: pytest.fail("it runs in vain"))
+    assert step(nan, Y)[1] and not step(X, Y)[1]
+    assert first.looking is looking
+
+
+def test_both_are_kept(tmp_path: Path, parts: list[OpenvinoPart], monkeypatch: pytest.MonkeyPatch) -> None:
+    graphls.set_cache_dir(tmp_path)
+    try:
+        assert begun()(X * np.float32(1e30), Y)[1]
+        kept: list[object] = []
+        load = Cache.load
+        monkeypatch.setattr(Cache, "load", lambda self, key: kept.append(found := load(self, key)) or found)
+        again = begun()
+        assert again(X * np.float32(1e30), Y)[1] and not again(X, Y)[1]
+        assert len(parts) == 4 and None not in kept and len(kept) == 2
+    finally:
+        reset_context()

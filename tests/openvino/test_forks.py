@@ -1,0 +1,31 @@
+"""A forked process compiles for OpenVINO, whatever was compiled and closed before."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino")
+
+import graphls
+from graphls import nn
+from tests.sharing.test_forks import in_child
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+X = np.ones((4, 3), np.float32)
+
+
+def given(width: int) -> list[float]:
+    """What a step of its own gives, which is closed behind it."""
+    layer = nn.Dense(3, width, weight_init="ones", has_bias=False)
+    found: list[float] = graphls.compile(layer, X, engine="openvino")(X).asnumpy()[0].tolist()
+    return found
+
+
+def test_a_child_needs_no_threads_of_steps_that_were_closed() -> None:
+    kept = graphls.compile(lambda x: x * 2.0, X, engine="openvino")
+    assert given(2) == [3, 3]
+    assert in_child(lambda: (given(1), in_child(lambda: given(3)), float(kept(X)[0, 0]))) == ([3], [3, 3, 3], 2)
+    assert given(2) == [3, 3] and float(kept(X)[0, 0]) == 2
