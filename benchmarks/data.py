@@ -1,19 +1,24 @@
-"""Getting data ready: images a second of one worker, and what single operations on images and sentences take.
+"""Getting data ready: images a second, and what operations on images, arrays and strings take.
 
 Run it with `python benchmarks/data.py`, and with `--peer-python P`, an interpreter that has MindSpore, beside that:
-both take turns, each in a process of its own.
+both take turns, each in a process of its own. `python benchmarks/data.py operations` measures each operation of
+`data_operations.txt`, those first that are slowest beside the peer's.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
+import math
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +28,7 @@ WORDS = "[UNK] the quick brown fox jump ##ed over lazy dog and then , . a man we
 SENTENCE = "The quick brown fox jumped over the lazy dog, and then a man went to town buying friendly bread."
 
 
-def pipeline(ds: Any, vision: Any) -> Any:
+def pipeline(ds: Any, vision: Any, workers: int) -> Any:
     """CIFAR's usual augmentation on images in memory: crop, flip, scale, normalise, channels first."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (COUNT, 32, 32, 3), np.uint8)
@@ -36,14 +41,46 @@ def pipeline(ds: Any, vision: Any) -> Any:
         vision.Normalize([0.49, 0.48, 0.44], [0.2, 0.2, 0.2]),
         vision.HWC2CHW(),
     ]
-    return rows.map(operations, ["image"], num_parallel_workers=1).batch(BATCH, drop_remainder=True)
+    return rows.map(operations, ["image"], num_parallel_workers=workers).batch(BATCH, drop_remainder=True).repeat(2)
 
 
-def rate(dataset: Any) -> float:
-    """Images a second in one epoch."""
+class Files:
+    """The bytes of a JPEG of 224 x 224 pixels, again and again."""
+
+    def __init__(self) -> None:
+        (self.data,) = rows_of_each_kind()["jpeg"]
+
+    def __len__(self) -> int:
+        return 1000
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.data, np.int32(index % 10)
+
+
+def files_pipeline(ds: Any, vision: Any, workers: int) -> Any:
+    """ImageNet's usual augmentation: a part of the file decoded and resized, flip, normalise, channels first."""
+    rows = ds.GeneratorDataset(Files(), ["image", "label"], shuffle=True, num_parallel_workers=1)
+    operations = [
+        vision.RandomCropDecodeResize(224),
+        vision.RandomHorizontalFlip(),
+        vision.Normalize([120, 110, 100], [60, 61, 62]),
+        vision.HWC2CHW(),
+    ]
+    return rows.map(operations, ["image"], num_parallel_workers=workers).batch(32)
+
+
+def rate(dataset: Any) -> tuple[float, float]:
+    """Images a second, and seconds until the first batch."""
     start = time.perf_counter()
-    count = sum(len(batch["image"]) for batch in dataset.create_dict_iterator(num_epochs=1, output_numpy=True))
-    return count / (time.perf_counter() - start)
+    batches = dataset.create_dict_iterator(num_epochs=1, output_numpy=True)
+    count, first = len(next(batches)["image"]), time.perf_counter() - start
+    count += sum(len(batch["image"]) for batch in batches)
+    return count / (time.perf_counter() - start), first
+
+
+def mebibytes() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def microseconds(operation: Callable[[Any], Any], row: object) -> float:
@@ -60,43 +97,99 @@ def measured(package: str) -> dict[str, float]:
     """Each figure of a package by name."""
     ds = importlib.import_module(f"{package}.dataset")
     vision = importlib.import_module(f"{package}.dataset.vision")
-    text = importlib.import_module(f"{package}.dataset.text")
-    image = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
-    tokenizer = text.BertTokenizer(text.Vocab.from_list(WORDS.split()), lower_case=True)
-    dataset = pipeline(ds, vision)
-    rate(dataset)  # which starts what both keep
+    rate(pipeline(ds, vision, 1))  # which starts what both keep
+    found = {}
+    for what, made in (("images", pipeline), ("files", files_pipeline)):
+        before = mebibytes()
+        for workers in (1, 2):
+            rates, firsts = zip(*(rate(made(ds, vision, workers)) for _ in range(2)), strict=True)
+            found[f"{what} a second, {workers} worker{'s' * (workers > 1)}"] = max(rates)
+            found[f"first batch of {what}, {workers}, ms"] = min(firsts) * 1e3
+        found[f"memory of {what}, MiB"] = mebibytes() - before
+    return found
+
+
+def rows_of_each_kind() -> dict[str, tuple[Any, ...]]:
+    """The columns that operations get: `color` is an image of 224 x 224 pixels, `planes` one with channels first."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    color, file = np.kron(rng.integers(0, 256, (28, 28, 3), np.uint8), np.ones((8, 8, 1), np.uint8)), io.BytesIO()
+    Image.fromarray(color).save(file, "JPEG")
+    planes = rng.random((3, 224, 224), np.float32)
+    labels = np.eye(10, dtype=np.float32)[rng.integers(0, 10, 16)]
     return {
-        "images a second": statistics.median(rate(dataset) for _ in range(3)),
-        "resize, us": microseconds(vision.Resize((256, 256)), image),
-        "blur, us": microseconds(vision.GaussianBlur(5), image),
-        "warp, us": microseconds(vision.Rotate(30.0), image),
-        "sentence, us": microseconds(tokenizer, SENTENCE),
+        "color": (color,), "float": (planes.transpose(1, 2, 0).copy(),), "planes": (planes,),
+        "small planes": (rng.random((3, 32, 32)),), "pil": (Image.fromarray(color),),
+        "jpeg": (np.frombuffer(file.getvalue(), np.uint8),),
+        "batch": (rng.integers(0, 256, (16, 64, 64, 3), np.uint8), labels),
+        "numbers": (np.arange(1000, dtype=np.float32),), "label": (np.array(7),), "labels": (np.arange(1000) % 99,),
+        "digits": (np.array([str(number) for number in range(100)]),), "words": (np.array(SENTENCE.split()),),
+        "sentence": (SENTENCE,), "page": (" ".join([SENTENCE] * 30),),
+    }  # fmt: skip
+
+
+def operations_measured(package: str) -> dict[str, float]:
+    """Microseconds of each operation of `data_operations.txt`; none where a package refuses the row."""
+    names: dict[str, Any] = {
+        name: importlib.import_module(f"{package}.dataset.{name}") for name in ("vision", "transforms", "text")
     }
+    names |= {"np": np, "vocab": names["text"].Vocab.from_list(WORDS.split())}
+    rows, found = rows_of_each_kind(), {}
+    for line in Path(__file__).with_name("data_operations.txt").read_text(encoding="utf-8").splitlines():
+        kind, _, code = line.partition(" | ")
+        try:
+            operation = eval(code, names)
+            operation(*rows[kind])
+            found[line] = microseconds(lambda row, run=operation: run(*row), rows[kind])  # type: ignore[misc]
+        except Exception as error:
+            print(f"{package} refuses {line}: {error}", file=sys.stderr)
+    return found
 
 
-def turn(python: str, package: str) -> dict[str, float]:
+MEASURED = {"pipelines": measured, "operations": operations_measured}
+
+
+def turn(what: str, python: str, package: str) -> dict[str, float]:
     """The figures of a package in a process of its own."""
-    done = subprocess.run([python, __file__, "--package", package], capture_output=True, text=True, check=False)
+    command = [python, __file__, what, "--package", package]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{package} could not be measured:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{package} could not be measured.")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def print_operations(best: dict[str, dict[str, float]]) -> None:
+    """One line for each operation: microseconds of each package, and the first over the last."""
+    first, *others = best.values()
+    peer = others[0] if others else {}
+    ratios = {line: first[line] / peer[line] if line in peer else math.nan for line in first}
+    for line in sorted(first, key=lambda line: -ratios[line] if line in peer else math.inf):
+        kind, code = line.split(" | ")
+        print(f"{first[line]:8.0f} {peer.get(line, math.nan):8.0f} {ratios[line]:6.2f}  {kind:12} {code[:90]}")
+    for line in peer.keys() - first:
+        print(f"only the peer takes {line}")
 
 
 def main() -> None:
     """Print a table of medians, and the ratio to the peer where there is one."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("what", nargs="?", choices=MEASURED, default="pipelines")
     parser.add_argument("--package", help="measure this one, here")
     parser.add_argument("--peer-python", metavar="P", help="an interpreter that has MindSpore")
     options = parser.parse_args()
     if options.package:
-        print(json.dumps(measured(options.package)))
+        print(json.dumps(MEASURED[options.what](options.package)))
         return
     who = {"graphls": sys.executable, **({"mindspore": options.peer_python} if options.peer_python else {})}
-    turns = [{package: turn(python, package) for package, python in who.items()} for _ in range(TURNS)]
-    print(f"{'':16} " + " ".join(f"{package:>10}" for package in who))
+    turns = [{package: turn(options.what, python, package) for package, python in who.items()} for _ in range(TURNS)]
+    if options.what == "operations":
+        print_operations({p: {name: min(t[p][name] for t in turns) for name in turns[0][p]} for p in who})
+        return
+    print(f"{'':30} " + " ".join(f"{package:>10}" for package in who))
     for name in turns[0]["graphls"]:
-        print(f"{name:16} " + " ".join(f"{statistics.median(t[p][name] for t in turns):10.0f}" for p in who))
+        print(f"{name:30} " + " ".join(f"{statistics.median(t[p][name] for t in turns):10.0f}" for p in who))
 
 
 if __name__ == "__main__":

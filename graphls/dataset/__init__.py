@@ -44,7 +44,13 @@ __all__ = [
 
 
 class Shuffle(str, Enum):
-    """What readers of several files shuffle: everything, the order of the files, or the rows too, in small ranges."""
+    """What readers of several files shuffle: everything, the order of the files, or the rows too, in small ranges.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> ds.Shuffle.FILES
+        <Shuffle.FILES: 'files'>
+    """
 
     GLOBAL = "global"
     FILES = "files"
@@ -56,5 +62,13 @@ class Shuffle(str, Enum):
 
 
 def zip(datasets: tuple[Dataset, ...]) -> Dataset:
-    """The columns of datasets side by side, as long as all have rows."""
+    """The columns of datasets side by side, as long as all have rows.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> first = ds.NumpySlicesDataset([1, 2], "x", shuffle=False)
+        >>> second = ds.NumpySlicesDataset([3, 4, 5], "y", shuffle=False)
+        >>> [(int(x), int(y)) for x, y in ds.zip((first, second))]
+        [(1, 3), (2, 4)]
+    """
     return ZipDataset(datasets)

@@ -111,7 +111,27 @@ Entry = dict[str, Any]
 
 
 class Schema:
-    """The columns of a dataset: added one by one, or read from a JSON file with the keys `columns`, `type`, `shape`."""
+    """The columns of a dataset: added one by one, or read from a JSON file with the keys `columns`, `type`, `shape`.
+
+    Raises GraphFileError for a file that cannot be read, GraphValueError for one that is no schema.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> schema = ds.Schema()
+        >>> schema.add_column("image", "uint8", [28, 28])
+        >>> print(schema.to_json())
+        {
+          "columns": {
+            "image": {
+              "type": "uint8",
+              "shape": [
+                28,
+                28
+              ]
+            }
+          }
+        }
+    """
 
     def __init__(self, schema_file: str | None = None) -> None:
         self.num_rows: int | None = None
@@ -125,7 +145,10 @@ class Schema:
         self.columns.append({"name": checks.string("name", name), "type": column_dtype(de_type), "shape": shape})
 
     def parse_columns(self, columns: object) -> None:
-        """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name."""
+        """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name.
+
+        Raises GraphValueError for a column without a name or a type.
+        """
         if isinstance(columns, dict):
             columns = [{"name": name, **entry} for name, entry in columns.items()]
         if not isinstance(columns, list):
@@ -136,7 +159,10 @@ class Schema:
             self.add_column(entry["name"], entry["type"], entry.get("shape"))
 
     def from_json(self, json_obj: object) -> None:
-        """Read `columns`, and `datasetType` and `numRows` where they are."""
+        """Read `columns`, and `datasetType` and `numRows` where they are.
+
+        Raises GraphValueError where the key `columns` lacks.
+        """
         if not isinstance(json_obj, dict) or "columns" not in json_obj:
             raise GraphValueError("A schema has the key 'columns'.")
         self.dataset_type = json_obj.get("datasetType", "")

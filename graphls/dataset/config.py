@@ -59,7 +59,10 @@ def get_seed() -> int:
 
 
 def set_prefetch_size(size: int) -> None:
-    """How many rows (batches, where the pipeline ends in batches) an iterator reads ahead; 16 at first."""
+    """How many rows (batches, where the pipeline ends in batches) an iterator reads ahead; 16 at first.
+
+    Raises GraphValueError for a number that is below 1 or too large.
+    """
     _settings.update({"prefetch_size": _integer("Prefetch size", size, 1, 2**31 - 1)})
 
 
@@ -72,6 +75,8 @@ def set_num_parallel_workers(num: int) -> None:
     """The number of workers of every node that is not given one; 1 at first, which means no worker besides the reader.
 
     Results do not depend on it.
+
+    Raises GraphValueError for a number that is below 1 or too large.
     """
     _settings.update({"workers": _integer("Number of parallel workers", num, 1, MOST_WORKERS)})
 
@@ -224,7 +229,13 @@ def set_sending_batches(batch_num: int) -> None:
 
 
 class ErrorSamplesMode(IntEnum):
-    """What becomes of a row that cannot be made."""
+    """What becomes of a row that cannot be made.
+
+    Examples:
+        >>> from graphls.dataset import config
+        >>> config.get_error_samples_mode()
+        <ErrorSamplesMode.RETURN: 0>
+    """
 
     RETURN, REPLACE, SKIP = range(3)
 

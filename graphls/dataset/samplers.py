@@ -24,6 +24,14 @@ class Sampler:
 
     While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` the one given here,
     which bounds how many are taken. A sampler that has a child samples from the child's choice.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> class Odd(ds.Sampler):
+        ...     def __iter__(self):
+        ...         return iter(range(1, self.dataset_size, 2))
+        >>> [int(x) for (x,) in ds.NumpySlicesDataset([10, 11, 12, 13], "x", sampler=Odd())]
+        [11, 13]
     """
 
     dataset_size = 0
@@ -96,7 +104,13 @@ class BuiltinSampler(Sampler):
 
 
 class SequentialSampler(BuiltinSampler):
-    """The rows in their order, from `start_index` on."""
+    """The rows in their order, from `start_index` on.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> [int(x) for (x,) in ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.SequentialSampler(1))]
+        [11, 12]
+    """
 
     def __init__(self, start_index: int | None = None, num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -110,7 +124,14 @@ class SequentialSampler(BuiltinSampler):
 
 
 class RandomSampler(BuiltinSampler):
-    """The rows in a random order; with `replacement` each is drawn from all rows."""
+    """The rows in a random order; with `replacement` each is drawn from all rows.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.RandomSampler())
+        >>> sorted(int(x) for (x,) in rows)
+        [10, 11, 12]
+    """
 
     def __init__(self, replacement: bool = False, num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -126,7 +147,13 @@ class RandomSampler(BuiltinSampler):
 
 
 class SubsetSampler(BuiltinSampler):
-    """The rows of these indices, in this order."""
+    """The rows of these indices, in this order.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> [int(x) for (x,) in ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.SubsetSampler([2, 0]))]
+        [12, 10]
+    """
 
     def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -143,14 +170,27 @@ class SubsetSampler(BuiltinSampler):
 
 
 class SubsetRandomSampler(SubsetSampler):
-    """The rows of these indices in a random order."""
+    """The rows of these indices in a random order.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.SubsetRandomSampler([0, 2]))
+        >>> sorted(int(x) for (x,) in rows)
+        [10, 12]
+    """
 
     def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         return draws.permutation(self.indices).tolist()  # type: ignore[no-any-return]
 
 
 class IterSampler(Sampler):
-    """The rows that an iterable gives, such as a list; it is iterated once for every pass."""
+    """The rows that an iterable gives, such as a list; it is iterated once for every pass.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> [int(x) for (x,) in ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.IterSampler([2, 0]))]
+        [12, 10]
+    """
 
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -176,6 +216,14 @@ class DistributedSampler(BuiltinSampler):
 
     Shards have equally many rows: the last rounds begin again at the first rows. With an `offset` below `num_shards`
     the first row belongs to shard `offset`, and shards may differ by one row.
+
+    Raises GraphValueError for a `shard_id` that is not below `num_shards` and for an `offset` above that.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> sampler = ds.DistributedSampler(num_shards=2, shard_id=1, shuffle=False)
+        >>> [int(x) for (x,) in ds.NumpySlicesDataset([10, 11, 12, 13], "x", sampler=sampler)]
+        [11, 13]
     """
 
     def __init__(
@@ -208,7 +256,17 @@ class DistributedSampler(BuiltinSampler):
 
 
 class WeightedRandomSampler(BuiltinSampler):
-    """Rows drawn with probabilities in proportion to `weights`; row `i` has weight `i`, rows beyond them none."""
+    """Rows drawn with probabilities in proportion to `weights`; row `i` has weight `i`, rows beyond them none.
+
+    Raises GraphValueError for weights that are negative or all 0, and GraphlsError in a pass over fewer rows than
+    there are weights.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset([10, 11, 12], "x", sampler=ds.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
+        >>> [int(x) for (x,) in rows]
+        [11, 11, 11]
+    """
 
     def __init__(self, weights: Sequence[float], num_samples: int | None = None, replacement: bool = True) -> None:
         super().__init__(num_samples)
@@ -239,7 +297,14 @@ class PKSampler(BuiltinSampler):
     """`num_val` rows of each class, class after class; of `num_class` classes at most.
 
     The class of a row is its value in `class_column`, which is read once for all rows. With `shuffle` the classes come
-    in a random order. Classes that have too few rows give some of them more than once.
+    in a random order. Classes that have too few rows give some of them more than once. A pass raises GraphlsError where
+    the source does not tell the classes.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = {"label": [0, 1, 0, 1, 1]}
+        >>> [int(label) for (label,) in ds.NumpySlicesDataset(rows, sampler=ds.PKSampler(2))]
+        [0, 0, 1, 1]
     """
 
     def __init__(

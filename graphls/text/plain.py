@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Sequence
 
 from graphls.ir.errors import visible
 
 LONGEST = 200
 """Characters that are shown of a name."""
+
+BREAKS = (r"(?<=, )|(?<=\.)(?=.)", r"(?<=[/_ :-])(?=.)", r"(?<=[a-z0-9])(?=[A-Z])")
+"""Where a name or a list of them may go on in the next line, the best places first."""
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
@@ -52,6 +57,30 @@ def fitted(text: str, width: int, right: bool = False) -> str:
         text = f"{_beginning(text, width - 1)}…"
     padding = " " * (width - columns(text))
     return padding + text if right else text + padding
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A text in lines of so many columns at most, cut nowhere.
+
+    They end behind dots and between names, where that is not enough behind slashes and the like, else anywhere.
+    """
+    return [line.rstrip(" ") for line in _broken(text, width, BREAKS)]
+
+
+def _broken(text: str, width: int, breaks: Sequence[str]) -> list[str]:
+    """The lines, with the spaces behind them."""
+    if columns(text.rstrip(" ")) <= width:
+        return [text]
+    if not breaks:
+        first = _beginning(text, width)
+        return [first, *_broken(text[len(first) :], width, breaks)]
+    lines: list[str] = []
+    for part in re.split(breaks[0], text):
+        if lines and columns((lines[-1] + part).rstrip(" ")) <= width:
+            lines[-1] += part
+        else:
+            lines += _broken(part, width, breaks[1:])
+    return lines
 
 
 def _beginning(text: str, width: int) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import graphls
-from graphls import dataset
+from graphls import dataset, nn
+from graphls.interop.torch import load_state_dict
 from graphls.ir import parse
 from graphls.text.html import DARK, LIGHT, Page
 from graphls.viz.card import MOST_LINES
@@ -62,3 +63,13 @@ def test_datasets_say_what_they_are() -> None:
     both = str(rows.zip(rows.rename(["image", "label"], ["a", "b"])))
     assert "  NumpySlicesDataset" in both and "    NumpySlicesDataset" not in both
     assert "FilterDataset" in made._repr_html_() and "<table" in made._repr_html_()
+
+
+def test_what_has_a_card_shows_itself_as_text_in_a_terminal() -> None:
+    x = np.ones((4, 3), np.float32)
+    net = nn.WithLossCell(nn.Dense(3, 1), nn.MSELoss())
+    train = nn.TrainOneStepWithLossScaleCell(net, nn.SGD(net.trainable_params(), 0.1), nn.FixedLossScaleUpdateCell(2.0))
+    step = graphls.compile(train, x, x[:, :1])
+    weights = load_state_dict(nn.Dense(3, 1), {"weight": x[:1], "bias": x[0, :1]})
+    for shown in (step.summary(), step.explain_overflow(x, x[:, :1]), step.gradient_ranges(x, x[:, :1]), weights):
+        assert repr(shown) == str(shown) and not repr(shown).startswith(type(shown).__name__)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphls.text.plain import LONGEST, clipped, columns, fitted, short, shortened, shown, size
+from graphls.text.plain import LONGEST, broken, clipped, columns, fitted, short, shortened, shown, size
 
 
 @given(st.text())
@@ -67,3 +67,21 @@ def test_sizes(count: int, text: str) -> None:
 @pytest.mark.parametrize(("count", "text"), [*COUNTS, (99_960, "100 k"), (2 * 10**21, "2000 E")])
 def test_counts(count: int, text: str) -> None:
     assert short(count) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("backbone.layers.0.conv", ["backbone.", "layers.0.", "conv"]),
+        ("@first, @second, @third", ["@first,", "@second,", "@third"]),
+        ("encoder/attention/out", ["encoder/", "attention/", "out"]),
+        ("a_long_name_in_words", ["a_long_", "name_in_", "words"]),
+        ("NamesInCamelCase", ["NamesIn", "CamelCase"]),
+        ("abcdefghijklmnop", ["abcdefghij", "klmnop"]),
+        ("\u4f60\u597d\u4f60\u597d\u4f60\u597d", ["\u4f60\u597d\u4f60\u597d\u4f60", "\u597d"]),
+        ("short", ["short"]),
+        ("", [""]),
+    ],
+)
+def test_lines_are_broken_where_names_are(text: str, lines: list[str]) -> None:
+    assert broken(text, 10) == lines

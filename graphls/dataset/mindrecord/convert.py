@@ -46,10 +46,19 @@ def _jpeg(image: Array) -> bytes:
 
 
 class CsvToMR:
-    """Makes the rows of a CSV file, whose first line names the columns, rows of `partition_number` MindRecord files.
+    r"""Makes the rows of a CSV file, whose first line names the columns, rows of `partition_number` MindRecord files.
 
     A column of integers is int64, of other numbers float64, of True and False int32, any other string. Raises
     GraphValueError for arguments that do not fit.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.convert import CsvToMR
+        >>> _ = Path("rows.csv").write_text("label,name\n3,cat\n5,dog\n")
+        >>> _ = CsvToMR("rows.csv", "rows.mindrecord").transform()
+        >>> [str(name) for label, name in ds.MindDataset("rows.mindrecord", shuffle=False)]
+        ['cat', 'dog']
     """
 
     def __init__(
@@ -66,7 +75,10 @@ class CsvToMR:
         self._count = _checked_count(partition_number)
 
     def transform(self) -> None:
-        """Write the files; raises GraphFileError for a file that cannot be read, and what FileWriter does."""
+        """Write the files; raises GraphFileError for a file that cannot be read, and what FileWriter does.
+
+        Raises GraphRuntimeError for a column of `columns_list` that the file has not.
+        """
         names, rows = self._read()
         columns = self._columns or names
         for name in columns:
@@ -114,9 +126,23 @@ def _is_read(made: Callable[[str], object], text: str) -> bool:
 
 
 class ImageNetToMR:
-    """Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
+    r"""Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
 
     Each line of `map_file` is the name of a folder in `image_dir`, and the index of its class.
+
+    Raises GraphValueError for a number of files that is no integer.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.convert import ImageNetToMR
+        >>> Path("images/n01440764").mkdir(parents=True)
+        >>> _ = Path("images/n01440764/1.JPEG").write_bytes(b"bytes of a JPEG")
+        >>> _ = Path("map.txt").write_text("n01440764 0\n")
+        >>> ImageNetToMR("map.txt", "images", "images.mindrecord").transform()
+        >>> (row,) = ds.MindDataset("images.mindrecord").create_dict_iterator(output_numpy=True)
+        >>> str(row["file_name"]), int(row["label"]), row["image"].tobytes()
+        ('images/n01440764/1.JPEG', 0, b'bytes of a JPEG')
     """
 
     def __init__(self, map_file: str, image_dir: str, destination: str, partition_number: int = 1) -> None:
@@ -169,6 +195,20 @@ class MnistToMR:
     """Makes the digits of MNIST rows of `..._train.mindrecord` and `..._test.mindrecord`: `label`, and `data` as JPEG.
 
     Raises what MnistDataset does.
+
+    Raises GraphValueError for a number of files that is no integer.
+
+    Examples:
+        >>> import struct
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.convert import MnistToMR
+        >>> for part in ("train", "t10k"):  # a black digit, a 7
+        ...     _ = Path(f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, 1, 28, 28) + bytes(784))
+        ...     _ = Path(f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 1) + bytes([7]))
+        >>> MnistToMR(".", "mnist").transform()
+        >>> [int(label) for data, label in ds.MindDataset("mnist_train.mindrecord")]
+        [7]
     """
 
     def __init__(self, source: str, destination: str, partition_number: int = 1) -> None:
@@ -215,6 +255,16 @@ class Cifar10ToMR(_CifarToMR):
     """Makes the images of CIFAR-10, in its binary files, rows: `id`, `label`, and `data`, the image as JPEG.
 
     Raises what Cifar10Dataset does. The version with pickles is not read, since these can run any code.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.convert import Cifar10ToMR
+        >>> for name in ("data_batch_1.bin", "test_batch.bin"):  # a black image of the class 3
+        ...     _ = Path(name).write_bytes(bytes([3]) + bytes(3 * 32 * 32))
+        >>> Cifar10ToMR(".", "cifar.mindrecord").transform()
+        >>> [int(row["label"]) for row in ds.MindDataset("cifar.mindrecord").create_dict_iterator()]
+        [3]
     """
 
     made, labels = Cifar10Source, ("label",)
@@ -224,6 +274,17 @@ class Cifar100ToMR(_CifarToMR):
     """Makes the images of CIFAR-100, in its binary files, rows: `id`, `fine_label`, `coarse_label`, and `data`.
 
     Raises what Cifar100Dataset does. The version with pickles is not read, since these can run any code.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.convert import Cifar100ToMR
+        >>> for name in ("train.bin", "test.bin"):  # a black image of the classes 3 and 50
+        ...     _ = Path(name).write_bytes(bytes([3, 50]) + bytes(3 * 32 * 32))
+        >>> Cifar100ToMR(".", "cifar.mindrecord").transform()
+        >>> rows = ds.MindDataset("cifar.mindrecord").create_dict_iterator()
+        >>> [(int(row["coarse_label"]), int(row["fine_label"])) for row in rows]
+        [(3, 50)]
     """
 
     made, labels = Cifar100Source, ("coarse_label", "fine_label")

@@ -77,6 +77,18 @@ class MindPage:
     """The rows of MindRecord files in groups with the same value of a column, a few at a time.
 
     The columns are those that rows can be found by. `num_consumer` has no effect. Raises what MindRecordSource does.
+
+    Examples:
+        >>> from graphls.dataset.mindrecord.index import MindPage
+        >>> from graphls.dataset.mindrecord.writer import FileWriter
+        >>> writer = FileWriter("rows.mindrecord")
+        >>> _ = writer.add_schema({"label": {"type": "int32"}}, "numbers")
+        >>> _ = writer.add_index(["label"])
+        >>> _ = writer.write_raw_data([{"label": 3}, {"label": 5}])
+        >>> _ = writer.commit()
+        >>> page = MindPage("rows.mindrecord")
+        >>> page.candidate_fields
+        ['label']
     """
 
     def __init__(self, file_name: Paths, num_consumer: int = 4) -> None:

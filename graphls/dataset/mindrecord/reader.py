@@ -305,7 +305,21 @@ def _column(value: Any, field: Field) -> np.ndarray[Any, Any]:
 
 
 class FileReader:
-    """The rows of MindRecord files, in order; `num_consumer` has no effect. Raises what MindRecordSource does."""
+    """The rows of MindRecord files, in order; `num_consumer` has no effect. Raises what MindRecordSource does.
+
+    Raises GraphValueError for operators, which it has not.
+
+    Examples:
+        >>> from graphls.dataset.mindrecord import FileReader
+        >>> from graphls.dataset.mindrecord.writer import FileWriter
+        >>> writer = FileWriter("rows.mindrecord")
+        >>> _ = writer.add_schema({"label": {"type": "int32"}}, "numbers")
+        >>> _ = writer.write_raw_data([{"label": 3}, {"label": 5}])
+        >>> _ = writer.commit()
+        >>> reader = FileReader("rows.mindrecord")
+        >>> [int(row["label"]) for row in reader.get_next()]
+        [3, 5]
+    """
 
     def __init__(
         self, file_name: Paths, num_consumer: int = 4, columns: Sequence[str] | None = None, operator: object = None
@@ -349,6 +363,19 @@ class MindDataset(Files):
     One path stands for all files that were written with it. `shuffle` is True by default, and whatever `Shuffle` says,
     all rows are shuffled. `num_padded` rows of `padded_sample`, a dict of the columns of `columns_list`, follow those
     of the files, so that shards are equally long. Raises what MindRecordSource and PaddedRows do.
+
+    Raises GraphValueError for a negative `num_padded` and for a `padded_sample` without the columns,
+    GraphRuntimeError where one of both is given without the other.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.writer import FileWriter
+        >>> writer = FileWriter("rows.mindrecord")
+        >>> _ = writer.add_schema({"label": {"type": "int32"}}, "numbers")
+        >>> _ = writer.write_raw_data([{"label": 3}, {"label": 5}])
+        >>> _ = writer.commit()
+        >>> [int(label) for (label,) in ds.MindDataset("rows.mindrecord", shuffle=False)]
+        [3, 5]
     """
 
     def __init__(

@@ -210,6 +210,16 @@ class FileWriter:
 
     Nothing is written before `commit`, which writes each file at once; `overwrite` permits that files are replaced.
     Rows that do not fit the schema are left out with a warning. Raises ParamValueError for arguments that do not fit.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset.mindrecord.writer import FileWriter
+        >>> writer = FileWriter("rows.mindrecord")
+        >>> _ = writer.add_schema({"label": {"type": "int32"}, "name": {"type": "string"}}, "animals")
+        >>> _ = writer.write_raw_data([{"label": 3, "name": "cat"}, {"label": 5, "name": "dog"}])
+        >>> _ = writer.commit()
+        >>> [int(label) for label, name in ds.MindDataset("rows.mindrecord", shuffle=False)]
+        [3, 5]
     """
 
     def __init__(self, file_name: str, shard_num: int = 1, overwrite: bool = False) -> None:
@@ -285,6 +295,8 @@ class FileWriter:
 
         Those that do not fit the schema are taken out of the list. Raises ParamTypeError for what are no rows,
         GraphRuntimeError where none fits, where a file is there already, and after `commit`.
+
+        Raises GraphTypeError for a `parallel_writer` that is no bool.
         """
         if not isinstance(parallel_writer, bool):
             raise GraphTypeError("The parameter `parallel_writer` must be bool.")

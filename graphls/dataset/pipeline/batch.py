@@ -96,7 +96,15 @@ Sides = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """Which batch a function is asked about; both indices start at 0."""
+    """Which batch a function is asked about; both indices start at 0.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset([1, 2, 3, 4, 5, 6], "x", shuffle=False)
+        >>> rows = rows.batch(lambda info: 1 + info.get_batch_num())  # a batch more each time
+        >>> [len(x) for (x,) in rows]
+        [1, 2, 3]
+    """
 
     batch: int
     epoch: int

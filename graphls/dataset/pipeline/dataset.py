@@ -43,7 +43,19 @@ def _made(method: str, *arguments: object) -> Dataset:
 
 
 class Dataset(Node):
-    """A node of a pipeline as users have it: iterated over, indexed, and the start of further nodes."""
+    """A node of a pipeline as users have it: iterated over, indexed, and the start of further nodes.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset({"x": [1, 2, 3, 4], "y": [5, 6, 7, 8]}, shuffle=False)
+        >>> rows = rows.map(lambda x: x * 10, "x").batch(2)
+        >>> for row in rows.create_dict_iterator(output_numpy=True):
+        ...     print(row["x"], row["y"])
+        [10 20] [5 6]
+        [30 40] [7 8]
+        >>> rows.get_dataset_size(), rows.output_shapes()
+        (2, [[2], [2]])
+    """
 
     children: tuple[Dataset, ...]
 
@@ -243,7 +255,10 @@ class Dataset(Node):
     def create_dict_iterator(
         self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
     ) -> DatasetIterator:
-        """An iterator whose rows are dicts of tensors by column name; see `create_tuple_iterator`."""
+        """An iterator whose rows are dicts of tensors by column name; see `create_tuple_iterator`.
+
+        Raises GraphValueError for a `num_epochs` that is neither 1 or more nor -1.
+        """
         finish = dict_finisher(self.columns, boolean("output_numpy", output_numpy), boolean("do_copy", do_copy))
         return DatasetIterator(self, _passes(num_epochs), self._take_position(), finish)
 

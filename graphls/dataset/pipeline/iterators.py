@@ -155,6 +155,13 @@ class DatasetIterator:
 
     `iter()` goes on with a pass that a bare `next()` has begun. A pass left in the middle ends when the next one
     begins, or when the iterator is stopped or forgotten.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset([1, 2], "x", shuffle=False)
+        >>> iterator = rows.create_tuple_iterator(num_epochs=2, output_numpy=True)
+        >>> [[int(x) for (x,) in iterator] for epoch in range(2)]
+        [[1, 2], [1, 2]]
     """
 
     def __init__(

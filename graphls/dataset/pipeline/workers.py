@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from graphls.dataset.pipeline.pace import Pace
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.location import Location, is_own
@@ -289,20 +290,16 @@ def _pickled(answer: Answer, row: int) -> bytes:
         return pickle.dumps(Answer([], failure, answer.seconds), pickle.HIGHEST_PROTOCOL)
 
 
-LONGEST_CHUNK = 32
-QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
-"""A chunk that takes less is followed by longer ones, one that takes more by shorter ones."""
-
-
 class Pool:
     """Workers that are asked in rotation.
 
     Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
-    because handing one over costs about the same for one row or many.
+    because handing one over costs about the same for one row or many (`Pace`).
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self._pace = Pace(job.workers, job.processes)
         self._workers: list[Worker] = []
         self._busy: deque[Worker] = deque()
         try:
@@ -324,32 +321,42 @@ class Pool:
 
         Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
         """
-        source, idle, busy = _Chunks(key, tasks), deque(self._workers), self._busy
         # Chunks of a run that was left early are still with workers; their answers must not be taken for this run's.
-        while busy:
-            busy.popleft().receive()
-        while True:
-            while idle and (chunk := source.next()):
-                busy.append(idle.popleft())
-                busy[-1].send((key, chunk))
-            if not busy:
-                break
-            # The worker that was asked first is waited for, even if another one is done: so rows keep their order.
-            answer = busy[0].receive()
-            idle.append(busy.popleft())
-            source.adapt(answer.seconds)
-            # The worker gets its next chunk before these results are handed on, and works while the consumer does.
-            if answer.failure is None and (chunk := source.next()):
-                busy.append(idle.popleft())
-                busy[-1].send((key, chunk))
-            yield from self._results(answer)
+        while self._busy:
+            self._busy.popleft().receive()
+        source = _Chunks(tasks)
+        for answer in self._answers(key, source):
+            yield from answer.results
+            if (failure := answer.failure) is not None:
+                raise self.job.failure(failure.row, failure.reason, failure.trace) from failure.error
         if source.error is not None:
             raise source.error
 
-    def _results(self, answer: Answer) -> Iterator[Any]:
-        yield from answer.results
-        if (failure := answer.failure) is not None:
-            raise self.job.failure(failure.row, failure.reason, failure.trace) from failure.error
+    def _answers(self, key: Key, source: _Chunks) -> Iterator[Answer]:
+        idle, busy, pace = deque(self._workers), self._busy, self._pace
+
+        def ask() -> None:
+            while len(busy) < pace.crew and (chunk := source.next(pace.length)):
+                busy.append(idle.popleft())
+                busy[-1].send((key, chunk))
+
+        while True:
+            if pace.alone and not busy:  # one thread needs no other that it waits for
+                if not (chunk := source.next(pace.length)):
+                    return
+                answer = run_chunk(self.job.function, key, chunk, alone=False)
+            else:
+                ask()
+                if not busy:
+                    return
+                # The worker that was asked first is waited for, even if another one is done: so rows keep their order.
+                answer = busy[0].receive()
+                idle.append(busy.popleft())
+            pace.adapt(len(answer.results), answer.seconds)
+            # The worker gets its next chunk before these results are handed on, and works while the consumer does.
+            if answer.failure is None and not pace.alone:
+                ask()
+            yield answer
 
     def close(self) -> None:
         """End all workers; any thread may call it."""
@@ -358,26 +365,18 @@ class Pool:
 
 
 class _Chunks:
-    """Takes tasks in chunks of a length that fits their pace, and keeps the error that ended them."""
+    """Takes tasks in chunks, and keeps the error that ended them."""
 
-    def __init__(self, key: Key, tasks: Iterator[Task]) -> None:
-        self.key, self.tasks = key, tasks
-        self.length = 1
+    def __init__(self, tasks: Iterator[Task]) -> None:
+        self.tasks = tasks
         self.error: Exception | None = None
 
-    def next(self) -> list[Task]:
+    def next(self, length: int) -> list[Task]:
         """The next tasks; none where there are no more."""
         chunk: list[Task] = []
         if self.error is None:
             try:
-                chunk.extend(islice(self.tasks, self.length))
+                chunk.extend(islice(self.tasks, length))
             except Exception as error:
                 self.error = error
         return chunk
-
-    def adapt(self, seconds: float) -> None:
-        """Make chunks longer or shorter, by what the last one took."""
-        if seconds < QUICK_SECONDS:
-            self.length = min(2 * self.length, LONGEST_CHUNK)
-        elif seconds > SLOW_SECONDS:
-            self.length = max(self.length // 2, 1)

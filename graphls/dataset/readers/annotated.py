@@ -87,13 +87,24 @@ def _names(path: str, part: str) -> set[str]:
 
 
 class CelebADataset(Files):
-    """The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
+    r"""The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
 
     `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
     the bytes of an encrypted file. Rows are in the order of `list_attr_celeba.txt`, which has the number of images, the
     names of the attributes, and a line for each image; the images lie beside it. `usage` is "train", "valid", "test" or
     "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a folder that is not there,
     GraphRuntimeError for lists that contradict themselves.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> Path("faces").mkdir()
+        >>> _ = cv2.imwrite("faces/1.jpg", np.zeros((4, 6, 3), np.uint8))
+        >>> _ = Path("faces/list_attr_celeba.txt").write_text("1\nSmiling Young\n1.jpg 1 -1\n")
+        >>> [(image.shape, attr.tolist()) for image, attr in ds.CelebADataset("faces", decode=True)]
+        [((4, 6, 3), [1, 0])]
     """
 
     def __init__(
@@ -176,13 +187,27 @@ def _street_objects(path: str) -> StreetObjects:
 
 
 class KITTIDataset(Files):
-    """The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
+    r"""The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
 
     `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
     `occluded` are uint32, `truncated`, `alpha` and `rotation_y` float32 of (objects, 1), `bbox` float32 of
     (objects, 4), `dimensions` and `location` of (objects, 3). An occlusion of -1, which stands for none known, is
     4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError for no image at all, and for
     descriptions that are missing or have other fields.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> images, labels = (Path(f"kitti/data_object_{kind}_2/training/{kind}_2") for kind in ("image", "label"))
+        >>> images.mkdir(parents=True), labels.mkdir(parents=True)
+        (None, None)
+        >>> _ = cv2.imwrite(f"{images}/000000.png", np.zeros((4, 6, 3), np.uint8))
+        >>> _ = (labels / "000000.txt").write_text("Car 0.00 0 1.5 1 0 4 2 1.5 1.6 3.9 2.0 1.7 9.0 1.6\n")
+        >>> (row,) = ds.KITTIDataset("kitti", decode=True).create_dict_iterator(output_numpy=True)
+        >>> row["image"].shape, row["label"].tolist(), row["bbox"].tolist()
+        ((4, 6, 3), [[0]], [[1.0, 0.0, 4.0, 2.0]])
     """
 
     def __init__(
@@ -326,7 +351,7 @@ def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, 
 
 
 class VOCDataset(Files):
-    """The images of PASCAL VOC: for "Segmentation" columns `image` and `target`, for "Detection" boxes around objects.
+    r"""The images of PASCAL VOC: for "Segmentation" columns `image` and `target`, for "Detection" boxes around objects.
 
     Rows are in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`; images and
     targets are bytes or, with `decode`, pixels of three channels. "Detection" has `image`; `bbox`, float32 of
@@ -335,6 +360,22 @@ class VOCDataset(Files):
     indices in order of their names. `extra_metadata` adds the column _meta-filename, a string of (). Raises
     GraphValueError for wrong arguments and lists that are not there, GraphRuntimeError for annotations that are missing
     or damaged.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> for name in ("ImageSets/Main", "JPEGImages", "Annotations"):
+        ...     Path("voc", name).mkdir(parents=True)
+        >>> _ = Path("voc/ImageSets/Main/train.txt").write_text("1\n")
+        >>> _ = cv2.imwrite("voc/JPEGImages/1.jpg", np.zeros((4, 6, 3), np.uint8))
+        >>> box = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>3</ymax></bndbox>"
+        >>> thing = f"<object><name>cat</name><difficult>0</difficult><truncated>0</truncated>{box}</object>"
+        >>> _ = Path("voc/Annotations/1.xml").write_text(f"<annotation>{thing}</annotation>")
+        >>> found = ds.VOCDataset("voc", "Detection", decode=True)
+        >>> [(image.shape, bbox.tolist(), label.tolist()) for image, bbox, label, *_ in found]
+        [((4, 6, 3), [[1.0, 1.0, 3.0, 2.0]], [[0]])]
     """
 
     def __init__(

@@ -191,6 +191,24 @@ class CocoDataset(Files):
     `captions`, strings of (captions, 1). `image` is bytes, uint8 of (N,), or with `decode` pixels, uint8 of (H, W, 3).
     `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for wrong arguments and files that are
     not there, GraphRuntimeError for annotations that contradict themselves.
+
+    Examples:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> Path("photos").mkdir()
+        >>> _ = cv2.imwrite("photos/1.png", np.zeros((4, 6, 3), np.uint8))
+        >>> box = {"id": 1, "image_id": 7, "category_id": 1, "bbox": [1, 0, 3, 2], "area": 6, "iscrowd": 0}
+        >>> images, categories = [{"id": 7, "file_name": "1.png"}], [{"id": 1, "name": "cat"}]
+        >>> text = json.dumps({"images": images, "categories": categories, "annotations": [box]})
+        >>> _ = Path("boxes.json").write_text(text)
+        >>> found = ds.CocoDataset("photos", "boxes.json", decode=True)
+        >>> found.get_class_indexing()
+        {'cat': [1]}
+        >>> [(image.shape, bbox.tolist(), category.tolist()) for image, bbox, category, _ in found]
+        [((4, 6, 3), [[1.0, 0.0, 3.0, 2.0]], [[1]])]
     """
 
     def __init__(

@@ -270,7 +270,16 @@ def _array(data: object) -> Array:
 
 
 class PaddedDataset(GeneratorDataset):
-    """Rows given as dicts by column name, such as those that fill a dataset up to a size that can be shared out."""
+    """Rows given as dicts by column name, such as those that fill a dataset up to a size that can be shared out.
+
+    Raises GraphValueError for no rows and for rows of different columns.
+
+    Examples:
+        >>> from graphls import dataset as ds
+        >>> rows = ds.NumpySlicesDataset({"x": [1, 2, 3]}, shuffle=False) + ds.PaddedDataset([{"x": 0}])
+        >>> [int(x) for (x,) in rows]
+        [1, 2, 3, 0]
+    """
 
     def __init__(self, padded_samples: list[dict[str, object]]) -> None:
         if not isinstance(padded_samples, list) or not all(isinstance(row, dict) for row in padded_samples):

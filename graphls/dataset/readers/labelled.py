@@ -133,13 +133,35 @@ class MnistDataset(_Labelled):
     `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
     the default, which has the test images first. Raises GraphValueError for a folder that is not there,
     GraphRuntimeError for files that are missing, damaged, or do not belong together.
+
+    Examples:
+        >>> import struct
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("mnist").mkdir()
+        >>> pixels = struct.pack(">4i", 2051, 2, 28, 28) + bytes(2 * 28 * 28)
+        >>> _ = Path("mnist/train-images-idx3-ubyte").write_bytes(pixels)
+        >>> _ = Path("mnist/train-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 2) + bytes([7, 3]))
+        >>> [(image.shape, int(label)) for image, label in ds.MnistDataset("mnist", "train", shuffle=False)]
+        [((28, 28, 1), 7), ((28, 28, 1), 3)]
     """
 
     _read = IdxSource
 
 
 class FashionMnistDataset(MnistDataset):
-    """The clothes of Fashion-MNIST, whose files and columns are those of MNIST."""
+    """The clothes of Fashion-MNIST, whose files and columns are those of MNIST.
+
+    Examples:
+        >>> import struct
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("clothes").mkdir()
+        >>> _ = Path("clothes/t10k-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, 1, 28, 28) + bytes(28 * 28))
+        >>> _ = Path("clothes/t10k-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 1) + bytes([9]))
+        >>> [(image.shape, int(label)) for image, label in ds.FashionMnistDataset("clothes", "test")]
+        [((28, 28, 1), 9)]
+    """
 
 
 _SHAPE = (3, 32, 32)
@@ -209,6 +231,14 @@ class Cifar10Dataset(_Labelled):
     `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
     "all", the default, which has the training images first. Raises GraphValueError for a folder that is not there,
     GraphRuntimeError for files that are missing or damaged.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("cifar").mkdir()
+        >>> _ = Path("cifar/test_batch.bin").write_bytes(bytes([6]) + bytes(3072))
+        >>> [(image.shape, int(label)) for image, label in ds.Cifar10Dataset("cifar", "test")]
+        [((32, 32, 3), 6)]
     """
 
     _read = Cifar10Source
@@ -218,6 +248,14 @@ class Cifar100Dataset(_Labelled):
     """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
 
     `dataset_dir` has `train.bin` and `test.bin`; the rest is as in Cifar10Dataset.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("cifar").mkdir()
+        >>> _ = Path("cifar/test.bin").write_bytes(bytes([6, 61]) + bytes(3072))
+        >>> [(image.shape, int(coarse), int(fine)) for image, coarse, fine in ds.Cifar100Dataset("cifar", "test")]
+        [((32, 32, 3), 6, 61)]
     """
 
     _read = Cifar100Source
@@ -277,6 +315,17 @@ class ImageFolderDataset(Files):
     the files directly in its folder, in order of their names. `extensions` such as [".png"] are exact; without them the
     endings of images count, in upper or lower case. Raises GraphValueError for a folder that is not there or a class
     that has none, GraphRuntimeError where there is no image.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> for name in ("cat", "dog"):
+        ...     Path("animals", name).mkdir(parents=True)
+        ...     _ = cv2.imwrite(f"animals/{name}/1.png", np.zeros((4, 6, 3), np.uint8))
+        >>> [(image.shape, int(label)) for image, label in ds.ImageFolderDataset("animals", decode=True, shuffle=False)]
+        [((4, 6, 3), 0), ((4, 6, 3), 1)]
     """
 
     def __init__(

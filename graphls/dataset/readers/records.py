@@ -66,11 +66,18 @@ class PennTreebankSource(TextFileSource):
 
 
 class TextFileDataset(Files):
-    """The lines of text files that are not empty, without their ends: the column `text`, a string of ().
+    r"""The lines of text files that are not empty, without their ends: the column `text`, a string of ().
 
     `dataset_files` is a path, a pattern or a list of them, read in order of their names. As in TFRecordDataset, rows
     are shuffled over all files unless `shuffle` is False. Raises GraphValueError for files that are not there,
     GraphRuntimeError for no line at all and for text that is not UTF-8.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> _ = Path("lines.txt").write_text("one\n\ntwo\n")
+        >>> [str(text) for (text,) in ds.TextFileDataset("lines.txt", shuffle=False)]
+        ['one', 'two']
     """
 
     def __init__(
@@ -89,10 +96,18 @@ class TextFileDataset(Files):
 
 
 class PennTreebankDataset(Files):
-    """The sentences of the Penn Treebank: the column `text`, a string of ().
+    r"""The sentences of the Penn Treebank: the column `text`, a string of ().
 
     `usage` is "train", "valid", "test" or "all", the default, which has those of test first. Raises what
     TextFileDataset does.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("ptb").mkdir()
+        >>> _ = Path("ptb/ptb.test.txt").write_text(" no it was n't black monday \n")
+        >>> [str(text) for (text,) in ds.PennTreebankDataset("ptb", "test")]
+        [" no it was n't black monday "]
     """
 
     def __init__(
@@ -254,6 +269,17 @@ class TFRecordDataset(Files):
     whatever `Shuffle` says; shards have every `num_shards`-th row, so `shard_equal_rows` changes nothing. Raises
     GraphValueError for files that are compressed or not there, GraphRuntimeError for those that are no TFRecord or lack
     a column.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> record = (  # a row with the columns `label` and `size`, as TensorFlow writes it
+        ...     "2800000000000000ff70164a0a260a0e0a056c6162656c12051a030a0103"
+        ...     "0a140a0473697a65120c120a0a080000c03f0000004011eb4565"
+        ... )
+        >>> _ = Path("rows.tfrecord").write_bytes(bytes.fromhex(record))
+        >>> [(label.tolist(), size.tolist()) for label, size in ds.TFRecordDataset("rows.tfrecord")]
+        [([3], [1.5, 2.0])]
     """
 
     def __init__(

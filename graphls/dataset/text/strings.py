@@ -60,7 +60,9 @@ class Tokenizer(TextOperation):
 
     def apply(self, column: Strings) -> Any:
         text = str(one_string(self, column))
-        return token_columns(tokens_at(text, self.spans(text), self.with_offsets), self.with_offsets)
+        if not self.with_offsets:
+            return np.array([text[start:end] for start, end in self.spans(text)] or [""], np.str_)
+        return token_columns(tokens_at(text, self.spans(text)))
 
     def spans(self, text: str) -> list[Span]:
         """The spans of the tokens in a string."""
@@ -79,24 +81,28 @@ def byte_offsets(text: str) -> list[int]:
     return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
 
 
-def tokens_at(text: str, spans: Sequence[Span], with_offsets: bool = True) -> list[Token]:
+def tokens_at(text: str, spans: Sequence[Span]) -> list[Token]:
     """The tokens at some spans of a string, with their offsets in UTF-8; an empty one where there is none."""
-    offsets: Sequence[int] = byte_offsets(text) if with_offsets else range(len(text) + 1)
+    offsets = range(len(text) + 1) if text.isascii() else byte_offsets(text)
     return [(text[start:end], offsets[start], offsets[end]) for start, end in spans or [(0, 0)]]
 
 
-def token_columns(tokens: Sequence[Token], with_offsets: bool) -> Any:
-    """Strings (N,), or with offsets a tuple of these and the offsets where they start and end, uint32 of (N,)."""
-    array = np.array([token[0] for token in tokens], np.str_)
-    if not with_offsets:
-        return array
-    return array, *(np.array([token[side] for token in tokens], np.uint32) for side in (1, 2))
+def token_columns(tokens: Sequence[Token]) -> Any:
+    """A tuple of strings (N,) and the offsets where they start and end, uint32 of (N,)."""
+    strings = np.array([token[0] for token in tokens], np.str_)
+    return strings, *(np.array([token[side] for token in tokens], np.uint32) for side in (1, 2))
 
 
 def to_str(array: object, encoding: str = "utf8") -> Strings:
     """An array of bytes as strings; strings stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.to_str(np.array([b"day"]))
+        array(['day'], dtype='<U3')
     """
     return _coded(array, encoding, "U", np.char.decode)
 
@@ -105,6 +111,12 @@ def to_bytes(array: object, encoding: str = "utf8") -> Strings:
     """An array of strings as bytes; bytes stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.to_bytes(np.array(["day"]))
+        array([b'day'], dtype='|S3')
     """
     return _coded(array, encoding, "S", np.char.encode)
 
@@ -120,7 +132,13 @@ def _coded(array: object, encoding: str, kind: str, convert: Callable[[Strings, 
 
 
 class NormalizeForm(IntEnum):
-    """A normal form of Unicode."""
+    """A normal form of Unicode.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.NormalizeForm.NFC
+        <NormalizeForm.NFC: 1>
+    """
 
     NONE = 0
     NFC = 1
@@ -138,18 +156,39 @@ def normalized(text: str, form: NormalizeForm) -> str:
 
 def folded(text: str) -> str:
     """A string in lower case for comparisons, in NFKC, without characters that are not seen (NFKC_Casefold)."""
-    return normalized(normalized(text, NormalizeForm.NFKC).casefold(), NormalizeForm.NFKC)
+    if text.isascii():
+        return text.lower()
+    return _UNSEEN.sub("", normalized(normalized(text, NormalizeForm.NFKC).casefold(), NormalizeForm.NFKC))
+
+
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""What Unicode calls default ignorable."""
 
 
 class CaseFold(EachString):
-    """Each string in lower case as Unicode folds cases, which is more than ASCII: ẞ becomes ss."""
+    """Each string in lower case as Unicode folds cases, which is more than ASCII: ẞ becomes ss.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> str(text.CaseFold()("Straße"))
+        'strasse'
+    """
 
     def of(self, text: str) -> str:
         return folded(text)
 
 
 class NormalizeUTF8(EachString):
-    """Each string in a normal form; raises GraphTypeError for what is none."""
+    """Each string in a normal form; raises GraphTypeError for what is none.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> str(text.NormalizeUTF8()("ﬁne"))
+        'fine'
+    """
 
     def __init__(self, normalize_form: NormalizeForm = NormalizeForm.NFKC) -> None:
         self.normalize_form = choice("normalize_form", normalize_form, NormalizeForm)
@@ -174,6 +213,11 @@ class RegexReplace(EachString):
     """Each string with what a pattern matches replaced, all of it or the first match; $1 stands for the first group.
 
     Raises GraphTypeError, or GraphValueError for a pattern or a replacement that is none.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> str(text.RegexReplace("[0-9]+", "#")("room 101"))
+        'room #'
     """
 
     def __init__(self, pattern: str, replace: str, replace_all: bool = True) -> None:
@@ -190,7 +234,14 @@ class RegexReplace(EachString):
 
 class Truncate(TensorOperation):
     """The first `max_seq_len` elements of the last axis, of one or two; raises GraphTypeError, GraphValueError or
-    GraphRuntimeError."""
+    GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.Truncate(2)(np.array([1, 2, 3]))
+        array([1, 2])
+    """
 
     def __init__(self, max_seq_len: int) -> None:
         self.max_seq_len = integer("max_seq_len", max_seq_len, 1)
@@ -206,6 +257,12 @@ class TruncateSequencePair:
     equal ones the second.
 
     Raises GraphTypeError, GraphValueError or, for columns of another number of axes, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.TruncateSequencePair(4)(np.array([1, 2, 3, 4]), np.array([5, 6]))
+        (array([1, 2]), array([5, 6]))
     """
 
     def __init__(self, max_length: int) -> None:
@@ -227,6 +284,12 @@ class AddToken(TextOperation):
     """A token before or behind the strings of the last of one or two axes.
 
     Raises GraphTypeError, or GraphRuntimeError for a column of other axes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.AddToken("[CLS]")(np.array(["no", "way"]))
+        array(['[CLS]', 'no', 'way'], dtype='<U5')
     """
 
     def __init__(self, token: str, begin: bool = True) -> None:
@@ -244,6 +307,12 @@ class Ngram(TextOperation):
 
     `left_pad` and `right_pad` are (string, count): as many strings before and behind, at most n - 1. Where there are
     too few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.Ngram(2)(np.array(["a", "fine", "day"]))
+        array(['a fine', 'fine day'], dtype='<U8')
     """
 
     def __init__(
@@ -283,6 +352,13 @@ class SlidingWindow(TensorOperation):
     """Each `width` elements of the only axis that follow each other: (N,) becomes (N - width + 1, width).
 
     Gives (0, width) where there are fewer. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.SlidingWindow(2)(np.array([1, 2, 3]))
+        array([[1, 2],
+               [2, 3]])
     """
 
     def __init__(self, width: int, axis: int = 0) -> None:
@@ -301,6 +377,12 @@ class ToNumber(TextOperation):
 
     Raises GraphTypeError for a dtype of no numbers, GraphRuntimeError for a string that is no number, or one that the
     dtype does not have.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> text.ToNumber(np.int32)(np.array(["1", "20"]))
+        array([ 1, 20], dtype=int32)
     """
 
     def __init__(self, data_type: DTypeLike) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from itertools import groupby
+from functools import cache, lru_cache
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset.checks import boolean, choice, instance, integer, string, type_error
 from graphls.dataset.text.strings import (
-    HAN,
     NormalizeForm,
     Span,
     Strings,
@@ -37,14 +37,31 @@ __all__ = [
 
 
 class WhitespaceTokenizer(Tokenizer):
-    """The parts of a string between whitespace."""
+    """The parts of a string between whitespace.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.WhitespaceTokenizer()("a fine day")
+        array(['a', 'fine', 'day'], dtype='<U4')
+    """
+
+    def apply(self, column: Strings) -> Any:
+        if self.with_offsets:
+            return super().apply(column)
+        return np.array(str(one_string(self, column)).split() or [""], np.str_)
 
     def spans(self, text: str) -> list[Span]:
         return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 class UnicodeCharTokenizer(Tokenizer):
-    """The characters of a string."""
+    """The characters of a string.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.UnicodeCharTokenizer()("day")
+        array(['d', 'a', 'y'], dtype='<U1')
+    """
 
     def spans(self, text: str) -> list[Span]:
         return [(i, i + 1) for i in range(len(text))]
@@ -55,6 +72,11 @@ class UnicodeScriptTokenizer(Tokenizer):
 
     `keep_whitespace` keeps the last ones. The writing system of a letter is the first word of its Unicode name, so
     Chinese characters are one part, and Latin letters another; digits and signs such as + are one.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.UnicodeScriptTokenizer()("MNIST数字")
+        array(['MNIST', '数字'], dtype='<U5')
     """
 
     def __init__(self, keep_whitespace: bool = False, with_offsets: bool = False) -> None:
@@ -76,14 +98,22 @@ def _runs(text: str, kind_of: Callable[[str], str]) -> list[tuple[str, Span]]:
     return runs
 
 
+_SHARED = {*range(0x250), *range(0x2000, 0x2E80), *range(0x3000, 0x3040), *range(0xFE10, 0x10000)}
+"""Codes whose punctuation belongs to no writing system."""
+
+
+@lru_cache(maxsize=2**14)
 def _script(character: str) -> str:
     if character.isspace():
         return "whitespace"
     category = unicodedata.category(character)
-    if (category[0] == "P" and character != "!") or category[0] == "C":
+    if category[0] in "PC" and ord(character) in _SHARED:
+        return "common"
+    if category[0] in "PC":
         return "punctuation"
     if category[0] == "L":
-        return unicodedata.name(character, "letter").split()[0]
+        words = unicodedata.name(character, "letter").split()
+        return words[words[0] in ("FULLWIDTH", "HALFWIDTH")]
     return "inherited" if category[0] == "M" else "common"
 
 
@@ -91,6 +121,11 @@ class RegexTokenizer(Tokenizer):
     """The parts of a string between what a pattern matches; a match that `keep_delim_pattern` matches is a part too.
 
     Raises GraphTypeError, or GraphValueError for a pattern that is none.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.RegexTokenizer("[ ,]+")("a, b c")
+        array(['a', 'b', 'c'], dtype='<U1')
     """
 
     def __init__(self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False) -> None:
@@ -121,6 +156,11 @@ class PythonTokenizer(TextOperation):
     """What a function of a string gives, an iterable of strings, for one string ().
 
     Raises GraphTypeError for what is no function, GraphRuntimeError for a column of another shape.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.PythonTokenizer(lambda line: line.split(","))("a,b")
+        array(['a', 'b'], dtype='<U1')
     """
 
     def __init__(self, tokenizer: Callable[[str], Iterable[str]]) -> None:
@@ -132,20 +172,59 @@ class PythonTokenizer(TextOperation):
         return np.array(list(self.tokenizer(str(one_string(self, column)))), np.str_)
 
 
-_SPECIAL = r"\[CLS\]|\[SEP\]|\[UNK\]|\[PAD\]|\[MASK\]|\[unused\d+\]"
-_MARKS = r"!-/:-@\[-`{-~\u00a1\u00a7\u00ab\u00b6\u00b7\u00bb\u00bf\u2010-\u2027\u2030-\u205e\u3001-\u3003\u3008-\u3011"
-_WIDE_MARKS = r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
-_DELIMITERS = re.compile(rf"(?P<space>\s+)|[{HAN}{_MARKS}{_WIDE_MARKS}]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u200b-\u200f\ufeff\ufffd]")
+class _WithoutMarks(dict[int, "int | None"]):
+    """What becomes of each character for `str.translate`: those that mark others (Mn) go."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code)) == "Mn" else code
+        return self[code]
+
+
+_WITHOUT_MARKS = _WithoutMarks()
+_SPECIAL = re.compile(r"(\[CLS\]|\[SEP\]|\[UNK\]|\[PAD\]|\[MASK\]|\[unused\d+\])")
+_CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_CHINESE_BEYOND = (
+    "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f"
+)
+_PLANE, _LAST = 0xFFFF, 0xE007F  # that most characters are in; of punctuation and control characters
+
+
+def _reach(text: str) -> int:
+    """How far the classes of a pattern must reach for a string: Python searches short ones, of one plane, faster."""
+    return 0x7F if text.isascii() else _PLANE if ord(max(text)) <= _PLANE else _LAST
+
+
+def _characters(categories: str, reach: int) -> str:
+    """The characters of some categories of Unicode, escaped for a class of a pattern."""
+    found = (character for character in map(chr, range(reach + 1)) if unicodedata.category(character) in categories)
+    return re.escape("".join(found))
+
+
+@cache
+def _token_pattern(with_spaces: bool, reach: int) -> re.Pattern[str]:
+    marks = "!-/:-@\\[-`{-~" + _characters("Pc Pd Pe Pf Pi Po Ps", reach)
+    marks += _CHINESE if reach > 0x7F else ""
+    marks += _CHINESE_BEYOND if reach > _PLANE else ""
+    return re.compile(rf"[{marks}]|[^\s{marks}]+" + (r"|\s+" if with_spaces else ""))
+
+
+@cache
+def _control_pattern(reach: int) -> re.Pattern[str]:
+    return re.compile(f"[{_characters('Cc Cf', reach)}]")
 
 
 class BasicTokenizer(TextOperation):
     """The words, punctuation marks and Chinese characters of one string (), as strings (N,).
 
-    Whitespace is dropped, or with `keep_whitespace` kept as parts of spaces; control characters always go. `lower_case`
-    folds cases and drops accents; otherwise the string is brought to `normalization_form`. [CLS], [SEP], [UNK], [PAD],
-    [MASK] and [unused1] stay as they are with `preserve_unused_token`. `with_offsets` is that of a Tokenizer, on the
-    string after these steps. Raises GraphTypeError or, for other columns, GraphRuntimeError.
+    Whitespace is dropped, or with `keep_whitespace` kept as parts of spaces, which control characters become.
+    `lower_case` folds cases and drops accents; otherwise the string is brought to `normalization_form`. [CLS], [SEP],
+    [UNK], [PAD], [MASK] and [unused1] stay as they are with `preserve_unused_token`. `with_offsets` is that of a
+    Tokenizer, on the string after these steps. Raises GraphTypeError or, for other columns, GraphRuntimeError.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> text.BasicTokenizer(lower_case=True)("Welcome, all!")
+        array(['welcome', ',', 'all', '!'], dtype='<U7')
     """
 
     def __init__(
@@ -163,30 +242,41 @@ class BasicTokenizer(TextOperation):
         self.with_offsets = boolean("with_offsets", with_offsets)
 
     def apply(self, column: Strings) -> Any:
-        return token_columns(self.tokens(str(one_string(self, column))), self.with_offsets)
+        text = str(one_string(self, column))
+        return token_columns(self.tokens(text)) if self.with_offsets else np.array(self.words(text), np.str_)
+
+    def words(self, text: str) -> list[str]:
+        """The tokens of a string."""
+        words: list[str] = []
+        for i, piece in enumerate(self._cleaned(text)):
+            words += [piece] if i % 2 else self._pattern(piece).findall(piece)
+        return words or [""]
 
     def tokens(self, text: str) -> list[Token]:
         """The tokens of a string, and where they start and end in UTF-8."""
-        pieces = re.split(f"({_SPECIAL})", text) if self.preserve_unused_token else [text]
-        cleaned = [piece if i % 2 else self._clean(piece) for i, piece in enumerate(pieces)]
+        cleaned = self._cleaned(text)
         spans: list[Span] = []
         start = 0
         for i, piece in enumerate(cleaned):
-            found = [(0, len(piece))] if i % 2 else _between(_DELIMITERS, piece, self._is_kept)
+            found = [(0, len(piece))] if i % 2 else [match.span() for match in self._pattern(piece).finditer(piece)]
             spans += [(start + first, start + last) for first, last in found]
             start += len(piece)
         return tokens_at("".join(cleaned), spans)
 
-    def _is_kept(self, delimiter: re.Match[str]) -> bool:
-        return self.keep_whitespace or not delimiter["space"]
+    def _cleaned(self, text: str) -> list[str]:
+        """Parts of a string, each second of which is a special token that stays as it is."""
+        pieces = _SPECIAL.split(text) if self.preserve_unused_token else [text]
+        return [piece if i % 2 else self._clean(piece) for i, piece in enumerate(pieces)]
 
     def _clean(self, text: str) -> str:
         if self.lower_case:
-            parts = normalized(folded(text), NormalizeForm.NFD)
-            text = "".join(character for character in parts if unicodedata.category(character) != "Mn")
+            text = normalized(folded(text), NormalizeForm.NFD).translate(_WITHOUT_MARKS)
         else:
             text = normalized(text, self.normalization_form)
-        return _CONTROL.sub("", re.sub(r"[\t\n\r]", " ", text))
+        return _control_pattern(_reach(text)).sub(" ", text)
+
+    def _pattern(self, text: str) -> re.Pattern[str]:
+        return _token_pattern(self.keep_whitespace, _reach(text))
 
 
 class WordpieceTokenizer(TextOperation):
@@ -196,6 +286,13 @@ class WordpieceTokenizer(TextOperation):
     `max_bytes_per_token`, or without pieces, becomes `unknown_token`, or stays where that is "". `with_offsets` gives a
     tuple with the offsets in UTF-8 of the pieces in their words. Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> vocab = text.Vocab.from_list(["play", "##ing", "[UNK]"])
+        >>> text.WordpieceTokenizer(vocab)(np.array(["playing"]))
+        array(['play', '##ing'], dtype='<U5')
     """
 
     def __init__(
@@ -215,35 +312,55 @@ class WordpieceTokenizer(TextOperation):
     def apply(self, column: Strings) -> Any:
         if column.ndim > 1:
             raise does_not_fit(self, f"takes strings of () or (N,), not of {column.shape}")
-        words = [str(word) for word in column.reshape(-1)]
-        return self.result([(word, 0) for word in words])
+        words = column.reshape(-1).tolist()
+        return self.with_places([(word, 0) for word in words]) if self.with_offsets else self.of(words)
 
-    def result(self, words: list[tuple[str, int]]) -> Any:
-        """The pieces of words that start at these offsets."""
-        found = [
-            (piece, start + first, start + last) for word, start in words for piece, first, last in self._pieces(word)
+    def of(self, words: list[str]) -> Strings:
+        """The pieces of words."""
+        pieces: list[str] = []
+        for word in words:
+            pieces += self._pieces(word)
+        return np.array(pieces, np.str_)
+
+    def with_places(self, words: list[tuple[str, int]]) -> Any:
+        """The pieces of words that start at these offsets, and the offsets where they start and end."""
+        return token_columns([token for word, start in words for token in self._tokens(word, start)])
+
+    def _tokens(self, word: str, start: int) -> list[Token]:
+        pieces, offsets, mark = self._pieces(word), byte_offsets(word), len(self.suffix_indicator)
+        if len(pieces) == 1:
+            return [(pieces[0], start, start + offsets[-1])]
+        ends = list(accumulate((len(piece) - mark for piece in pieces[1:]), initial=len(pieces[0])))
+        return [
+            (piece, start + offsets[first], start + offsets[last])
+            for piece, first, last in zip(pieces, [0, *ends], ends, strict=False)
         ]
-        return token_columns(found, self.with_offsets)
 
-    def _pieces(self, word: str) -> list[Token]:
-        offsets = byte_offsets(word)
-        unknown = [(self.unknown_token or word, 0, offsets[-1])]
-        if offsets[-1] > self.max_bytes_per_token:
-            return unknown
-        pieces, start = [], 0
+    def _pieces(self, word: str) -> list[str]:
+        if len(word.encode("utf-8", "surrogatepass")) > self.max_bytes_per_token:
+            return [self.unknown_token or word]
+        pieces, start, mark = [], 0, ""
         while start < len(word):
-            mark = self.suffix_indicator if start else ""
-            ends = range(len(word), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self.vocab), None)
-            if end is None:
-                return unknown
-            pieces.append((mark + word[start:end], offsets[start], offsets[end]))
-            start = end
-        return pieces or [("", 0, 0)]
+            for end in range(len(word), start, -1):
+                piece = mark + word[start:end]
+                if piece in self.vocab:
+                    break
+            else:
+                return [self.unknown_token or word]
+            pieces.append(piece)
+            start, mark = end, self.suffix_indicator
+        return pieces or [""]
 
 
 class BertTokenizer(TextOperation):
-    """`BasicTokenizer`, then `WordpieceTokenizer`, for one string (); parameters and errors are theirs."""
+    """`BasicTokenizer`, then `WordpieceTokenizer`, for one string (); parameters and errors are theirs.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> vocab = text.Vocab.from_list(["wel", "##come", "all", "[UNK]"])
+        >>> text.BertTokenizer(vocab, lower_case=True)("Welcome all")
+        array(['wel', '##come', 'all'], dtype='<U6')
+    """
 
     def __init__(
         self,
@@ -261,5 +378,7 @@ class BertTokenizer(TextOperation):
         self._wordpiece = WordpieceTokenizer(vocab, suffix_indicator, max_bytes_per_token, unknown_token, with_offsets)
 
     def apply(self, column: Strings) -> Any:
-        tokens = self._basic.tokens(str(one_string(self, column)))
-        return self._wordpiece.result([(token, start) for token, start, _ in tokens])
+        text = str(one_string(self, column))
+        if not self._wordpiece.with_offsets:
+            return self._wordpiece.of(self._basic.words(text))
+        return self._wordpiece.with_places([(token, start) for token, start, _ in self._basic.tokens(text)])

@@ -27,7 +27,14 @@ __all__ = ["Lookup", "Vocab"]
 
 
 class Vocab:
-    """Words and their indices; made by `from_list`, `from_dict`, `from_file` or `from_dataset`."""
+    """Words and their indices; made by `from_list`, `from_dict`, `from_file` or `from_dataset`.
+
+    Examples:
+        >>> from graphls.dataset import text
+        >>> vocab = text.Vocab.from_list(["a", "b"], special_tokens=["<pad>"])
+        >>> vocab.vocab(), vocab.tokens_to_ids(["b", "a"]), vocab.ids_to_tokens(0)
+        ({'<pad>': 0, 'a': 1, 'b': 2}, [2, 1], '<pad>')
+    """
 
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
@@ -183,6 +190,13 @@ class Lookup(TextOperation):
 
     A word that is not there has the index of `unknown_token`. Raises GraphTypeError, GraphValueError for an unknown
     `unknown_token`, GraphRuntimeError for a word that is not there without one.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import text
+        >>> vocab = text.Vocab.from_list(["a", "b"], special_tokens=["<unk>"])
+        >>> text.Lookup(vocab, "<unk>")(np.array(["b", "c"]))
+        array([2, 0], dtype=int32)
     """
 
     def __init__(self, vocab: Vocab, unknown_token: str | None = None, data_type: DTypeLike = int32) -> None:

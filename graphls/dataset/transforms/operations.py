@@ -37,6 +37,11 @@ class TensorOperation:
 
     Subclasses define `apply(column)`. Calling an operation gives its result, or the tuple of its results on several
     columns. A column is a NumPy array; scalars, strings, bytes and lists become one.
+
+    Examples:
+        >>> from graphls.dataset import transforms, vision
+        >>> isinstance(vision.HWC2CHW(), transforms.TensorOperation)
+        True
     """
 
     def __call__(self, *columns: object) -> Any:
@@ -61,7 +66,17 @@ class TensorOperation:
 
 
 class PyTensorOperation(TensorOperation):
-    """An operation that a user writes: its subclass defines `_execute_py(column)`."""
+    """An operation that a user writes: its subclass defines `_execute_py(column)`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> class Double(transforms.PyTensorOperation):
+        ...     def _execute_py(self, column):
+        ...         return column * 2
+        >>> Double()(np.array([1, 2]))
+        array([2, 4])
+    """
 
     def apply(self, column: Array) -> Any:
         return self._execute_py(column)
@@ -91,14 +106,28 @@ class _Operations:
 
 
 class Compose(_Operations):
-    """Operations one after the other; what one gives, columns in a tuple, the next one takes."""
+    """Operations one after the other; what one gives, columns in a tuple, the next one takes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Compose([transforms.TypeCast(np.float32), lambda x: x / 2])(np.array([1, 2]))
+        array([0.5, 1. ], dtype=float32)
+    """
 
     def __call__(self, *columns: object) -> Any:
         return chained(self.transforms, columns)
 
 
 class RandomApply(_Operations):
-    """All of the operations one after the other, with a probability."""
+    """All of the operations one after the other, with a probability.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.RandomApply([lambda x: x * 2], prob=1.0)(np.array([1, 2]))
+        array([2, 4])
+    """
 
     def __init__(self, transforms: object, prob: float = 0.5) -> None:
         super().__init__(transforms)
@@ -109,14 +138,28 @@ class RandomApply(_Operations):
 
 
 class RandomChoice(_Operations):
-    """One of the operations, each as likely as the others."""
+    """One of the operations, each as likely as the others.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.RandomChoice([lambda x: x + 1, lambda x: x + 1])(np.array([1, 2]))
+        array([2, 3])
+    """
 
     def __call__(self, *columns: object) -> Any:
         return chained([self.transforms[generator().integers(len(self.transforms))]], columns)
 
 
 class RandomOrder(_Operations):
-    """All of the operations, in random order."""
+    """All of the operations, in random order.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.RandomOrder([lambda x: x + 1, lambda x: x + 2])(np.array([1, 2]))
+        array([4, 5])
+    """
 
     def __call__(self, *columns: object) -> Any:
         return chained([self.transforms[i] for i in generator().permutation(len(self.transforms))], columns)
@@ -150,7 +193,14 @@ def checked_value(name: str, value: object) -> Any:
 
 class Fill(TensorOperation):
     """A column of the same shape and dtype with one value; raises GraphTypeError, GraphRuntimeError for a string in a
-    column of numbers, or a number in one of strings."""
+    column of numbers, or a number in one of strings.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Fill(7)(np.array([1, 2]))
+        array([7, 7])
+    """
 
     def __init__(self, fill_value: object) -> None:
         self.fill_value = checked_value("fill_value", fill_value)
@@ -165,6 +215,12 @@ class Slice(TensorOperation):
 
     An item is an integer, a list of integers, a slice, or None or ... for all. Raises GraphTypeError, or
     GraphRuntimeError for too many items or indices that the column does not have.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Slice(slice(0, 2))(np.array([1, 2, 3]))
+        array([1, 2])
     """
 
     def __init__(self, *slices: object) -> None:
@@ -205,6 +261,12 @@ class PadEnd(TensorOperation):
 
     `pad_value` is 0 or an empty string by default; a scalar stays one. Raises GraphTypeError, GraphValueError, or
     GraphRuntimeError for a column of another number of axes or another kind of value.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.PadEnd([4], -1)(np.array([1, 2]))
+        array([ 1,  2, -1, -1])
     """
 
     def __init__(self, pad_shape: list[int | None], pad_value: object = None) -> None:
@@ -232,6 +294,12 @@ class Concatenate:
 
     Raises GraphTypeError for what is no array, GraphValueError for another axis than the only one, GraphRuntimeError
     for columns of more axes or of another dtype.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Concatenate(append=np.array([0]))(np.array([1, 2]))
+        array([1, 2, 0])
     """
 
     def __init__(self, axis: int = 0, prepend: Array | None = None, append: Array | None = None) -> None:
@@ -254,7 +322,14 @@ class Concatenate:
 
 
 class Duplicate:
-    """A column twice."""
+    """A column twice.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Duplicate()(np.array([1, 2]))
+        (array([1, 2]), array([1, 2]))
+    """
 
     def __call__(self, column: object) -> tuple[Array, Array]:
         array = as_column(column)
@@ -265,6 +340,12 @@ class Unique:
     """The sorted different elements of a column, the index of its own for each element, and how often each occurs.
 
     The last two are int32 of one axis. Gives a tuple of three columns.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Unique()(np.array([3, 1, 3]))
+        (array([1, 3]), array([1, 0, 1], dtype=int32), array([1, 2], dtype=int32))
     """
 
     def __call__(self, column: object) -> tuple[Array, Array, Array]:
@@ -276,6 +357,12 @@ class TypeCast(TensorOperation):
     """The column in `data_type`, a dtype of graphls or NumPy or its name; numbers cast as in C.
 
     Raises GraphTypeError for what is no dtype, GraphRuntimeError for strings as numbers or numbers as strings.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.TypeCast(np.int32)(np.array([1.7, -1.7]))
+        array([ 1, -1], dtype=int32)
     """
 
     def __init__(self, data_type: DTypeLike) -> None:
@@ -296,6 +383,12 @@ class OneHot(TensorOperation):
 
     With a `smoothing_rate` above 0 a label's class has 1 - rate and every class rate / num_classes more, in float64.
     Raises GraphTypeError, GraphValueError, or GraphRuntimeError for labels that are no integers or no class.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.OneHot(3)(np.array(2))
+        array([0, 0, 1])
     """
 
     def __init__(self, num_classes: int, smoothing_rate: float = 0.0) -> None:
@@ -315,7 +408,13 @@ class OneHot(TensorOperation):
 
 
 class Relational(IntEnum):
-    """A comparison."""
+    """A comparison.
+
+    Examples:
+        >>> from graphls.dataset.transforms import Relational
+        >>> list(Relational)[0]
+        <Relational.EQ: 0>
+    """
 
     EQ = 0
     NE = 1
@@ -330,6 +429,12 @@ class Mask(TensorOperation):
 
     The constant is taken in the column's dtype. Raises GraphTypeError, or GraphRuntimeError for a string in a column of
     numbers, or a number in one of strings.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import transforms
+        >>> transforms.Mask(transforms.Relational.GT, 1)(np.array([1, 2]))
+        array([False,  True])
     """
 
     def __init__(self, operator: Relational, constant: object, dtype: DTypeLike = np.bool_) -> None:

@@ -76,6 +76,13 @@ class UniformAugment:
     """`num_ops` different operations of a list one after the other, each with a probability drawn anew.
 
     Raises GraphTypeError or GraphValueError, also for a list that is too short.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.UniformAugment([vision.Invert(), vision.Equalize()], 1)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(self, transforms: Sequence[Function], num_ops: int = 2) -> None:
@@ -94,6 +101,13 @@ class RandomSelectSubpolicy:
     """One of several lists of (operation, probability) pairs, whose operations happen one after the other.
 
     Raises GraphTypeError or GraphValueError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomSelectSubpolicy([[(vision.Invert(), 1.0)]])(image)[0, 0]
+        array([155, 155, 155], dtype=uint8)
     """
 
     def __init__(self, policy: Sequence[Sequence[tuple[Function, float]]]) -> None:
@@ -200,6 +214,13 @@ class AutoAugment(_Augment, _Policy):
     """One of 25 pairs of operations, drawn at random, of the table found on a data set (Cubuk et al. 2019).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.AutoAugment(vision.AutoAugmentPolicy.CIFAR10)(image).shape
+        (4, 6, 3)
     """
 
     def __post_init__(self) -> None:
@@ -236,6 +257,13 @@ class RandAugment(_Augment, _Bins, _Strength):
     """`num_ops` operations drawn at random, of the strength `magnitude` of `num_magnitude_bins` (Cubuk et al. 2020).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandAugment()(image).shape
+        (4, 6, 3)
     """
 
     def __post_init__(self) -> None:
@@ -258,6 +286,13 @@ class TrivialAugmentWide(_Augment, _Bins):
     """One operation of one strength of `num_magnitude_bins`, both drawn at random (Mueller and Hutter 2021).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.TrivialAugmentWide()(image).shape
+        (4, 6, 3)
     """
 
     def __post_init__(self) -> None:

@@ -35,13 +35,21 @@ from graphls.dataset.vision.image import (
     saturated,
     wrong_shape,
 )
-from graphls.dataset.vision.opencv import blended, recolored, smoothed
+from graphls.dataset.vision.opencv import blended, opencv, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 class Grayscale(PilOperation):
-    """The gray of a PIL image, in 1 or 3 equal channels; raises GraphTypeError, also for arrays, or GraphValueError."""
+    """The gray of a PIL image, in 1 or 3 equal channels; raises GraphTypeError, also for arrays, or GraphValueError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.Grayscale()(image).getpixel((0, 0))
+        133
+    """
 
     def __init__(self, num_output_channels: int = 1) -> None:
         self.num_output_channels = integer("num_output_channels", num_output_channels)
@@ -54,7 +62,15 @@ class Grayscale(PilOperation):
 
 
 class RandomGrayscale(PilOperation):
-    """The gray of a PIL image, with a probability, with as many channels; raises GraphTypeError or GraphValueError."""
+    """The gray of a PIL image, with a probability, with as many channels; raises GraphTypeError or GraphValueError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomGrayscale(1.0)(image).getpixel((0, 0))
+        (133, 133, 133)
+    """
 
     def __init__(self, prob: float = 0.1) -> None:
         self.prob = probability("prob", prob)
@@ -71,6 +87,13 @@ class ConvertColor(ImageOperation):
 
     Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises GraphTypeError for what is no ConvertMode,
     GraphRuntimeError for an image of another kind, or with too few channels.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), (200, 100, 0), np.uint8)
+        >>> vision.ConvertColor(vision.ConvertMode.COLOR_RGB2BGR)(image)[0, 0]
+        array([  0, 100, 200], dtype=uint8)
     """
 
     def __init__(self, convert_mode: ConvertMode) -> None:
@@ -113,6 +136,13 @@ class RgbToHsv(_OfThreeChannels):
 
     Takes (3, H, W) or (N, 3, H, W), or with `is_hwc` (H, W, 3) or (N, H, W, 3); integers give float64. Raises
     GraphTypeError for other arrays.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((1, 1, 3), (0.5, 0.0, 0.0))
+        >>> vision.RgbToHsv(is_hwc=True)(image)[0, 0]
+        array([0. , 1. , 0.5])
     """
 
     def convert(self, first: Array, second: Array, third: Array) -> list[Array]:
@@ -127,7 +157,15 @@ class RgbToHsv(_OfThreeChannels):
 
 
 class HsvToRgb(_OfThreeChannels):
-    """Red, green and blue of hue, saturation and value, the inverse of `RgbToHsv`."""
+    """Red, green and blue of hue, saturation and value, the inverse of `RgbToHsv`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((1, 1, 3), (0.0, 1.0, 0.5))
+        >>> vision.HsvToRgb(is_hwc=True)(image)[0, 0]
+        array([0.5, 0. , 0. ])
+    """
 
     def convert(self, first: Array, second: Array, third: Array) -> list[Array]:
         hue, saturation, value = (channel.astype(np.float64) for channel in (first, second, third))
@@ -144,6 +182,13 @@ class AdjustBrightness(ImageOperation):
     """image * brightness_factor: 0 is black, 1 the image. Takes (H, W), (H, W, 1), (H, W, 3) or a PIL image.
 
     Raises GraphTypeError, GraphValueError for a negative factor, GraphRuntimeError for other shapes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.AdjustBrightness(0.5)(image)[0, 0]
+        array([50, 50, 50], dtype=uint8)
     """
 
     def __init__(self, brightness_factor: float) -> None:
@@ -162,6 +207,13 @@ class AdjustContrast(ImageOperation):
     (H, W, 3), or a PIL image.
 
     Raises GraphTypeError, GraphValueError for a negative factor, GraphRuntimeError for other images.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), (200, 100, 0), np.uint8)
+        >>> vision.AdjustContrast(0.0)(image)[0, 0]
+        array([119, 119, 119], dtype=uint8)
     """
 
     def __init__(self, contrast_factor: float) -> None:
@@ -181,6 +233,13 @@ class AdjustSaturation(ImageOperation):
     PIL image.
 
     Raises GraphTypeError, GraphValueError for a negative factor, GraphRuntimeError for other images.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), (200, 100, 0), np.uint8)
+        >>> vision.AdjustSaturation(0.0)(image)[0, 0]
+        array([119, 119, 119], dtype=uint8)
     """
 
     def __init__(self, saturation_factor: float) -> None:
@@ -198,6 +257,13 @@ class AdjustHue(ImageOperation):
     """The image with its hue turned by a share of the circle in [-0.5, 0.5]; takes uint8 of (H, W, 3), or a PIL image.
 
     Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), (200, 100, 0), np.uint8)
+        >>> vision.AdjustHue(0.5)(image)[0, 0]
+        array([  0, 104, 200], dtype=uint8)
     """
 
     def __init__(self, hue_factor: float) -> None:
@@ -225,6 +291,13 @@ class AdjustSharpness(ImageOperation):
 
     Takes uint8 or floats of (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError for a negative
     factor, GraphRuntimeError for other images.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.AdjustSharpness(2.0)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(self, sharpness_factor: float) -> None:
@@ -263,6 +336,13 @@ class RandomColorAdjust(ImageOperation):
 
     A factor's bounds are a (min, max) pair, or 1 plus and minus a number (for the hue: plus and minus it, at most 0.5).
     Takes (H, W, 3) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomColorAdjust(brightness=(0.5, 0.5))(image)[0, 0]
+        array([50, 50, 50], dtype=uint8)
     """
 
     def __init__(
@@ -291,7 +371,15 @@ class RandomColorAdjust(ImageOperation):
 
 
 class RandomColor(ImageOperation):
-    """`AdjustSaturation` by a factor drawn evenly from a (min, max) pair; takes (H, W, 3) or a PIL image."""
+    """`AdjustSaturation` by a factor drawn evenly from a (min, max) pair; takes (H, W, 3) or a PIL image.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomColor((0.5, 1.5))(image).shape
+        (4, 6, 3)
+    """
 
     def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
         self.degrees = interval("degrees", degrees, magnitude)
@@ -301,7 +389,17 @@ class RandomColor(ImageOperation):
 
 
 class RandomSharpness(RandomColor):
-    """`AdjustSharpness` by a factor drawn evenly from a (min, max) pair; a PIL image stays one."""
+    """`AdjustSharpness` by a factor drawn evenly from a (min, max) pair; a PIL image stays one.
+
+    For a PIL image Pillow must be installed, otherwise it raises GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomSharpness()(image).shape
+        (4, 6, 3)
+    """
 
     def apply(self, column: Image) -> Any:
         factor = generator().uniform(*self.degrees)
@@ -311,7 +409,15 @@ class RandomSharpness(RandomColor):
 
 
 class RandomAdjustSharpness(WithProbability):
-    """`AdjustSharpness` by the factor `degree`, with a probability; gives an array."""
+    """`AdjustSharpness` by the factor `degree`, with a probability; gives an array.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomAdjustSharpness(2.0, 1.0)(image).shape
+        (4, 6, 3)
+    """
 
     def __init__(self, degree: float, prob: float = 0.5) -> None:
         self.operation = AdjustSharpness(magnitude("degree", degree))
@@ -323,14 +429,24 @@ class RandomLighting(ImageOperation):
 
     Takes (H, W, 3) or a PIL image (Krizhevsky et al. 2012). Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomLighting(0.1)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(self, alpha: float = 0.05) -> None:
         self.alpha = magnitude("alpha", alpha)
 
     def on_array(self, image: Array) -> Array:
-        noise = _PRINCIPAL @ generator().normal(0, self.alpha, 3)
-        return saturated(check_color(self, image) + noise.astype(np.float32), image.dtype)
+        noise = (_PRINCIPAL @ generator().normal(0, self.alpha, 3)).astype(np.float32)
+        if check_color(self, image).dtype != np.uint8:
+            return saturated(image + noise, image.dtype)
+        table = saturated(np.arange(256, dtype=np.float32)[:, None] + noise, image.dtype)
+        return np.asarray(opencv().LUT(image, table[:, None]))
 
     def on_pil(self, image: PilImage) -> Any:
         lit = pillow().fromarray(self.on_array(np.asarray(image.convert("RGB"))))

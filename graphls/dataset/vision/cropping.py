@@ -52,6 +52,13 @@ class CenterCrop(ImageOperation):
     """The middle of an image in the size (height, width) or of a square; where the image is smaller, black around it.
 
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.CenterCrop(2)(image).shape
+        (2, 2, 3)
     """
 
     def __init__(self, size: Integers) -> None:
@@ -84,6 +91,13 @@ class Crop(ImageOperation):
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or, where the part is not inside of
     the image, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Crop((1, 2), (2, 3))(image).shape
+        (2, 3, 3)
     """
 
     def __init__(self, coordinates: Sequence[int], size: Integers) -> None:
@@ -104,6 +118,13 @@ class RandomCrop(ImageOperation):
     First `padding` puts a border around it as `Pad` does; then, with `pad_if_needed`, each side that is still too short
     gets what it lacks before and behind. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
     GraphValueError or, for an image that is too small, GraphRuntimeError (GraphValueError for a PIL image).
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomCrop(4, padding=2)(image).shape
+        (4, 4, 3)
     """
 
     def __init__(
@@ -171,6 +192,13 @@ class FiveCrop(PilOperation):
     """The four corners (top left, top right, bottom left, bottom right) and the center of a PIL image, as a tuple.
 
     Raises GraphTypeError, also for arrays, or GraphValueError, also for images that are too small.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.FiveCrop(2)(image)[0].size
+        (2, 2)
     """
 
     def __init__(self, size: Integers) -> None:
@@ -188,7 +216,17 @@ class FiveCrop(PilOperation):
 
 
 class TenCrop(FiveCrop):
-    """The five crops of a PIL image, then those of its mirror image: left to right, or top to bottom."""
+    """The five crops of a PIL image, then those of its mirror image: left to right, or top to bottom.
+
+    Raises GraphRuntimeError where Pillow is not installed.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.TenCrop(2)(image)[0].size
+        (2, 2)
+    """
 
     def __init__(self, size: Integers, use_vertical_flip: bool = False) -> None:
         super().__init__(size)
@@ -210,6 +248,13 @@ class RandomResizedCrop(ImageOperation):
     by its logarithm. If `max_attempts` draws give no part that is inside of the image, the largest part in the middle
     with a ratio within the bounds is taken. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
     GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomResizedCrop(8)(image).shape
+        (8, 8, 3)
     """
 
     def __init__(
@@ -266,12 +311,28 @@ def _nearest(value: float) -> int:
 
 
 class RandomCropDecodeResize(RandomResizedCrop):
-    """`Decode`, then `RandomResizedCrop`; takes an array of the bytes of an image, uint8 of one axis."""
+    """`Decode`, then `RandomResizedCrop`; takes an array of the bytes of an image, uint8 of one axis.
+
+    Raises GraphRuntimeError for bytes that are no image, or a too large one.
+
+    Examples:
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> encoded = cv2.imencode(".png", np.zeros((40, 60, 3), np.uint8))[1]
+        >>> vision.RandomCropDecodeResize(16)(encoded.ravel()).shape
+        (16, 16, 3)
+    """
 
     def prepare(self, column: object) -> Any:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != np.uint8:
             raise type_error("image", column, "an array of bytes, uint8 of one axis")
-        return np.array(decoded(column))
+        return decoded(column)
+
+    def on_pil(self, image: PilImage) -> Any:
+        top, left, height, width = self._box(image.size[1], image.size[0])
+        part = np.array(image.crop((left, top, left + width, top + height)))
+        return resize_array(self, part, self.size, self.interpolation)
 
 
 class SlicePatches(ImageOperation):
@@ -280,6 +341,13 @@ class SlicePatches(ImageOperation):
     Where the sides do not divide, the image grows at the right and the bottom by `fill_value` (PAD), or the rest is
     left out (DROP). Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.SlicePatches(2, 3)(image)[0].shape
+        (2, 2, 3)
     """
 
     def __init__(

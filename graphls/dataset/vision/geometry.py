@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,13 +56,29 @@ class _Flip(ImageOperation):
 
 
 class HorizontalFlip(_Flip):
-    """The image with left and right exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
+    """The image with left and right exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.arange(4, dtype=np.uint8).reshape(1, 4, 1)
+        >>> vision.HorizontalFlip()(image)[0, :, 0]
+        array([3, 2, 1, 0], dtype=uint8)
+    """
 
     axis = 1
 
 
 class VerticalFlip(_Flip):
-    """The image with top and bottom exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
+    """The image with top and bottom exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.arange(4, dtype=np.uint8).reshape(4, 1, 1)
+        >>> vision.VerticalFlip()(image)[:, 0, 0]
+        array([3, 2, 1, 0], dtype=uint8)
+    """
 
     axis = 0
 
@@ -79,13 +96,29 @@ class _RandomFlip(WithProbability):
 
 
 class RandomHorizontalFlip(_RandomFlip):
-    """The image with left and right exchanged, with a probability; raises GraphTypeError or GraphValueError."""
+    """The image with left and right exchanged, with a probability; raises GraphTypeError or GraphValueError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomHorizontalFlip(1.0)(image).size
+        (6, 4)
+    """
 
     operation = HorizontalFlip()
 
 
 class RandomVerticalFlip(_RandomFlip):
-    """The image with top and bottom exchanged, with a probability; raises GraphTypeError or GraphValueError."""
+    """The image with top and bottom exchanged, with a probability; raises GraphTypeError or GraphValueError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomVerticalFlip(1.0)(image).size
+        (6, 4)
+    """
 
     operation = VerticalFlip()
 
@@ -119,6 +152,13 @@ class Rotate(ImageOperation):
 
     With `expand` it grows so that the turned image is inside. `fill_value` is the color of what is outside of the old
     image. Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Rotate(90, expand=True)(image).shape
+        (6, 4, 3)
     """
 
     def __init__(
@@ -137,7 +177,7 @@ class Rotate(ImageOperation):
 
     def bounds(self, degrees: Numbers) -> Pair:
         """The least and the largest angle."""
-        return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE),) * 2
+        return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE) % 360,) * 2
 
     def angle(self) -> float:
         """The angle that an image is turned by."""
@@ -156,7 +196,17 @@ class Rotate(ImageOperation):
 
 
 class RandomRotation(Rotate):
-    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
+    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one.
+
+    Raises GraphValueError for what Pillow cannot do, GraphTypeError for an interpolation that it has not.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomRotation(30)(image).size
+        (6, 4)
+    """
 
     def bounds(self, degrees: Numbers) -> Pair:
         return checked_degrees(degrees)
@@ -181,16 +231,14 @@ def affine_matrix(
 ) -> Array:
     """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels.
 
-    MindSpore rounds angles and the matrix to float32 for arrays, and to float64 for PIL images: `kind`.
+    MindSpore computes in float32 for arrays, and in float64 for PIL images: `kind`.
     """
-    turn, across, down = (float(kind(math.radians(kind(angle)))) for angle in (degrees, *shear))
-    stretch = math.cos(turn - down) / math.cos(down), math.sin(turn - down) / math.cos(down)
-    (a, b), (c, d) = (scale * np.array(
-        [
-            [stretch[0], -stretch[0] * math.tan(across) - math.sin(turn)],
-            [stretch[1], -stretch[1] * math.tan(across) + math.cos(turn)],
-        ]
-    )).astype(kind)  # fmt: skip
+    turn, across, down = (kind(math.radians(kind(angle))) for angle in (degrees, *shear))
+    size, slope, shrinking = kind(scale), kind(math.tan(across)), kind(math.cos(down))
+    (cos, sin), (cos_down, sin_down) = ((kind(math.cos(t)), kind(math.sin(t))) for t in (turn, turn - down))
+    a, c = size * cos_down / shrinking, size * sin_down / shrinking
+    b = size * (-cos_down * slope / shrinking - sin)
+    d = size * (-sin_down * slope / shrinking + cos)
     (x, y), (right, below), one = *np.array([center, translate], kind), kind(1)
     return np.array([[a, b, (one - a) * x - b * y + right], [c, d, (one - d) * y - c * x + below]], np.float64)
 
@@ -218,6 +266,13 @@ class Affine(_AffineMap):
     as an array.
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Affine(90, [0, 0], 1.0, 0)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(
@@ -256,6 +311,13 @@ class RandomAffine(_AffineMap):
     `degrees` is a pair or one number for minus to plus it. `translate` has the bounds of the move across, and may have
     those of the move down behind it, as shares of the image; `shear` those across, and down, in degrees. Takes (H, W),
     (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomAffine(30)(image).size
+        (6, 4)
     """
 
     def __init__(
@@ -311,14 +373,32 @@ Points = Sequence[Sequence[int]]  # four (x, y)
 
 def perspective_matrix(old: Points, new: Points) -> Array:
     """The (3, 3) matrix that brings four points (x, y) to four others; raises GraphValueError where there is none."""
-    rows = []
-    for (x, y), (u, v) in zip(old, new, strict=True):
-        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
-    try:
-        values = np.linalg.solve(np.array(rows, np.float64), np.array(new, np.float64).reshape(-1))
-    except np.linalg.LinAlgError:
-        raise GraphValueError("There is no perspective between these points: three of them are on one line.") from None
-    return np.append(values, 1).reshape(3, 3)
+    pairs = [(*map(float, start), *map(float, end)) for start, end in zip(old, new, strict=True)]
+    rows = [[x, y, 1.0, 0.0, 0.0, 0.0, -x * u, -y * u, u] for x, y, u, _ in pairs]
+    rows += [[0.0, 0.0, 0.0, x, y, 1.0, -x * v, -y * v, v] for x, y, _, v in pairs]
+    return np.array([*_solved(rows), 1.0]).reshape(3, 3)
+
+
+def _solved(rows: list[list[float]]) -> list[float]:
+    """The solution of equations (coefficients, right side) in the order of OpenCV, as its last bits choose pixels."""
+    for place in range(len(rows)):
+        pivot = max(range(place, len(rows)), key=lambda other: abs(rows[other][place]))
+        rows[place], rows[pivot] = top, _ = rows[pivot], rows[place]
+        if abs(top[place]) < _NEARLY_ZERO:
+            raise GraphValueError("There is no perspective between these points: three of them are on one line.")
+        for row in rows[place + 1 :]:
+            share = row[place] * (-1 / top[place])
+            row[:] = [value + share * above for value, above in zip(row, top, strict=True)]
+    values = [0.0] * len(rows)
+    for place, row in reversed(list(enumerate(rows))):
+        rest = row[-1]
+        for other in range(place + 1, len(rows)):
+            rest -= row[other] * values[other]
+        values[place] = rest / row[place]
+    return values
+
+
+_NEARLY_ZERO = 100 * np.finfo(np.float64).eps  # as in OpenCV
 
 
 def _of_pil(image: PilImage, old: Points, new: Points, interpolation: Inter) -> Any:
@@ -333,6 +413,13 @@ class Perspective(ImageOperation):
     """The image with its `start_points` brought to the `end_points`: four (x, y) each, top left and on clockwise.
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> corners, moved = [[0, 0], [5, 0], [5, 3], [0, 3]], [[0, 1], [5, 0], [5, 3], [0, 2]]
+        >>> vision.Perspective(corners, moved)(np.full((4, 6, 3), 100, np.uint8)).shape
+        (4, 6, 3)
     """
 
     def __init__(self, start_points: Points, end_points: Points, interpolation: Inter = Inter.BILINEAR) -> None:
@@ -343,8 +430,11 @@ class Perspective(ImageOperation):
         check_image(self, image)
         if self.interpolation == Inter.ANTIALIAS:
             raise GraphTypeError("Perspective has Inter.ANTIALIAS for PIL images only.")
-        matrix = perspective_matrix(self.start_points, self.end_points)
-        return warped_perspective(image, matrix, self.interpolation)
+        return warped_perspective(image, self._matrix, self.interpolation)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        return perspective_matrix(self.start_points, self.end_points)
 
     def on_pil(self, image: PilImage) -> Any:
         return _of_pil(image, self.start_points, self.end_points, self.interpolation)
@@ -359,6 +449,13 @@ class RandomPerspective(PilOperation):
 
     Each corner moves by up to `distortion_scale` (0 to 1) halves of the image's sides. Raises GraphTypeError, also for
     an array, or GraphValueError.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.RandomPerspective(prob=1.0)(image).size
+        (6, 4)
     """
 
     def __init__(self, distortion_scale: float = 0.5, prob: float = 0.5, interpolation: Inter = Inter.BICUBIC) -> None:

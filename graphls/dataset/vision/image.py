@@ -167,7 +167,7 @@ def decoded(data: Array | bytes, mode: str | None = "RGB") -> Any:
         image = pillow().open(io.BytesIO(bytes(data)), formats=_FORMATS)
         _check_size(image.size, len(data))
         image.load()
-        return image if mode is None else image.convert(mode)
+        return image if mode in (None, image.mode) else image.convert(mode)
     except pillow().DecompressionBombError as error:
         raise GraphRuntimeError(f"The image is too large: {error}") from None
     except (OSError, ValueError, SyntaxError) as error:
@@ -188,6 +188,14 @@ class Decode(TensorOperation):
 
     Takes bytes or an array of uint8 and one axis. Raises GraphTypeError for anything else, GraphRuntimeError for bytes
     that are no whole image.
+
+    Examples:
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> encoded = cv2.imencode(".png", np.zeros((4, 6, 3), np.uint8))[1]
+        >>> vision.Decode()(encoded.ravel()).shape
+        (4, 6, 3)
     """
 
     def __init__(self, to_pil: bool = False) -> None:
@@ -198,7 +206,7 @@ class Decode(TensorOperation):
 
     def apply(self, column: Array) -> Image:
         image = decoded(column)
-        return image if self.to_pil else np.array(image)
+        return image.copy() if self.to_pil else np.array(image)  # the copy knows no file
 
 
 def encoded(column: object) -> Array:
@@ -216,14 +224,31 @@ def encoded(column: object) -> Array:
 
 
 def read_file(filename: str) -> Array:
-    """The bytes of a file, uint8 of (N,); raises GraphValueError for a file that is not there."""
+    """The bytes of a file, uint8 of (N,); raises GraphValueError for a file that is not there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls.dataset import vision
+        >>> _ = Path("file").write_bytes(bytes([1, 2, 3]))
+        >>> vision.read_file("file")
+        array([1, 2, 3], dtype=uint8)
+    """
     if not os.path.isfile(string("filename", filename)):
         raise GraphValueError(f"{filename} does not exist, or it is not a file.")
     return np.fromfile(filename, np.uint8)
 
 
 def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> Array:
-    """The image in a file, uint8 of (H, W, C); raises GraphValueError or GraphRuntimeError where there is none."""
+    """The image in a file, uint8 of (H, W, C); raises GraphValueError or GraphRuntimeError where there is none.
+
+    Examples:
+        >>> import cv2
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> _ = cv2.imwrite("image.png", np.zeros((4, 6, 3), np.uint8))
+        >>> vision.read_image("image.png").shape
+        (4, 6, 3)
+    """
     modes = {ImageReadMode.UNCHANGED: None, ImageReadMode.GRAYSCALE: "L", ImageReadMode.COLOR: "RGB"}
     image = decoded(read_file(filename), modes[choice("mode", mode, ImageReadMode)])
     image = image.convert("RGBA" if "transparency" in image.info else "RGB") if image.mode in ("P", "1") else image

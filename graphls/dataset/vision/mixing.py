@@ -36,6 +36,13 @@ class Erase(ImageOperation):
 
     Takes (H, W, 3) or a PIL image, gives an array; `inplace` changes the array itself. Raises GraphTypeError,
     GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Erase(0, 0, 1, 2)(image)[0, :3, 0]
+        array([  0,   0, 100], dtype=uint8)
     """
 
     def __init__(self, top: int, left: int, height: int, width: int, value: Numbers = 0, inplace: bool = False) -> None:
@@ -59,6 +66,13 @@ class CutOut(ImageOperation):
 
     Takes (H, W, C), or with `is_hwc=False` (C, H, W). Raises GraphTypeError, GraphValueError or, where the image is
     smaller than a square, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.CutOut(2)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(self, length: int, num_patches: int = 1, is_hwc: bool = True) -> None:
@@ -86,6 +100,13 @@ class RandomErasing(ImageOperation):
 
     Its area is a share drawn from `scale`, its width over its height drawn from `ratio`; `value` is a
     number, one for each of three channels, or "random". Raises GraphTypeError or GraphValueError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.ones((3, 16, 16), np.float32)
+        >>> vision.RandomErasing(1.0)(image).shape
+        (3, 16, 16)
     """
 
     def __init__(
@@ -171,6 +192,15 @@ class MixUpBatch:
     Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32.
     The share of the one image is drawn from Beta(alpha, alpha). Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset import transforms, vision
+        >>> rows = ds.NumpySlicesDataset((np.zeros((4, 8, 8, 3), np.uint8), np.arange(4)), ["image", "label"])
+        >>> rows = rows.map(transforms.OneHot(4), "label").batch(4).map(vision.MixUpBatch(), ["image", "label"])
+        >>> [(images.shape, labels.shape) for images, labels in rows]
+        [((4, 8, 8, 3), (4, 4))]
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -190,6 +220,16 @@ class CutMixBatch:
     Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32.
     The area that stays is drawn from Beta(alpha, alpha) (Yun et al. 2019). Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls.dataset import transforms, vision
+        >>> rows = ds.NumpySlicesDataset((np.zeros((4, 8, 8, 3), np.uint8), np.arange(4)), ["image", "label"])
+        >>> rows = rows.map(transforms.OneHot(4), "label").batch(4)
+        >>> rows = rows.map(vision.CutMixBatch(vision.ImageBatchFormat.NHWC), ["image", "label"])
+        >>> [(images.shape, labels.shape) for images, labels in rows]
+        [((4, 8, 8, 3), (4, 4))]
     """
 
     def __init__(self, image_batch_format: ImageBatchFormat, alpha: float = 1.0, prob: float = 1.0) -> None:
@@ -199,20 +239,21 @@ class CutMixBatch:
 
     def __call__(self, image: object, label: object) -> Batch:
         image, label = _checked_batch(self, image, label)
-        order = generator().permutation(len(image))
+        draw = generator()
+        order = draw.permutation(len(image))
         images, labels = image.copy(), label.astype(np.float32)
         for place, other in enumerate(order):
-            if generator().random() < self.prob:
-                share = self._cut(images[place], image[other])
+            if draw.random() < self.prob:
+                share = self._cut(images[place], image[other], draw)
                 labels[place] = _mixed_labels(label[place], label[other], share)
         return images, labels
 
-    def _cut(self, image: Array, other: Array) -> float:
+    def _cut(self, image: Array, other: Array, draw: np.random.Generator) -> float:
         """Put a rectangle of `other` into `image`; the share of `image` that stays."""
         planes, others = (array if self._is_hwc else array.transpose(1, 2, 0) for array in (image, other))
         height, width = planes.shape[:2]
-        side = math.sqrt(1 - _drawn_share(self.alpha))
-        rows, columns = (_stretch(size, int(size * side) // 2) for size in (height, width))
+        side = math.sqrt(1 - draw.beta(self.alpha, self.alpha))
+        rows, columns = (_stretch(size, int(size * side) // 2, draw) for size in (height, width))
         planes[rows, columns] = others[rows, columns]
         cut = (rows.stop - rows.start) * (columns.stop - columns.start)
         return 1 - float(cut / (height * width))
@@ -222,9 +263,9 @@ class CutMixBatch:
         return self.image_batch_format == ImageBatchFormat.NHWC
 
 
-def _stretch(size: int, half: int) -> slice:
+def _stretch(size: int, half: int, draw: np.random.Generator) -> slice:
     """The part of an axis around a place drawn at random."""
-    center = int(generator().integers(size))
+    center = int(draw.integers(size))
     return slice(max(0, center - half), min(size, center + half))
 
 
@@ -234,6 +275,13 @@ class MixUp:
     Call it with a batch of `batch_size` images and their one-hot labels. With `is_single` the other one is of the same
     batch, and each image has a share of its own drawn from Beta(alpha, alpha); otherwise it is at the same place in the
     batch before, with one share. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> images, labels = vision.MixUp(2, 0.5, True)(np.zeros((2, 4, 4, 3), np.float32), np.eye(2, dtype=np.float32))
+        >>> images.shape, float(labels.sum())
+        ((2, 4, 4, 3), 2.0)
     """
 
     def __init__(self, batch_size: int, alpha: float, is_single: bool = True) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from graphls.dataset.checks import Function
 from graphls.dataset.vision.image import Array, Fill, pillow, saturated
-from graphls.dataset.vision.utils import Inter
+from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphRuntimeError
 
 COMPUTED = frozenset(map(np.dtype, (np.uint8, np.uint16, np.float32, np.float64)))
@@ -124,6 +124,7 @@ _METHODS = {
 _BITS = 5
 _STEPS = 1 << _BITS  # of a pixel
 _FINE = 1024
+_AT_ONCE = 2**15  # pixels, so that what is made on the way stays in fast memory
 
 
 def rotation(degrees: float, center: tuple[float, float]) -> Array:
@@ -146,57 +147,75 @@ def turned_size(degrees: float, height: int, width: int) -> tuple[float, float]:
 
 def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolation: Inter, fill: Fill) -> Array:
     """The image moved by a (2, 3) matrix from old to new (x, y), in the size (height, width)."""
-    inverse = opencv().invertAffineTransform(np.asarray(matrix, np.float64))
-    steps, shift = (1, 10) if interpolation == Inter.NEAREST else (_STEPS, 10 - _BITS)
-    across = [_whole(row[0] * np.arange(size[1]) * _FINE) for row in inverse]
+    inverse = opencv().invertAffineTransform(np.asarray(matrix, np.float64)) * _FINE
+    step = _FINE if interpolation == Inter.NEAREST else _FINE // _STEPS
+    across = np.rint(inverse[:, :1] * np.arange(size[1]))[:, None]
+    down = np.rint(inverse[:, 1:2] * np.arange(size[0]) + inverse[:, 2:])[..., None]
+    if max(abs(x) * size[1] + abs(y) * size[0] + abs(one) for x, y, one in inverse.tolist()) < 2**22:
+        across, down = (across / _FINE).astype(np.float32), ((down + 0.5) / _FINE).astype(np.float32)  # exact
+        memory = np.empty((2, _rows_at_once(size[1]), size[1]), np.float32)
+        return _sampled(image, size, lambda rows: _sums(down[:, rows], across, memory), interpolation, fill)
 
-    def places(y: Array) -> list[Array]:
-        down = (_whole((row[1] * y + row[2]) * _FINE) + _FINE // steps // 2 for row in inverse)
-        return [below + along >> shift for below, along in zip(down, across, strict=True)]
+    def places(rows: slice) -> Array:
+        return np.asarray(np.floor((down[:, rows] + across + step // 2) / step) * (step / _FINE))
 
     return _sampled(image, size, places, interpolation, fill)
+
+
+def _sums(down: Array, across: Array, memory: Array) -> Array:
+    """All sums of (N, rows, 1) and (N, 1, columns), as products of matrices: a repeating addition is half as fast."""
+    left, right = np.concatenate([down, np.ones_like(down)], 2), np.concatenate([np.ones_like(across), across], 1)
+    return np.matmul(left, right, out=memory[:, : down.shape[1]])
 
 
 def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Array:
     """The image moved by a (3, 3) matrix from old to new (x, y, 1); black around it."""
     inverse, (height, width) = opencv().invert(matrix)[1], image.shape[:2]
-    x, steps = np.arange(width), 1 if interpolation == Inter.NEAREST else _STEPS
-    start = x // (block := min(1024 // min(16, height), width)) * block  # OpenCV adds up from a block's first pixel
+    steps = 1 if interpolation == Inter.NEAREST else _STEPS
+    block = min(1024 // min(16, height), width)  # OpenCV adds up from a block's first pixel
+    columns, along, constant = inverse.T[..., None, None]
+    starts, across = columns * np.arange(0, width, block), columns * np.arange(block)
+    memory = np.empty((3, _rows_at_once(width) * starts.shape[2], block))
 
-    def places(y: Array) -> list[Array]:
-        across, down, depth = (row[0] * start + row[1] * y + row[2] + row[0] * (x - start) for row in inverse)
-        scale = steps / np.where(depth == 0, np.inf, depth)
-        return [_whole(across * scale), _whole(down * scale)]
+    def places(rows: slice) -> Array:
+        down = starts + along * np.arange(rows.start, rows.stop)[:, None] + constant
+        *found, depth = _sums(down.reshape(3, -1, 1), across, memory)
+        depth[depth == 0] = np.inf  # such a pixel is that at (0, 0)
+        scale = np.divide(steps, depth, out=depth)
+        for numbers in found:
+            np.rint(np.multiply(numbers, scale, out=numbers), out=numbers)
+        pixels = memory[:2, : len(depth)].reshape(2, down.shape[1], -1)[..., :width].astype(np.float32, order="C")
+        return np.multiply(pixels, np.float32(1 / steps), out=pixels)
 
     return _sampled(image, (height, width), places, interpolation, (0, 0, 0))
 
 
-def _whole(values: Array) -> Array:
-    return np.asarray(np.rint(np.clip(values, -(2**31), 2**31 - 1)), np.int32)
+def _rows_at_once(width: int) -> int:
+    return max(1, _AT_ONCE // max(1, width))
 
 
-Places = Callable[[Array], list[Array]]
-"""Where in the old image (across, down) the pixels of some new rows lie: in whole pixels for NEAREST, else in steps."""
+Places = Callable[[slice], Array]
+"""The (x, y) in the old image that pixels of some new rows have, to be rounded to pixels for NEAREST, else to steps."""
 
 
 def _sampled(image: Array, size: tuple[int, int], places: Places, interpolation: Inter, fill: Fill) -> Array:
+    if interpolation == Inter.BICUBIC and image.dtype == np.float64:  # which OpenCV 5 cuts to integers at the border
+        return _sampled(image.astype(np.float32), size, places, interpolation, fill).astype(np.float64)
     moved = interpolation == Inter.NEAREST
     method = _METHODS[interpolation if moved or interpolation == Inter.BICUBIC else Inter.BILINEAR]
-    pixels, shares = np.empty((*size, 2), np.int16), None if moved else np.empty(size, np.uint16)
-    rows = max(1, 2**14 // max(1, size[1]))  # at a time, so that what is made on the way stays in fast memory
-    for part in (slice(start, min(start + rows, size[0])) for start in range(0, size[0], rows)):
-        found = places(np.arange(part.start, part.stop)[:, None])
-        if shares is not None:
-            shares[part] = (found[1] & _STEPS - 1) << _BITS | found[0] & _STEPS - 1
-            found = [numbers >> _BITS for numbers in found]
-        for axis, numbers in enumerate(found):
-            pixels[part, :, axis] = np.clip(numbers, -(2**15), 2**15 - 1)
+    rows = _rows_at_once(size[1])
 
     def remap(cv2: ModuleType, known: Array) -> Any:
         color = np.array(fill).astype(image.dtype)
         values = (color.view if moved and image.itemsize in _MOVED else color.astype)(known.dtype)
         border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": values.tolist()}
-        return cv2.remap(known, pixels, shares, getattr(cv2, method), **border)
+        result = np.empty((*size, *known.shape[2:]), known.dtype)
+        for part in (slice(start, min(start + rows, size[0])) for start in range(0, size[0], rows)):
+            found = places(part).astype(np.float32, copy=False)
+            if not moved:  # whole pixels and the steps behind them, as OpenCV 5 does not round floats to steps
+                found = cv2.convertMaps(*found, cv2.CV_16SC2)
+            cv2.remap(known, *found, getattr(cv2, method), result[part], **border)
+        return result
 
     return computed(image, remap, moved)
 
@@ -208,6 +227,29 @@ def blurred(image: Array, size: tuple[int, int], sigma: tuple[float, float]) -> 
         return cv2.GaussianBlur(image, size, float(np.float32(sigma[0])), sigmaY=float(np.float32(sigma[1])))
 
     return computed(image, blur)
+
+
+def scaled(image: Array, factor: float, shift: float) -> Array:
+    """image * factor + shift as float32, rounded once."""
+    numbers = np.array([[factor, shift]], np.float32)
+    known = image.astype(np.float32 if np.can_cast(image.dtype, np.float32) else np.float64, "C", copy=False)
+    if not image.size:
+        return known.astype(np.float32)
+    with _exact() as cv2:
+        return np.asarray(cv2.transform(known.reshape(-1, 1), numbers), np.float32).reshape(image.shape)
+
+
+def bordered(image: Array, sides: tuple[int, int, int, int], mode: Border) -> Array:
+    """The image with pixels (left, top, right, bottom) around it: its edge, or its mirror."""
+    left, top, right, bottom = sides
+
+    def border(cv2: ModuleType, image: Array) -> Any:
+        return cv2.copyMakeBorder(image, top, bottom, left, right, getattr(cv2, _BORDERS[mode]))
+
+    return computed(image, border, moved=True)
+
+
+_BORDERS = {Border.EDGE: "BORDER_REPLICATE", Border.REFLECT: "BORDER_REFLECT_101", Border.SYMMETRIC: "BORDER_REFLECT"}
 
 
 def smoothed(image: Array) -> Array:

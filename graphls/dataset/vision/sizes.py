@@ -20,7 +20,7 @@ from graphls.dataset.vision.image import (
     pillow,
     wrong_shape,
 )
-from graphls.dataset.vision.opencv import resized
+from graphls.dataset.vision.opencv import bordered, resized
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
@@ -81,6 +81,13 @@ class Resize(ImageOperation):
 
     Takes (..., H, W, C), (H, W), or a PIL image. Arrays are interpolated as OpenCV does (`vision/opencv.py`), PIL
     images as Pillow does. Raises GraphTypeError, GraphValueError or, for an image that does not fit, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Resize((8, 8))(image).shape
+        (8, 8, 3)
     """
 
     def __init__(self, size: Integers, interpolation: Inter = Inter.LINEAR) -> None:
@@ -95,7 +102,15 @@ class Resize(ImageOperation):
 
 
 class RandomResize(ImageOperation):
-    """An array in the size of `Resize`, by NEAREST, BILINEAR, BICUBIC or AREA, drawn for each image."""
+    """An array in the size of `Resize`, by NEAREST, BILINEAR, BICUBIC or AREA, drawn for each image.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomResize((8, 8))(image).shape
+        (8, 8, 3)
+    """
 
     def __init__(self, size: Integers) -> None:
         self.size = _size(size)
@@ -109,6 +124,13 @@ class ResizedCrop(ImageOperation):
     """The part of (height, width) at (top, left), resized to (height, width) or a square of `size`, as an array.
 
     Raises GraphTypeError, GraphValueError or, where the part is not inside of the image, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.ResizedCrop(0, 0, 2, 3, (8, 8))(image).shape
+        (8, 8, 3)
     """
 
     def __init__(
@@ -157,12 +179,11 @@ def fill_of(image: PilImage, fill: Fill) -> Any:
 def padded(operation: object, image: Array, sides: Sides, fill: Fill, mode: Border) -> Array:
     """An array of (H, W) or (H, W, C) with a border; raises GraphRuntimeError where a color does not fit."""
     check_image(operation, image)
-    left, top, right, bottom = sides
     if mode == Border.CONSTANT:
+        left, top, right, bottom = sides
         size = image.shape[0] + top + bottom, image.shape[1] + left + right
         return window(operation, image, -top, -left, size, fill)
-    widths = [(top, bottom), (left, right), (0, 0)][: image.ndim]
-    return np.pad(image, widths, str(mode.value))  # type: ignore[call-overload,no-any-return]
+    return bordered(image, sides, mode)
 
 
 def window(operation: object, image: Array, top: int, left: int, size: tuple[int, int], fill: Fill) -> Array:
@@ -193,6 +214,13 @@ class Pad(ImageOperation):
     bottom), of a constant color, or the edge or the mirror of the image.
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Pad(1)(image).shape
+        (6, 8, 3)
     """
 
     def __init__(self, padding: Integers, fill_value: FillValue = 0, padding_mode: Border = Border.CONSTANT) -> None:
@@ -212,6 +240,13 @@ class PadToSize(ImageOperation):
 
     `offset` is the number of pixels (above, left) of it; without it the image is in the middle. Raises GraphTypeError,
     GraphValueError or, where the image is larger, GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.PadToSize((8, 8))(image).shape
+        (8, 8, 3)
     """
 
     def __init__(

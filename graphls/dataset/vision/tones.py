@@ -28,7 +28,17 @@ from graphls.ir.errors import GraphValueError
 
 
 class Invert(ImageOperation):
-    """255 - image; takes an array of (H, W, 3) or a PIL image."""
+    """255 - image; takes an array of (H, W, 3) or a PIL image.
+
+    For a PIL image Pillow must be installed, otherwise it raises GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Invert()(image)[0, 0]
+        array([155, 155, 155], dtype=uint8)
+    """
 
     def on_array(self, image: Array) -> Array:
         return inverted(check_color(self, image))
@@ -38,7 +48,15 @@ class Invert(ImageOperation):
 
 
 class RandomInvert(WithProbability):
-    """`Invert` with a probability; takes (H, W, 3)."""
+    """`Invert` with a probability; takes (H, W, 3).
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomInvert(1.0)(image)[0, 0]
+        array([155, 155, 155], dtype=uint8)
+    """
 
     operation = Invert()
 
@@ -52,7 +70,15 @@ def inverted(image: Array) -> Array:
 
 
 class Posterize(ImageOperation):
-    """The upper `bits` (0 to 8) of each value of an image of uint8."""
+    """The upper `bits` (0 to 8) of each value of an image of uint8.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Posterize(2)(image)[0, 0]
+        array([64, 64, 64], dtype=uint8)
+    """
 
     def __init__(self, bits: int) -> None:
         self.bits = integer("bits", bits, 0, 8)
@@ -63,7 +89,15 @@ class Posterize(ImageOperation):
 
 
 class RandomPosterize(ImageOperation):
-    """`Posterize` to a number of bits drawn from a (min, max) pair of 1 to 8, or to one number."""
+    """`Posterize` to a number of bits drawn from a (min, max) pair of 1 to 8, or to one number.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomPosterize((2, 2))(image)[0, 0]
+        array([64, 64, 64], dtype=uint8)
+    """
 
     def __init__(self, bits: Integers = (8, 8)) -> None:
         pair = bits if isinstance(bits, (list, tuple)) else (bits, bits)
@@ -79,6 +113,13 @@ class Solarize(ImageOperation):
     two equal ones.
 
     Takes (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Solarize((50, 150))(image)[0, 0]
+        array([155, 155, 155], dtype=uint8)
     """
 
     def __init__(self, threshold: Numbers) -> None:
@@ -101,7 +142,15 @@ class Solarize(ImageOperation):
 
 
 class RandomSolarize(ImageOperation):
-    """The image with values between two numbers drawn from a (min, max) tuple inverted."""
+    """The image with values between two numbers drawn from a (min, max) tuple inverted.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomSolarize((0, 255))(image).shape
+        (4, 6, 3)
+    """
 
     def __init__(self, threshold: tuple[int, int] = (0, 255)) -> None:
         if not isinstance(threshold, tuple):
@@ -124,7 +173,17 @@ def _by_channel(image: Array, function: Callable[[Array], Array]) -> Array:
 
 
 class Equalize(ImageOperation):
-    """The image with about as many pixels of each value in each channel; takes uint8 with 1 or 3 channels, or PIL."""
+    """The image with about as many pixels of each value in each channel; takes uint8 with 1 or 3 channels, or PIL.
+
+    For a PIL image Pillow must be installed, otherwise it raises GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Equalize()(image).shape
+        (4, 6, 3)
+    """
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, check_bytes(self, image))
@@ -135,7 +194,15 @@ class Equalize(ImageOperation):
 
 
 class RandomEqualize(WithProbability):
-    """`Equalize` with a probability."""
+    """`Equalize` with a probability.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.RandomEqualize(1.0)(image).shape
+        (4, 6, 3)
+    """
 
     operation = Equalize()
 
@@ -145,6 +212,14 @@ class AutoContrast(ImageOperation):
     pixels at both ends; pixels of the values `ignore` do not count.
 
     Takes uint8 with 1 or 3 channels, or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.array([[[100], [120]]], np.uint8)
+        >>> vision.AutoContrast()(image)[0]
+        array([[  0],
+               [255]], dtype=uint8)
     """
 
     def __init__(self, cutoff: float = 0.0, ignore: int | Sequence[int] | None = None) -> None:
@@ -175,7 +250,16 @@ class AutoContrast(ImageOperation):
 
 
 class RandomAutoContrast(WithProbability):
-    """`AutoContrast` with a probability."""
+    """`AutoContrast` with a probability.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.array([[[100], [120]]], np.uint8)
+        >>> vision.RandomAutoContrast(prob=1.0)(image)[0]
+        array([[  0],
+               [255]], dtype=uint8)
+    """
 
     def __init__(self, cutoff: float = 0.0, ignore: int | Sequence[int] | None = None, prob: float = 0.5) -> None:
         self.operation = AutoContrast(cutoff, ignore)
@@ -186,6 +270,13 @@ class AdjustGamma(ImageOperation):
     """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers; of floats gain * image ** gamma, in [0, 1].
 
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.AdjustGamma(2.0)(image)[0, 0]
+        array([39, 39, 39], dtype=uint8)
     """
 
     def __init__(self, gamma: float, gain: float = 1) -> None:
@@ -218,6 +309,13 @@ class GaussianBlur(ImageOperation):
     `sigma` (across, down), or one for both, are the standard deviations; 0 or None stands for
     0.3 * ((width - 1) / 2 - 1) + 0.8, width the first size, both ways. Pixels beyond the border are mirrored. Takes
     (H, W), (H, W, C) or a PIL image, gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.GaussianBlur(3)(image).shape
+        (4, 6, 3)
     """
 
     def __init__(self, kernel_size: Integers, sigma: Numbers | None = None) -> None:

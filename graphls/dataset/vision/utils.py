@@ -6,7 +6,13 @@ from enum import Enum, IntEnum
 
 
 class Inter(IntEnum):
-    """How pixels between pixels are made; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only."""
+    """How pixels between pixels are made; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.Inter.BILINEAR
+        <Inter.BILINEAR: 2>
+    """
 
     NEAREST = 0
     ANTIALIAS = 1
@@ -17,7 +23,13 @@ class Inter(IntEnum):
 
 
 class Border(str, Enum):
-    """What is outside of an image: a constant, its edge, or its mirror without or with the edge."""
+    """What is outside of an image: a constant, its edge, or its mirror without or with the edge.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.Border.REFLECT
+        <Border.REFLECT: 'reflect'>
+    """
 
     CONSTANT = "constant"
     EDGE = "edge"
@@ -26,21 +38,39 @@ class Border(str, Enum):
 
 
 class ImageBatchFormat(IntEnum):
-    """Where the channels of a batch of images are."""
+    """Where the channels of a batch of images are.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.ImageBatchFormat.NCHW
+        <ImageBatchFormat.NCHW: 1>
+    """
 
     NHWC = 0
     NCHW = 1
 
 
 class SliceMode(IntEnum):
-    """What becomes of a rest that is smaller than a patch: it is padded, or dropped."""
+    """What becomes of a rest that is smaller than a patch: it is padded, or dropped.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.SliceMode.PAD
+        <SliceMode.PAD: 0>
+    """
 
     PAD = 0
     DROP = 1
 
 
 class ConvertMode(IntEnum):
-    """A conversion between orders of color channels."""
+    """A conversion between orders of color channels.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.ConvertMode.COLOR_RGB2GRAY
+        <ConvertMode.COLOR_RGB2GRAY: 7>
+    """
 
     COLOR_BGR2BGRA = COLOR_RGB2RGBA = 0
     COLOR_BGRA2BGR = COLOR_RGBA2RGB = 1
@@ -57,7 +87,13 @@ class ConvertMode(IntEnum):
 
 
 class AutoAugmentPolicy(str, Enum):
-    """The data set that a table of augmentations was found on."""
+    """The data set that a table of augmentations was found on.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> list(vision.AutoAugmentPolicy)[0]
+        <AutoAugmentPolicy.IMAGENET: 'imagenet'>
+    """
 
     IMAGENET = "imagenet"
     CIFAR10 = "cifar10"
@@ -65,7 +101,13 @@ class AutoAugmentPolicy(str, Enum):
 
 
 class ImageReadMode(IntEnum):
-    """The channels that an image is read with: its own, one, or three."""
+    """The channels that an image is read with: its own, one, or three.
+
+    Examples:
+        >>> from graphls.dataset import vision
+        >>> vision.ImageReadMode.COLOR
+        <ImageReadMode.COLOR: 2>
+    """
 
     UNCHANGED = 0
     GRAYSCALE = 1

@@ -11,18 +11,26 @@ import numpy as np
 from graphls.dataset.checks import DTypeLike, boolean, dtype, number, sequence, string, type_error
 from graphls.dataset.transforms.operations import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, PilImage, check_image, is_pil, pillow, wrong_shape
+from graphls.dataset.vision.opencv import scaled
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 class Rescale(ImageOperation):
-    """image * rescale + shift, float32 of the same shape; raises GraphTypeError for what is no number."""
+    """image * rescale + shift, float32 of the same shape; raises GraphTypeError for what is no number.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Rescale(1 / 255, 0.0)(image)[0, 0].round(2)
+        array([0.39, 0.39, 0.39], dtype=float32)
+    """
 
     def __init__(self, rescale: float, shift: float) -> None:
         self.rescale, self.shift = number("rescale", rescale), number("shift", shift)
 
     def on_array(self, image: Array) -> Array:
-        exact = image.astype(np.float64) * float(np.float32(self.rescale)) + float(np.float32(self.shift))
-        return exact.astype(np.float32)  # rounded once, as by a processor that multiplies and adds in one step
+        return scaled(image, self.rescale, self.shift)
 
 
 class Normalize(ImageOperation):
@@ -30,6 +38,13 @@ class Normalize(ImageOperation):
 
     Takes (..., H, W, C) or (H, W), or with `is_hwc=False` (..., C, H, W), or a PIL image. The numbers of `mean` are in
     [0, 255], those of `std` in (0, 255]. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.Normalize([100.0] * 3, [50.0] * 3)(image)[0, 0]
+        array([0., 0., 0.], dtype=float32)
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], is_hwc: bool = True) -> None:
@@ -63,7 +78,17 @@ def _repeated(values: tuple[float, ...], count: int) -> Array:
 
 
 class NormalizePad(Normalize):
-    """`Normalize` of an image, then one channel of zeros more; `dtype` is "float32" or "float16"."""
+    """`Normalize` of an image, then one channel of zeros more; `dtype` is "float32" or "float16".
+
+    Raises GraphValueError for another `dtype`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.NormalizePad([100.0] * 3, [50.0] * 3)(image)[0, 0]
+        array([0., 0., 0., 0.], dtype=float32)
+    """
 
     def __init__(
         self, mean: Sequence[float], std: Sequence[float], dtype: str = "float32", is_hwc: bool = True
@@ -74,11 +99,14 @@ class NormalizePad(Normalize):
         self.dtype = np.dtype(dtype)
 
     def on_array(self, image: Array) -> Array:
-        result = super().on_array(image)
-        axis = -1 if self.is_hwc else -3
-        result = result[(..., None) if self.is_hwc else (None,)] if image.ndim == 2 else result
-        zeros = np.zeros_like(np.take(result, [0], axis))
-        return np.asarray(np.concatenate([result, zeros], axis), self.dtype)
+        normal, axis = super().on_array(image), -1 if self.is_hwc else -3
+        normal = normal[(..., None) if self.is_hwc else (None,)] if image.ndim == 2 else normal
+        shape = list(normal.shape)
+        shape[axis] += 1
+        result = np.zeros(shape, self.dtype)
+        for plane, values in zip(np.moveaxis(result, axis, 0), np.moveaxis(normal, axis, 0), strict=False):
+            plane[...] = values  # one by one: NumPy is slow with few numbers at a time
+        return result
 
 
 def _channels(name: str, value: object) -> tuple[float, ...]:
@@ -90,7 +118,15 @@ def _channels(name: str, value: object) -> tuple[float, ...]:
 
 
 class HWC2CHW(ImageOperation):
-    """An image of (H, W, C) as (C, H, W); (H, W) stays as it is. Raises GraphRuntimeError for other shapes."""
+    """An image of (H, W, C) as (C, H, W); (H, W) stays as it is. Raises GraphRuntimeError for other shapes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.HWC2CHW()(image).shape
+        (3, 4, 6)
+    """
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -99,7 +135,15 @@ class HWC2CHW(ImageOperation):
 
 class ToTensor(ImageOperation):
     """An image of (H, W, C) or (H, W), divided by 255, as (C, H, W) of `output_type`; raises GraphTypeError,
-    GraphRuntimeError for other shapes."""
+    GraphRuntimeError for other shapes.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.ToTensor()(image).shape
+        (3, 4, 6)
+    """
 
     def __init__(self, output_type: DTypeLike = np.float32) -> None:
         self.output_type = dtype("output_type", output_type)
@@ -112,7 +156,15 @@ class ToTensor(ImageOperation):
 
 
 class ToNumpy(ImageOperation):
-    """A PIL image as an array."""
+    """A PIL image as an array.
+
+    Examples:
+        >>> from PIL import Image
+        >>> from graphls.dataset import vision
+        >>> image = Image.new("RGB", (6, 4), (250, 100, 0))
+        >>> vision.ToNumpy()(image).shape
+        (4, 6, 3)
+    """
 
     def on_array(self, image: Array) -> Array:
         return np.array(image)
@@ -122,6 +174,15 @@ class ToPIL(ImageOperation):
     """An array as a PIL image: uint8 of (H, W, 2 to 4), or one channel of (H, W) or (H, W, 1).
 
     Raises GraphTypeError for another dtype, GraphValueError for another shape.
+
+    Raises GraphRuntimeError where Pillow is not installed.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.ToPIL()(image).size
+        (6, 4)
     """
 
     def prepare(self, column: object) -> Any:
@@ -145,7 +206,15 @@ class ToPIL(ImageOperation):
 
 
 class ToType(TypeCast):
-    """The image in another dtype, given as one of graphls or NumPy or by its name."""
+    """The image in another dtype, given as one of graphls or NumPy or by its name.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> vision.ToType(np.float32)(image).dtype
+        dtype('float32')
+    """
 
     def __init__(self, data_type: DTypeLike) -> None:
         super().__init__(data_type)
@@ -156,6 +225,13 @@ class LinearTransformation(ImageOperation):
 
     `transformation_matrix` is (D, D), `mean_vector` (D,), D the number of the image's elements. Raises GraphTypeError
     for what is no array, GraphValueError for shapes that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image = np.ones((2, 2, 1))
+        >>> vision.LinearTransformation(np.eye(4), np.ones(4))(image).shape
+        (2, 2, 1)
     """
 
     def __init__(self, transformation_matrix: Array, mean_vector: Array) -> None:

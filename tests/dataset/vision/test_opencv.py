@@ -116,6 +116,11 @@ def test_dtypes_that_opencv_does_not_compute_with(dtype: str) -> None:
     np.testing.assert_allclose(found, vision.GaussianBlur(3)(PIXELS.astype(np.float32)), atol=0.51)
 
 
+def test_cubic_warps_of_float64_are_right_at_the_border() -> None:
+    rotate, image = vision.Rotate(20, Inter.BICUBIC, fill_value=40), PIXELS / 255
+    np.testing.assert_allclose(rotate(image), rotate(image.astype(np.float32)), atol=1e-5)
+
+
 @pytest.mark.parametrize("channels", [1, 2, 4, 6])
 def test_any_number_of_channels(channels: int) -> None:
     image = np.random.default_rng(4).integers(0, 256, (13, 17, channels), np.uint8)
