@@ -1,7 +1,8 @@
 """Networks in eager mode beside the same networks compiled: `python -m benchmarks.eager`, or `make bench-eager`.
 
-Both run forward and take turns in one process; the least time of each counts, and that of the first call, in which
-sessions are made.
+Both run forward and take turns of a few calls in one process; the least time of each counts, and that of the first
+call, in which sessions are made. The first call of a turn finds a core taken for some milliseconds: threads of the
+compiled form look for more work there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ ROWS: dict[str, tuple[str, dict[str, int], tuple[int, ...]]] = {
     ),
     "lstm, 16 x 32": ("lstm", {"inputs": 64, "width": 128, "layers": 1, "classes": 10}, (16, 32, 64)),
 }  # fmt: skip
+
+
+CALLS = 3
+"""In each turn."""
 
 
 def made(row: str) -> tuple[nn.Cell, Tensor]:
@@ -55,7 +60,7 @@ def line(row: str, rounds: int) -> list[str]:
     seconds(network, x, GRAPH_MODE)
     for _ in range(rounds):
         for mode, found in times.items():
-            found.append(seconds(network, x, mode))
+            found += [seconds(network, x, mode) for _ in range(CALLS)]
     compiled, eager = min(times[GRAPH_MODE]), min(times[PYNATIVE_MODE])
     return [row, *(f"{1000 * t:.1f}" for t in (compiled, eager, first)), f"{eager / compiled:.2f}"]
 

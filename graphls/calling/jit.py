@@ -73,6 +73,16 @@ def jit(function: Callable[..., object] | None = None, **options: Any) -> Any:
 
     The options, such as `mode`, `jit_level` and `jit_config`, say how MindSpore compiles; here they change nothing.
     Raises GraphTypeError for what cannot be called, GraphValueError for an unknown option.
+
+    Examples:
+        >>> from graphls import jit, tensor
+        >>> @jit
+        ... def smaller(x):
+        ...     if x.sum() > 1:
+        ...         return x / 2
+        ...     return x
+        >>> smaller(tensor([2.0, 4.0])), smaller(tensor([0.5]))
+        (Tensor(shape=[2], dtype=Float32, value=[1. 2.]), Tensor(shape=[1], dtype=Float32, value=[0.5]))
     """
     function = options.pop("fn", function)
     for name in options:
@@ -89,14 +99,39 @@ def _compiled(function: Callable[..., object]) -> Jit:
 
 
 def jit_class(cls: Class) -> Class:
-    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class."""
+    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class.
+
+    Examples:
+        >>> from graphls import jit, jit_class, tensor
+        >>> @jit_class
+        ... class Scale:
+        ...     def __init__(self, factor):
+        ...         self.factor = factor
+        ...     def apply(self, x):
+        ...         return x * self.factor
+        >>> jit(lambda x: Scale(3).apply(x))(tensor([1.0, 2.0]))
+        Tensor(shape=[2], dtype=Float32, value=[3. 6.])
+    """
     if not isinstance(cls, type) or issubclass(cls, Cell):
         raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.")
     return cls
 
 
 def lazy_inline(fn: Callable[..., object] | None = None, attrs: object = None, policy: object = None) -> Any:
-    """The `__init__` of a cell as it is, `@lazy_inline` or `@lazy_inline(...)`: it says how MindSpore compiles."""
+    """The `__init__` of a cell as it is, `@lazy_inline` or `@lazy_inline(...)`: it says how MindSpore compiles.
+
+    Examples:
+        >>> from graphls import lazy_inline, nn, tensor
+        >>> class Block(nn.Cell):
+        ...     @lazy_inline
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.act = nn.ReLU()
+        ...     def construct(self, x):
+        ...         return self.act(x)
+        >>> Block()(tensor([-1.0, 2.0]))
+        Tensor(shape=[2], dtype=Float32, value=[0. 2.])
+    """
     return (lambda function: function) if fn is None else fn
 
 
@@ -104,6 +139,11 @@ def mutable(input_data: object, dynamic_len: bool = False) -> Any:
     """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in pytrees.
 
     Raises GraphTypeError for anything but numbers and tensors. Lengths are static; `dynamic_len` changes nothing.
+
+    Examples:
+        >>> from graphls import mutable
+        >>> mutable((2, [0.5]))
+        (Tensor(shape=[], dtype=Int64, value=2), [Tensor(shape=[], dtype=Float32, value=0.5)])
     """
 
     def as_input(leaf: object) -> Any:
@@ -115,7 +155,15 @@ def mutable(input_data: object, dynamic_len: bool = False) -> Any:
 
 
 class JitConfig:
-    """Options of `jit`, kept as they are given; none of them changes what a graph computes."""
+    """Options of `jit`, kept as they are given; none of them changes what a graph computes.
+
+    Examples:
+        >>> from graphls import jit, ops, tensor
+        >>> from graphls.calling.jit import JitConfig
+        >>> config = JitConfig(jit_level="O1")
+        >>> jit(lambda x: ops.exp(x) - 1, jit_config=config)(tensor([0.0]))
+        Tensor(shape=[1], dtype=Float32, value=[0.])
+    """
 
     def __init__(
         self,

@@ -18,7 +18,14 @@ from graphls.ir.types import DType, Type, as_dtype, type_of
 
 
 class Names:
-    """Hands out names that no other value of the graph has."""
+    """Hands out names that no other value of the graph has.
+
+    Examples:
+        >>> from graphls.ir import Names
+        >>> names = Names(["x"])
+        >>> names.fresh("x"), names.fresh("y")
+        ('x_1', 'y')
+    """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.taken = set(taken)
@@ -53,6 +60,15 @@ class Builder:
     Every primitive is a method: `e.matmul(a, b)`, `e.sum(x, axis=(0,))`. A method returns the
     output, or a tuple where there are several. Python numbers and arrays become constants of the
     dtype of the other operands.
+
+    Examples:
+        >>> from graphls.ir import Builder, Names, Value
+        >>> from graphls.primitives import f32
+        >>> x = Value("x", f32(2))
+        >>> builder = Builder(Names(["x"]))
+        >>> y = builder.mul(builder.exp(x), x)
+        >>> str(y), [node.primitive.name for node in builder.nodes]
+        ('%mul: f32[2]', ['exp', 'mul'])
     """
 
     def __init__(self, names: Names | None = None) -> None:
@@ -97,7 +113,10 @@ class Builder:
         self.nodes.append(node)
 
     def constant(self, value: Any, dtype: DType | None = None, shape: tuple[int, ...] | None = None) -> Value:
-        """A constant; equal ones are made once. `shape` repeats one number."""
+        """A constant; equal ones are made once. `shape` repeats one number.
+
+        Raises GraphTypeError for what is no number or array of numbers.
+        """
         array = np.asarray(value)
         try:
             array = array.astype((dtype or as_dtype(array.dtype)).numpy)
@@ -148,7 +167,21 @@ class Builder:
 
 
 def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
-    """The node with its operands, control edges and captured values exchanged."""
+    """The node with its operands, control edges and captured values exchanged.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.passes import substitute
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2], %y: f32[2]) {
+        ...   %z = exp(%x) : f32[2]
+        ...   return %z
+        ... }
+        ... ''')
+        >>> x, y = graph.inputs
+        >>> [value.name for value in substitute(graph.nodes[0], {x: y}).inputs]
+        ['y']
+    """
     if not mapping:
         return node
     inputs = tuple(mapping.get(v, v) for v in node.inputs)

@@ -12,10 +12,16 @@ from graphls.ir.types import DType, type_of
 
 
 def same(first: Graph, second: Graph) -> bool:
-    """Whether two graphs are equal in everything that the text form holds.
+    r"""Whether two graphs are equal in everything that the text form holds.
 
     Order, names, types, attributes (floats and arrays bit by bit, all nans of an attribute alike), control
     edges, regions, phases, scopes, lines and writes all count.
+
+    Examples:
+        >>> from graphls.ir import parse, same
+        >>> text = "graph @main(%x: f32[2]) {\n  %y = exp(%x) : f32[2]\n  return %y\n}\n"
+        >>> same(parse(text), parse(text)), same(parse(text), parse(text.replace("exp", "log")))
+        (True, False)
     """
     return first.name == second.name and _Comparison().graphs(first, second)
 

@@ -11,7 +11,13 @@ Self = TypeVar("Self", bound="GraphlsError")
 
 
 def visible(text: str) -> str:
-    """The text with control characters, marks of direction and single surrogates as escapes; lines and tabs stay."""
+    r"""The text with control characters, marks of direction and single surrogates as escapes; lines and tabs stay.
+
+    Examples:
+        >>> from graphls.ir.errors import visible
+        >>> print(visible("bell\a"))
+        bell\x07
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
@@ -34,6 +40,8 @@ class GraphlsError(Exception):
         self.is_found = location is None
         self.location = location if location or self.has_text else user_location()
         self.message = message if self.has_text else " ".join(message.split())
+        if self.location and not self.has_text:  # an error within may have said the line already
+            self.message = self.message.replace(f" ({self.location})", "")
         super().__init__(self._shown())
 
     def within(self, path: str, cell: str = "") -> None:

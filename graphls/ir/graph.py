@@ -22,6 +22,12 @@ class Value:
     """A typed value that is defined once: by a node, as an input, or as a state.
 
     Two values are the same only where they are the same object. Names are unique in a graph.
+
+    Examples:
+        >>> from graphls.ir import Type, Value
+        >>> from graphls.ir.types import float32
+        >>> print(Value("weight", Type(float32, (2, 3)), is_state=True))
+        @weight: f32[2,3]
     """
 
     __slots__ = ("is_state", "name", "type")
@@ -42,6 +48,18 @@ class Node:
     `after` are control edges: the node runs after the nodes that define these values.
     `regions` are the inner graphs of `cond` and of custom gradients; they may use values of the
     graph around them. `phase` is one of PHASES, `scope` the path of the cell, `loc` the user's line.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2,3]) {
+        ...   %y = sum(%x) {axis=[1], keepdims=false} : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> (node,) = graph.nodes
+        >>> node.primitive.name, dict(node.attrs), node.phase
+        ('sum', {'axis': (1,), 'keepdims': False}, 'forward')
     """
 
     primitive: Operation
@@ -70,6 +88,19 @@ class Write:
 
     `in_place` says that every reader of the old value is proven to run before `value` is made, so
     that one buffer is enough.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> graph = parse('''
+        ... graph @main(%x: f32[]) {
+        ...   state @count: f32[]
+        ...   %more = add(@count, %x) : f32[]
+        ...   @count <- %more
+        ...   return %more
+        ... }
+        ... ''')
+        >>> [(write.state.name, write.value.name) for write in graph.writes]
+        [('count', 'more')]
     """
 
     state: Value
@@ -82,6 +113,17 @@ class Graph:
     """A static dataflow graph; the order of `nodes` is one valid schedule of it.
 
     As a region of a node it has no states and no writes, and its inputs are its parameters.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %y = exp(%x) : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> [str(value) for value in graph.inputs], len(graph.nodes)
+        (['%x: f32[2]'], 1)
     """
 
     name: str
@@ -178,7 +220,17 @@ class Difference:
 
 
 def walk(graph: Graph) -> Iterator[Node]:
-    """Every node of a graph and of its regions, a region's nodes before the node that holds it."""
+    """Every node of a graph and of its regions, a region's nodes before the node that holds it.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> from graphls.ir import walk
+        >>> traced = graphls.trace_graph(lambda x: ops.fori_loop(0, 3, lambda i, y: y * 2, x), np.ones(2, np.float32))
+        >>> "mul" in {node.primitive.name for node in walk(traced.graph)}
+        True
+    """
     for node in graph.nodes:
         yield from inside(node)
         yield node
@@ -234,7 +286,19 @@ def definers(nodes: Iterable[Node]) -> dict[Value, Node]:
 
 
 def captures(graph: Graph) -> tuple[Value, ...]:
-    """The values that a region uses and does not define, each once, in order of first use."""
+    """The values that a region uses and does not define, each once, in order of first use.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> from graphls.ir import captures
+        >>> x = np.ones(2, np.float32)
+        >>> traced = graphls.trace_graph(lambda x, y: ops.cond(x.sum() > 0, lambda: y + 1, lambda: y), x, x)
+        >>> (node,) = [node for node in traced.graph.nodes if node.regions]
+        >>> [value.name for value in captures(node.regions[0])]
+        ['x1']
+    """
     defined = set(graph.inputs)
     used: dict[Value, None] = {}
     for node in graph.nodes:
@@ -249,7 +313,19 @@ def captures(graph: Graph) -> tuple[Value, ...]:
 
 
 def uses(node: Node) -> tuple[Value, ...]:
-    """The values that a node reads, those that its regions capture included."""
+    """The values that a node reads, those that its regions capture included.
+
+    Examples:
+        >>> from graphls.ir import parse, uses
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %y = mul(%x, %x) : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> [value.name for value in uses(graph.nodes[0])]
+        ['x', 'x']
+    """
     if not node.regions:
         return node.inputs
     inner = (value for region in node.regions for value in captures(region))
@@ -257,7 +333,19 @@ def uses(node: Node) -> tuple[Value, ...]:
 
 
 def needs(node: Node) -> Iterator[Value]:
-    """Every value that must be there before a node runs: operands, control edges, those of its regions."""
+    """Every value that must be there before a node runs: operands, control edges, those of its regions.
+
+    Examples:
+        >>> from graphls.ir import needs, parse
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2], %y: f32[2]) {
+        ...   %z = add(%x, %y) : f32[2]
+        ...   return %z
+        ... }
+        ... ''')
+        >>> [value.name for value in needs(graph.nodes[0])]
+        ['x', 'y']
+    """
     yield from node.inputs
     yield from node.after
     for region in node.regions:

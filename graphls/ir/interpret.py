@@ -27,6 +27,18 @@ def interpret(
     `inputs` are arrays in the order of `graph.inputs`, `states` arrays by name. `watch` sees every
     node with its results. The arrays that are passed in are not changed. Raises GraphValueError where
     an array is missing or does not fit its type.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.ir import interpret, parse
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %y = square(%x) : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> interpret(graph, [np.array([3.0, 4.0], np.float32)])
+        ([array([ 9., 16.], dtype=float32)], {})
     """
     env = _bound(graph, inputs, states or {})
     with np.errstate(all="ignore"):

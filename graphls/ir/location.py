@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -14,32 +14,54 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("site-packages", "dist-packages"))
 _COMMANDS = ("graphls", "graphls.exe")
+CELL = r"Cell[ ]In\[\d+\]"
+"""The pattern of what a notebook calls a cell; a space in brackets counts in verbose patterns, too."""
+_CELL = re.compile(CELL, re.ASCII)
+_OLD_CELL = re.compile(r"<ipython-input-(\d+)(?:-\w+)?>", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a user's file, or of a cell of a notebook, which as text reads as it does there: Cell In[2], line 6."""
+    """A line of a user's file, or of a cell of a notebook, whose `file` is what the notebook calls it: Cell In[2].
+
+    `compiled` is the name of the file under which a notebook has compiled the cell, by which `linecache` has its
+    lines; "" for other lines, and for those of a text, whose cells may be of another notebook.
+
+    Examples:
+        >>> from graphls.ir import Location
+        >>> print(Location("train.py", 12))
+        train.py:12
+    """
 
     file: str
     line: int
+    compiled: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        cell = _notebook_cell(self.file)
-        return f"{self.file}:{self.line}" if cell is None else f"Cell {cell}, line {self.line}"
+        return f"{self.file}{self.before_line}{self.line}"
+
+    @property
+    def before_line(self) -> str:
+        """What stands between the file and the line, as Python and notebooks write it."""
+        return ", line " if _CELL.fullmatch(self.file) else ":"
+
+    @property
+    def code(self) -> str:
+        """The name of the file that has the code."""
+        return self.compiled or self.file
 
 
 def _notebook_cell(file: str) -> str | None:
-    """What a notebook calls the cell that it has compiled under the name of a file, such as In[2].
+    """What a notebook calls the cell that it has compiled under the name of a file, such as Cell In[2].
 
     IPython knows which cell that is; older ones say it in the name.
     """
-    old = re.fullmatch(r"<ipython-input-(\d+)-\w+>", file)
+    old = _OLD_CELL.fullmatch(file)
     if old is not None:
-        return f"In[{old[1]}]"
+        return f"Cell In[{old[1]}]"
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    known = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
-    found = known(file) or known(os.path.abspath(file))
-    return found[1] if found and found[0] == "Cell" else None
+    found = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(file)
+    return " ".join(found) if found and found[0] == "Cell" else None
 
 
 def user_location() -> Location | None:
@@ -85,8 +107,14 @@ def _is_own_frame(frame: Any) -> bool:
     return made or is_own(file)
 
 
-@lru_cache(maxsize=65536)
 def _location(file: str, line: int) -> Location:
+    # Asked each time, since a cell that runs again has another number; elsewhere no operation waits for that.
+    cell = _notebook_cell(file) if "IPython" in sys.modules or file[:1] == "<" else None
+    return _in_file(file, line) if cell is None else Location(cell, line, file)
+
+
+@lru_cache(maxsize=65536)
+def _in_file(file: str, line: int) -> Location:
     try:
         folder = os.getcwd() + os.sep
     except FileNotFoundError:  # somebody has deleted it

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from graphls.ir.errors import GraphImportError
+from graphls.ir.errors import GraphImportError, GraphValueError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def check_name(kind: str, name: str, known: type | None, given: type) -> None:
+    """Raise GraphValueError where a class from outside of graphls has the name of one of graphls; others may change."""
+    is_taken = known is not None and known.__module__.startswith(_PACKAGE)
+    if is_taken and not given.__module__.startswith(_PACKAGE):
+        text = f"graphls has a {kind} {name!r} itself, which {given.__name__} would replace everywhere"
+        raise GraphValueError(f'{text}; give it another name, such as name = "my_{name}".')
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

@@ -54,12 +54,42 @@ def behind(nodes: Iterable[Node], values: Iterable[Value], reads: Reads = uses) 
 
 
 def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
-    """The nodes of a block that run before one of these, by data and control edges."""
+    """The nodes of a block that run before one of these, by data and control edges.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.passes import ancestors
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %a = exp(%x) : f32[2]
+        ...   %b = log(%x) : f32[2]
+        ...   %c = abs(%a) : f32[2]
+        ...   return %b, %c
+        ... }
+        ... ''')
+        >>> sorted(node.primitive.name for node in ancestors(graph.nodes, graph.nodes[2:]))
+        ['exp']
+    """
     return frozenset(before(nodes, (value for node in of for value in waits_for(node))))
 
 
 def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True) -> frozenset[Node]:
-    """The nodes of a block that run after one of these, by data and (where `control`) control edges."""
+    """The nodes of a block that run after one of these, by data and (where `control`) control edges.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.passes import descendants
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %a = exp(%x) : f32[2]
+        ...   %b = log(%x) : f32[2]
+        ...   %c = abs(%a) : f32[2]
+        ...   return %b, %c
+        ... }
+        ... ''')
+        >>> sorted(node.primitive.name for node in descendants(graph.nodes, graph.nodes[:1]))
+        ['abs']
+    """
     reads = waits_for if control else uses
     made = behind(nodes, (value for node in of for value in node.outputs), reads)
     return frozenset(node for node in nodes if not made.isdisjoint(reads(node)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from graphls.ir.errors import GraphKeyError
-from graphls.ir.plugins import load_plugin, plugins
+from graphls.ir.plugins import check_name, load_plugin, plugins
 from graphls.ir.types import Type
 
 Rule = Callable[..., Any]
@@ -184,7 +184,9 @@ _operations: dict[str, Operation] = {}
 
 
 def register(operation: Operation) -> None:
-    """Make a primitive known by its name, in place of one that had it before."""
+    """Make a primitive known by its name, in place of one that had it before; GraphValueError for one of graphls."""
+    known = _operations.get(operation.name)
+    check_name("primitive", operation.name, None if known is None else type(known), type(operation))
     _operations[operation.name] = operation
 
 
@@ -192,6 +194,11 @@ def lookup(name: str) -> Operation:
     """The primitive of that name, of a plugin where no other is known by it.
 
     Raises GraphKeyError that suggests the nearest one, and GraphImportError for a plugin that fails.
+
+    Examples:
+        >>> from graphls.passes import lookup
+        >>> lookup("exp").name
+        'exp'
     """
     if name not in _operations:
         load_plugin(PLUGINS, name, _operations)

@@ -11,15 +11,24 @@ import numpy as np
 from graphls.ir.arrays import dump_array
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.location import Location
+from graphls.ir.location import CELL, Location
 from graphls.ir.types import DType
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
-_PLAIN_FILE = re.compile(r"[A-Za-z0-9_./\\<>-]+")
+_PLAIN_FILE = re.compile(rf"[A-Za-z0-9_./\\<>-]+|{CELL}", re.ASCII)
 
 
 def dump(graph: Graph) -> str:
-    """The whole graph as text."""
+    """The whole graph as text.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls.ir import dump, parse, same
+        >>> graph = graphls.trace_graph(lambda x: x * x, np.ones(2, np.float32)).graph
+        >>> same(parse(dump(graph)), graph)
+        True
+    """
     return "\n".join(line for line, _ in lines(graph)) + "\n"
 
 
@@ -92,14 +101,15 @@ def _metadata(node: Node) -> str:
     if node.scope:
         text += f" {quoted(node.scope)}"
     if node.loc:
-        text += f" | {quoted(node.loc.file, _PLAIN_FILE)}:{node.loc.line}"
+        text += f" | {quoted(node.loc.file, _PLAIN_FILE)}{node.loc.before_line}{node.loc.line}"
     return text
 
 
 _METADATA = re.compile(
-    r"""//\ (?P<phase>forward|backward|check|update)
+    rf"""//\ (?P<phase>forward|backward|check|update)
     (?:\ (?P<scope>[A-Za-z0-9_.]+|"(?:[^"\\]|\\.)*"))?
-    (?:\ \|\ (?P<file>[A-Za-z0-9_./\\<>-]+|"(?:[^"\\]|\\.)*"):(?P<line>-?\d{1,18}))?\s*""",
+    (?:\ \|\ (?P<file>{_PLAIN_FILE.pattern}|"(?:[^"\\]|\\.)*")
+    (?::|,\ line\ )(?P<line>-?\d{{1,18}}))?\s*""",
     re.VERBOSE | re.ASCII,
 )
 

@@ -1,7 +1,7 @@
 """Tracebacks that end at the user's line: what Python and notebooks print leaves out the frames of graphls.
 
-`GRAPHLS_TRACEBACK=full` in the environment shows them. An error that comes from within graphls and is no GraphlsError,
-that is a defect, is shown in full.
+`GRAPHLS_TRACEBACK=full` in the environment shows them. An error that comes from within graphls, and is neither a
+GraphlsError nor a test that failed nor a Ctrl-C, is a defect and shown in full.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fold_tracebacks() -> None:
     sys.excepthook = folding(sys.excepthook)
     notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if notebook is not None and not notebook.custom_exceptions:
-        notebook.set_custom_exc((Exception,), show_in_notebook)
+        notebook.set_custom_exc((Exception, KeyboardInterrupt), show_in_notebook)
 
 
 def folding(show: Hook) -> Hook:
@@ -102,8 +102,13 @@ def _without_own(error: BaseException) -> list[TracebackType]:
         is_inside = is_package(file) or (is_inside and is_own(file))
         if not is_inside:
             kept.append(frame)
-    is_told = isinstance(error, GraphlsError) or not is_inside
+    is_told = isinstance(error, (GraphlsError, KeyboardInterrupt)) or not is_inside or _is_test(frames[-1])
     return kept if kept and is_told and os.environ.get(VARIABLE) != "full" else frames
+
+
+def _is_test(frame: TracebackType) -> bool:
+    """Whether a frame asks to be left out, as pytest understands it, which those of `graphls.testing` do."""
+    return bool(frame.tb_frame.f_locals.get("__tracebackhide__"))
 
 
 def _linked(frames: list[TracebackType]) -> TracebackType | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -19,6 +19,11 @@ class DType:
 
     There is one object per dtype, so identity is equality. `kind` is one of "float", "int",
     "uint", "bool" and "token".
+
+    Examples:
+        >>> import graphls
+        >>> graphls.float16, graphls.float16.name, graphls.float16.itemsize, graphls.float16.is_float
+        (Float16, 'f16', 2, True)
     """
 
     name: str
@@ -95,9 +100,17 @@ def as_dtype(value: DTypeLike | None) -> DType:
     """The DType for a DType, a name, a Python type or a NumPy dtype.
 
     Raises GraphTypeError where there is none, as for strings and objects.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.ir import as_dtype
+        >>> as_dtype("f16"), as_dtype(float), as_dtype(np.int8)
+        (Float16, Float32, Int8)
     """
     if isinstance(value, DType):
         return value
+    if isinstance(value, np.dtype) and (known := _from_numpy(value)) is not None:
+        return known
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     if isinstance(value, type) and value in _PYTHON_TYPES:
@@ -121,6 +134,13 @@ class Type:
     A `stacked` type, written `f16[?,32,10]`, is that of a stack: one array of that shape for each round of a loop whose
     number of rounds is known only when it runs. Only loops, branches and sums over rounds take stacks, and none leaves
     a graph.
+
+    Examples:
+        >>> from graphls.ir import Type
+        >>> from graphls.ir.types import float16
+        >>> kind = Type(float16, (32, 10))
+        >>> str(kind), kind.size, kind.rank
+        ('f16[32,10]', 320, 2)
     """
 
     dtype: DType
@@ -173,7 +193,13 @@ _TYPE = re.compile(r"([a-z]+\d*)\[(?:(\?)(?:,(?=\d)|(?=\])))?([\d,]*)\]", re.ASC
 
 
 def parse_type(text: str) -> Type:
-    """The Type that `str` wrote; raises GraphValueError for any other text."""
+    """The Type that `str` wrote; raises GraphValueError for any other text.
+
+    Examples:
+        >>> from graphls.ir import parse_type
+        >>> parse_type("f16[32,10]").shape
+        (32, 10)
+    """
     if text == "token":
         return TOKEN
     match = _TYPE.fullmatch(text)
@@ -189,11 +215,22 @@ def parse_type(text: str) -> Type:
 
 def type_of(array: Any) -> Type:
     """The Type of a NumPy array or scalar."""
-    return Type(as_dtype(array.dtype), tuple(array.shape))
+    return _type(array.dtype, tuple(array.shape))
+
+
+@lru_cache(maxsize=4096)
+def _type(dtype: Any, shape: tuple[int, ...]) -> Type:
+    return Type(as_dtype(dtype), shape)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that NumPy's broadcasting gives; raises GraphValueError where there is none."""
+    """The shape that NumPy's broadcasting gives; raises GraphValueError where there is none.
+
+    Examples:
+        >>> from graphls.primitives import broadcast_shapes
+        >>> broadcast_shapes((2, 1), (3,))
+        (2, 3)
+    """
     first = shapes[0] if shapes else ()
     if all(s == first for s in shapes):
         return first

@@ -21,6 +21,17 @@ def verify(graph: Graph, typed: set[Node] | None = None) -> Graph:
     under the offending line.
 
     `typed` are nodes whose types fit, as an earlier graph has shown that shares them; those of this graph join them.
+
+    Examples:
+        >>> from graphls.ir import parse, verify
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %y = exp(%x) : f32[2]
+        ...   return %y
+        ... }
+        ... ''')
+        >>> verify(graph) is graph
+        True
     """
     _Verifier(graph, set() if typed is None else typed).run()
     return graph

@@ -50,6 +50,7 @@ from graphls.ops import (  # noqa: F401
     shapes,
     state,
     statistics,
+    tensor_methods,
     transcendental,
     updates,
 )

@@ -14,11 +14,13 @@ from graphls.ops.operands import Shape, apply, float_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import all, amax
 from graphls.ops.shapes import broadcast_to, expand_dims, reshape
+from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(checks={"dropout_p": probability, "scale": optional(python_number)})
+@together
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,

@@ -43,10 +43,12 @@ from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
+from graphls.ops.together import together
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
+@together
 def cross_entropy(
     input: TensorLike,
     target: Any,
@@ -72,6 +74,9 @@ def cross_entropy(
         log_p = log_softmax(x, _class_axis("cross_entropy", x))
         return _nll("cross_entropy", dtype, log_p, target, weight, ignore_index, reduction, smoothing)
     dtype, (x, probabilities) = operands("cross_entropy", input, target)
+    if probabilities.ndim == x.ndim - 1:
+        text = f"cross_entropy takes labels that are floats as probabilities, in the shape {x.shape}"
+        raise GraphTypeError(f"{text}, not {probabilities.type}; cast numbers of classes: labels.astype('int32').")
     return _of_probabilities(dtype, x, probabilities, weight, reduction, label_smoothing)
 
 
@@ -82,6 +87,7 @@ def cross_entropy(
     checks={"weight": given_weight, "ignore_index": integer},
 )
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
+@together
 def nll_loss(
     inputs: TensorLike,
     target: TensorLike,
@@ -90,7 +96,10 @@ def nll_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-input of the class that is the label, for logarithms of probabilities; else as `cross_entropy`."""
+    """-input of the class that is the label, for logarithms of probabilities; else as `cross_entropy`.
+
+    `inputs` are of (N, C) or (N, C, d1, ...), the target of (N) or (N, d1, ...).
+    """
     dtype, (x,) = operands("nll_loss", inputs)
     smoothing = label_smoothing
     return _nll("nll_loss", dtype, x, target, weight, ignore_index, reduction, smoothing)

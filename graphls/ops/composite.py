@@ -77,6 +77,18 @@ class MultitypeFuncGraph:
     `@name.register("Tensor", "Tensor")` adds a function for arguments of these kinds: names of `KINDS`, or classes. A
     call runs the function whose kinds fit best: of "Bool", "Int" and "Number", True takes the first. Raises
     GraphTypeError, with all that is registered, where no function fits.
+
+    Examples:
+        >>> from graphls import ops, tensor
+        >>> double = ops.MultitypeFuncGraph("double")
+        >>> @double.register("Tensor")
+        ... def _double_tensor(x):
+        ...     return x * 2
+        >>> @double.register("Number")
+        ... def _double_number(x):
+        ...     return x + x
+        >>> double(tensor([1.0])), double(3)
+        (Tensor(shape=[1], dtype=Float32, value=[2.]), 6)
     """
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:

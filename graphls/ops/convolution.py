@@ -13,6 +13,7 @@ from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, sha
 from graphls.ops.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.record import by_axes, operator_class
 from graphls.ops.shapes import reshape, swapaxes
+from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -26,6 +27,7 @@ def conv(axes: int) -> Callable[..., Tensor]:
     shape (O,). Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
 
+    @together
     def convolution(
         input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
         pad_mode: str = "valid", padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +116,8 @@ class GradOperation:
 
         by_list = isinstance(weights, Parameter) if self.get_by_list else None
         flags = self.get_all, self.get_by_list, self.sens_param, by_list
-        return compiled_outside(gradients, fn, ("GradOperation", *flags, *map(id, parameters)))
+        key = "GradOperation", *flags, *map(id, parameters)
+        return compiled_outside(gradients, fn, key, is_gradient=True)
 
 
 def _trainable(fn: Any) -> tuple[Parameter, ...]:
@@ -153,7 +155,8 @@ def grad(
         value, found = both(*inputs)
         return (found, tuple(value[1:])) if has_aux else found
 
-    return compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux, return_ids)))
+    key = "grad", *_settings(grad_position, weights, has_aux, return_ids)
+    return compiled_outside(gradients, fn, key, is_gradient=True)
 
 
 @operation
@@ -202,9 +205,8 @@ def value_and_grad(
             return value, of_inputs
         return value, of_weights if grad_position is None else (of_inputs, of_weights)
 
-    return compiled_outside(
-        value_and_gradients, fn, ("value_and_grad", *_settings(grad_position, weights, has_aux, return_ids))
-    )
+    key = "value_and_grad", *_settings(grad_position, weights, has_aux, return_ids)
+    return compiled_outside(value_and_gradients, fn, key, is_gradient=True)
 
 
 def _settings(grad_position: Any, weights: Any, *flags: bool) -> tuple[Any, ...]:
@@ -236,12 +238,27 @@ def running_tracer() -> Any:
     return tracer
 
 
-def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
+_IS_GRADIENT: ContextVar[bool] = ContextVar("is_gradient", default=False)
+
+
+def is_gradient_alone() -> bool:
+    """Whether what runs is a gradient function that was called outside of a trace, of what is no gradient itself."""
+    return _IS_GRADIENT.get()
+
+
+def compiled_outside(
+    function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...], is_gradient: bool = False
+) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
     cache = compiler().kept_cache(of, key, function)
 
     def call(*inputs: TensorLike) -> Any:
-        return function(*inputs) if current_tracer() is not None else cache(*inputs)
+        is_traced = current_tracer() is not None
+        before = _IS_GRADIENT.set(is_gradient and not is_traced)
+        try:
+            return function(*inputs) if is_traced else cache(*inputs)
+        finally:
+            _IS_GRADIENT.reset(before)
 
     call.__dict__["__wrapped__"] = of
     return call

@@ -122,7 +122,8 @@ def _bounded(item: Any, sizes: Any) -> list[Item]:
     if isinstance(item, slice):
         return [_index_range(item, size)]
     if isinstance(item, int):
-        _check_range(np.asarray(item), size)
+        if not -size <= item < size:
+            raise _out_of_range(item, size)
         return [item % size]
     if not isinstance(item, Symbol):
         _check_range(item.array, size)
@@ -132,7 +133,11 @@ def _bounded(item: Any, sizes: Any) -> list[Item]:
 def _check_range(indices: Any, size: int) -> None:
     wrong = indices[(indices < -size) | (indices >= size)]
     if wrong.size:
-        raise GraphIndexError(f"The index {wrong.flat[0]} is out of range for an axis of size {size}.")
+        raise _out_of_range(wrong.flat[0], size)
+
+
+def _out_of_range(index: object, size: int) -> GraphIndexError:
+    return GraphIndexError(f"The index {index} is out of range for an axis of size {size}.")
 
 
 def _places(mask: Any, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -155,6 +160,8 @@ def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
 
     Where one of them is out of range, so is the result. Raises GraphIndexError where their shapes do not fit.
     """
+    if not tensors:
+        return Tensor(0)  # the only position of no axis
     try:
         shape = broadcast_shapes(*(t.shape for t in tensors))
     except GraphValueError as error:
@@ -337,6 +344,9 @@ def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
     element twice, the last of its values stays. A mask that the graph computes is an index alone, with a value that
     broadcasts to all that is not masked. Raises what `x[index]` raises, and GraphValueError for a value that
     does not fit.
+
+    Raises GraphIndexError for more indices than axes or a second Ellipsis, GraphTypeError for a mask that does not
+    fit.
     """
     x = tensor_of(tensor)
     value = tensor_in(value, x.dtype)

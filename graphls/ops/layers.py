@@ -63,6 +63,7 @@ from graphls.ops.shapes import (
     transpose,
 )
 from graphls.ops.state import assign, stop_gradient
+from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -83,6 +84,7 @@ def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None)
     return reduce(add, biases, matmul(x, weights if weights.ndim == 1 else transpose(weights)))
 
 
+@together
 def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
     """x @ weight.T, and biases added to it; of bfloat16 it is rounded once, behind the sum, as kernels do."""
     x, weight = dispatch.promoted(operand_of(x), weight_of(weight))

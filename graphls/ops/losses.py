@@ -9,6 +9,7 @@ from graphls.ir import checks
 from graphls.ir.checks import boolean, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32, int64
+from graphls.names.traps import OUTER, Given, warn_where
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -35,6 +36,7 @@ from graphls.ops.elementwise import (
 from graphls.ops.operands import Operand, apply, floats, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import amax, mean, sum
+from graphls.ops.together import together
 from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
@@ -70,9 +72,15 @@ def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike |
 def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
     """Raise GraphValueError where the shapes of predictions and labels differ."""
     if first.shape != second.shape:
-        raise GraphValueError(
-            f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}."
-        )
+        text = f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}"
+        raise GraphValueError(f"{text}{said_of_rank(first, second)}.")
+
+
+def said_of_rank(first: Tensor, second: Tensor) -> str:
+    """What to say of shapes of which one lacks the last axis of the other, of size 1."""
+    if first.shape == (*second.shape, 1):
+        return "; labels.expand_dims(-1) has it"
+    return "; labels.squeeze(-1) has it" if second.shape == (*first.shape, 1) else ""
 
 
 def class_indices(
@@ -135,24 +143,34 @@ def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCT
         raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")
 
 
+def _difference(name: str, input: TensorLike, target: TensorLike) -> tuple[DType, Tensor]:
+    """The dtype of a loss, and predictions less labels, with a warning where each meets several of the others."""
+    dtype, (x, y) = operands(name, input, target)
+    difference = sub(x, y)
+    shapes = {"predictions": x.shape, "labels": y.shape, "shape": difference.shape}
+    warn_where(OUTER, name, Given(shapes, frozenset()))
+    return dtype, difference
+
+
 @cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
 @operation(also="mint.nn.functional")
 def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
-    dtype, (x, y) = operands("mse_loss", input, target)
-    return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
+    dtype, difference = _difference("mse_loss", input, target)
+    return reduced("mse_loss", square(difference), reduction, dtype)
 
 
 @cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
 @operation(also="mint.nn.functional")
 def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
-    dtype, (x, y) = operands("l1_loss", input, target)
-    return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
+    dtype, difference = _difference("l1_loss", input, target)
+    return reduced("l1_loss", abs(difference), reduction, dtype)
 
 
 @cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
 @operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional", checks={"beta": positive})
+@together
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
@@ -165,10 +183,11 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
 
 @cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
 @operation(checks={"delta": positive})
+@together
 def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
-    dtype, (x, y) = operands("huber_loss", input, target)
-    distance = abs(sub(x, y))
+    dtype, difference = _difference("huber_loss", input, target)
+    distance = abs(difference)
     is_near = less_equal(distance, delta)
     inner, outer = mul(square(where(is_near, distance, 0.0)), 0.5), mul(sub(distance, delta / 2), delta)
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
@@ -176,6 +195,7 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
 
 @cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
 @operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
+@together
 def binary_cross_entropy(
     logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -191,6 +211,7 @@ def binary_cross_entropy(
 
 @cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
+@together
 def binary_cross_entropy_with_logits(
     logits: TensorLike,
     label: TensorLike,
@@ -210,6 +231,7 @@ def binary_cross_entropy_with_logits(
 
 
 @operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
+@together
 def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 

@@ -38,6 +38,7 @@ from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.state import stop_gradient
+from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -76,6 +77,7 @@ def sigmoid(x: TensorLike) -> Tensor:
 
 
 @operation(classes="GeLU Gelu")
+@together
 def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
     """x times the normal distribution function at x; "tanh" approximates it (Hendrycks and Gimpel, 2016).
 
@@ -118,6 +120,7 @@ def _approximate_gelu_gradient(x: Tensor, found: Tensor, sensitivity: Tensor) ->
 
 
 @operation(names="swish", cells="SiLU", also="mint.nn.functional")
+@together
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x)."""
     return in_single(lambda x: mul(x, sigmoid(x)), float_of(x))
@@ -250,6 +253,7 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
 
 
 @operation(classes="Elu", cells="ELU", settings="alpha", also="mint.nn.functional")
+@together
 def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
@@ -257,6 +261,7 @@ def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
 
 
 @operation(classes="SeLU", cells="SeLU", also="mint.nn.functional")
+@together
 def selu(input_x: TensorLike) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
@@ -270,6 +275,7 @@ def _not_positive(x: Tensor) -> Tensor:
 
 
 @operation(classes="CeLU", cells="CELU", settings="alpha", checks={"alpha": number})
+@together
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
     if alpha == 0:
@@ -279,24 +285,28 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
 
 @operation(classes="Mish", cells="Mish", also="mint.nn.functional")
+@together
 def mish(x: TensorLike) -> Tensor:
     """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
     return in_single(lambda x: mul(x, tanh(apply("softplus", x))), float_of(x))
 
 
 @operation(classes="FastGeLU FastGelu", cells="FastGelu")
+@together
 def fast_gelu(x: TensorLike) -> Tensor:
     """x * sigmoid(1.702 * x), which is near the gelu."""
     return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
 @operation(names="hsigmoid", classes="HSigmoid", cells="HSigmoid", also="mint.nn.functional")
+@together
 def hardsigmoid(input: TensorLike) -> Tensor:
     """(x + 3) / 6, at least 0 and at most 1."""
     return mul(relu6(add(float_of(input), 3.0)), 1 / 6)
 
 
 @operation(names="hswish", classes="HSwish", cells="HSwish", also="mint.nn.functional")
+@together
 def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)

@@ -20,12 +20,14 @@ from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
+from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
+@together
 def layer_norm(
     input: TensorLike,
     normalized_shape: Sizes,
@@ -45,6 +47,7 @@ def layer_norm(
     return normalised_from(x, -len(shape), weight, bias, eps)
 
 
+@together
 def normalised_from(
     x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float
 ) -> Tensor:
@@ -56,6 +59,7 @@ def normalised_from(
 
 
 @operation(classes="RmsNorm", settings="epsilon")
+@together
 def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
@@ -71,6 +75,7 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
 
 
 @operation(checks={"num_groups": integer})
+@together
 def group_norm(
     input: TensorLike,
     num_groups: int,
@@ -95,6 +100,7 @@ def group_norm(
 
 
 @operation
+@together
 def batch_norm(
     input_x: TensorLike,
     running_mean: TensorLike,

@@ -64,6 +64,13 @@ def state_of(parameter: Parameter) -> Tensor:
     return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
 
 
+def learned(parameter: Parameter) -> Tensor:
+    """As `state_of`, for what a function takes as it is: where nothing is traced or cast the parameter itself."""
+    here = executor.executor()
+    is_plain = here is None or not (here.is_trace or here.casts_any)
+    return parameter if is_plain else state_of(parameter)
+
+
 def in_graph(x: Tensor) -> Tensor:
     """In a trace, a tensor that is known as a value of the graph: what is made of it is computed there, not stored."""
     tracer = current_tracer()

@@ -59,7 +59,7 @@ def check_padding(pad_mode: str, padding: object, axes: int) -> Shape:
     if pad_mode not in ("same", "valid", "pad"):
         raise GraphValueError(f"The 'pad_mode' is 'same', 'valid' or 'pad', not {pad_mode!r}.")
     if pad_mode != "pad" and any(sides):
-        raise GraphValueError(f"With the pad_mode {pad_mode!r}, 'padding' is 0, not {padding!r}.")
+        raise GraphValueError(f"With the pad_mode {pad_mode!r}, 'padding' is 0, not {padding!r}; give pad_mode='pad'.")
     return sides
 
 

@@ -227,7 +227,8 @@ def by_axes(
         functions = []
         for count in counts:
             function = make(count)
-            function.__name__ = function.__qualname__ = f"{make.__name__}{count}d"
+            for each in (function, inspect.unwrap(function)):
+                each.__name__ = each.__qualname__ = f"{make.__name__}{count}d"
             function.__doc__ = (make.__doc__ or "").format(**AXES[count])
             functions.append(operation(also=also, checks=checks)(function))
         return tuple(functions)
@@ -339,7 +340,8 @@ def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
 
 def with_checks(function: Function, checks: Mapping[str, Check]) -> Function:
     """The function, which gets what the checks make of the arguments that a call gives."""
-    code = function.__code__  # read as it is, since `inspect.signature` takes its time while graphls is imported
+    # The code is read as it is, since `inspect.signature` takes its time while graphls is imported.
+    code = inspect.unwrap(function).__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     checked = [(names.index(name), name, check) for name, check in checks.items()]
     label = function.__name__

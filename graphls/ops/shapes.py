@@ -66,7 +66,7 @@ def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
 
 
 @cell("Flatten", "start_dim end_dim")
-@operation(classes="Flatten")
+@operation(classes="Flatten", method=False)
 def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
 

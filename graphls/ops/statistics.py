@@ -176,7 +176,10 @@ def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tupl
 
 @operation(spelled=True)
 def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """As `median`, of what is not nan; nan where everything is."""
+    """As `median`, of what is not nan; nan where everything is.
+
+    Takes floats of any shape.
+    """
     values, positions, at = _sorted("nanmedian", x, axis)
     counts = sum(cast(logical_not(isnan(values)), int64), at, keepdims=True)
     middle = maximum(floor_div(sub(counts, 1), 2), 0)
@@ -247,7 +250,10 @@ def quantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims
 
 @operation(spelled=True)
 def nanquantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """As `quantile`, of what is not nan; nan where everything is."""
+    """As `quantile`, of what is not nan; nan where everything is.
+
+    Takes floats of any shape.
+    """
     return _quantile("nanquantile", input, q, axis, keepdims)
 
 

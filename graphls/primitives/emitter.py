@@ -39,6 +39,26 @@ class Emitter(Protocol):
     Operators that the rules use are methods; any other is `operator("Celu", [x], {"alpha": 0.5})`, and one that has
     several results is `results`. `in_types` and `out_types` are the types of the operands and results of the current
     node as they are computed. `is_gpu` says that the model is made for a GPU.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls.primitives import Emitter, FloatElementwise, f32, sample
+        >>> from graphls.tensors import apply
+        >>> class Fading(FloatElementwise):
+        ...     "x / (1 + x * x), elementwise; floats."
+        ...
+        ...     samples = (sample(f32(2, 3)),)
+        ...
+        ...     def numpy(self, x):
+        ...         return x / (1 + x * x)
+        ...
+        ...     def onnx(self, e: Emitter, x: str) -> str:
+        ...         return e.Div(x, e.Add(e.Mul(x, x), e.const(1, e.in_types[0].dtype)))
+        >>> x = graphls.tensor([1.0, -2.0])
+        >>> step = graphls.compile(lambda x: apply("fading", x), x)
+        >>> step(x), [node.op_type for node in step.onnx.graph.node]
+        (Tensor(shape=[2], dtype=Float32, value=[ 0.5 -0.4]), ['Mul', 'Add', 'Div'])
     """
 
     in_types: tuple[Type, ...]

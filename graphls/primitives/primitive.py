@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,12 @@ class Sample:
 
     Float operands are drawn uniformly from [low, high), integer ones from range(int(low), int(high))
     and bools evenly. `gradient` says that the point is smooth enough for a finite difference.
+
+    Examples:
+        >>> from graphls.primitives import Sample, f32
+        >>> use = Sample((f32(2, 3),), {"axis": (0,)}, low=0.5)
+        >>> [str(kind) for kind in use.types], dict(use.attrs)
+        (['f32[2,3]'], {'axis': (0,)})
     """
 
     types: tuple[Type, ...]
@@ -46,17 +53,37 @@ def sample(
     integers: tuple[int, int] = (-4, 5),
     **attrs: Any,
 ) -> Sample:
-    """A Sample, written like a call: `sample(f32(2, 3), axis=(0,))`."""
+    """A Sample, written like a call: `sample(f32(2, 3), axis=(0,))`.
+
+    Examples:
+        >>> from graphls.primitives import f32, sample
+        >>> use = sample(f32(2, 3), axis=(0,))
+        >>> dict(use.attrs)
+        {'axis': (0,)}
+    """
     return Sample(types, attrs, low, high, gradient, integers)
 
 
 def f32(*shape: int) -> Type:
-    """The type of a float32 array of that shape, for samples."""
+    """The type of a float32 array of that shape, for samples.
+
+    Examples:
+        >>> from graphls.primitives import f32
+        >>> str(f32(2, 3))
+        'f32[2,3]'
+    """
     return Type(float32, shape)
 
 
 def of(dtype: DType, *shape: int) -> Type:
-    """The type of an array of another dtype, for samples: `of(int64, 3)`."""
+    """The type of an array of another dtype, for samples: `of(int64, 3)`.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls.primitives import of
+        >>> str(of(graphls.int64, 3))
+        'i64[3]'
+    """
     return Type(dtype, shape)
 
 
@@ -77,6 +104,21 @@ class Primitive(Operation):
     `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`. What else
     others must know is a fact with a default, which a subclass states where it is another one (`Operation` lists them).
     `is_view`, `may_be_operand`, `moves` and `is_transparent` follow from the rest where nothing is said.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.primitives import Primitive, f32, sample
+        >>> from graphls.tensors import apply
+        >>> class Mirror(Primitive):
+        ...     '''The elements in the opposite order.'''
+        ...     name = "mirror"
+        ...     samples = (sample(f32(3), gradient=False),)
+        ...     def infer(self, x):
+        ...         return x
+        ...     def numpy(self, x):
+        ...         return np.flip(x)
+        >>> apply("mirror", np.float32([1, 3]))
+        Tensor(shape=[2], dtype=Float32, value=[3. 1.])
     """
 
     samples: ClassVar[tuple[Sample, ...]] = ()
@@ -152,7 +194,7 @@ class Primitive(Operation):
     def computed(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the NumPy rule gives, always as a tuple; half inputs are computed in float32."""
         if self.half != "native":
-            arrays = tuple(a.astype(np.float32) if _is_half(a) else a for a in arrays)
+            arrays = tuple([a.astype(np.float32) if _is_half(a.dtype) else a for a in arrays])
         try:
             result = self.numpy(*arrays, **attrs)
         except Exception as error:
@@ -196,12 +238,20 @@ def _type_or_object(result: object) -> object:
     return type_of(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
 
 
-def _is_half(array: Array) -> bool:
-    return array.dtype.name in ("float16", "bfloat16")
+@cache
+def _is_half(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in ("float16", "bfloat16")
 
 
 def same_dtype(name: str, *types: Type) -> DType:
-    """The dtype that all operands have; raises GraphTypeError where they differ."""
+    """The dtype that all operands have; raises GraphTypeError where they differ.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls.primitives import of, same_dtype
+        >>> same_dtype("mine", of(graphls.int8, 2), of(graphls.int8))
+        Int8
+    """
     first = types[0].dtype
     for other in types[1:]:
         if other.dtype is not first:
@@ -211,7 +261,13 @@ def same_dtype(name: str, *types: Type) -> DType:
 
 
 def require_float(name: str, *types: Type) -> DType:
-    """The float dtype that all operands have; raises GraphTypeError for any other."""
+    """The float dtype that all operands have; raises GraphTypeError for any other.
+
+    Examples:
+        >>> from graphls.primitives import f32, require_float
+        >>> require_float("mine", f32(2), f32(3))
+        Float32
+    """
     dtype = same_dtype(name, *types)
     if not dtype.is_float:
         raise GraphTypeError(f"{name} takes floating point operands, not {types[0]}; cast them first.")
@@ -219,14 +275,26 @@ def require_float(name: str, *types: Type) -> DType:
 
 
 def normalise_axis(axis: int, rank: int) -> int:
-    """The axis counted from the front; raises GraphValueError where an array of that rank has none such."""
+    """The axis counted from the front; raises GraphValueError where an array of that rank has none such.
+
+    Examples:
+        >>> from graphls.primitives import normalise_axis
+        >>> normalise_axis(-1, 3)
+        2
+    """
     if not -rank <= axis < rank:
         raise GraphValueError(f"There is no axis {axis} in an array of rank {rank}.")
     return axis % rank
 
 
 def normalise_axes(axis: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """The axes in order, all of them for None; raises GraphValueError for one that is missing or repeated."""
+    """The axes in order, all of them for None; raises GraphValueError for one that is missing or repeated.
+
+    Examples:
+        >>> from graphls.primitives import normalise_axes
+        >>> normalise_axes((-1, 0), 3), normalise_axes(None, 2)
+        ((0, 2), (0, 1))
+    """
     if axis is None:
         return tuple(range(rank))
     axes = tuple(sorted(normalise_axis(a, rank) for a in axis))
@@ -236,7 +304,21 @@ def normalise_axes(axis: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 
 class Elementwise(Primitive, abstract=True):
-    """Operands of one dtype that broadcast together; the result has their dtype."""
+    """Operands of one dtype that broadcast together; the result has their dtype.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.primitives import Elementwise, f32, sample
+        >>> from graphls.tensors import apply
+        >>> class Between(Elementwise):
+        ...     '''The middle between two numbers.'''
+        ...     name = "between"
+        ...     samples = (sample(f32(2, 3), f32(3), gradient=False),)
+        ...     def numpy(self, x, y):
+        ...         return (x + y) / x.dtype.type(2)
+        >>> apply("between", np.float32([1, 3]), np.float32([3, 5]))
+        Tensor(shape=[2], dtype=Float32, value=[2. 4.])
+    """
 
     elementwise = True
 

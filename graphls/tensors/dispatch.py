@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,15 +11,18 @@ import numpy as np
 
 import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
-from graphls.ir.registry import lookup
-from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
+from graphls.ir.keys import key_of_constant
+from graphls.ir.registry import Operation, lookup
+from graphls.ir.types import DType, Type, as_dtype, bool_, float32, int64, type_of
 from graphls.sharing.locks import holding_all
 from graphls.tensors.executor import executor
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tape import note
 from graphls.tensors.tensor import Later, Symbol, Tensor, array_of
 from graphls.tensors.vocabulary import function, register
 
 Array = np.ndarray[Any, Any]
+Compute = Callable[[tuple[Array, ...]], tuple[Any, ...]]
 
 
 def apply(name: str, *operands: object, **attrs: object) -> Any:
@@ -26,6 +30,12 @@ def apply(name: str, *operands: object, **attrs: object) -> Any:
 
     Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
     cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.tensors import apply
+        >>> apply("sum", tensor([[1.0, 2.0]]), axis=(1,), keepdims=False)
+        Tensor(shape=[1], dtype=Float32, value=[3.])
     """
     here = executor()
     if here is None or (here.is_trace and all(map(_is_known, operands))):
@@ -51,6 +61,12 @@ def _is_known(operand: object) -> bool:
 
 def evaluate(name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """Compute a primitive at once."""
+    results = _at_once(name, operands, attrs)
+    note(name, operands, attrs, results)
+    return results
+
+
+def _at_once(name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     parameters = [operand for operand in operands if isinstance(operand, Parameter)]
     if not parameters:
         return _evaluated(name, operands, attrs)
@@ -69,13 +85,12 @@ def _evaluated(
     dtype: DType | None = None,
 ) -> Any:
     """What a primitive gives; not in the memory of parameters, whose values may change."""
-    operation = lookup(name)
     dtype = dtype or first_dtype(operands)
-    arrays = tuple(as_array(o, dtype) for o in operands)
+    arrays = tuple([as_array(operand, dtype) for operand in operands])
     try:
-        types = operation.result_types(tuple(map(type_of, arrays)), attrs, ())
+        types, compute = _plan(name, tuple(map(type_of, arrays)), attrs)
         with np.errstate(all="ignore"):
-            results = function("compute")(operation, arrays, attrs, types)
+            results = compute(arrays)
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small for {name}: {error}.") from None
     tensors = []
@@ -87,6 +102,34 @@ def _evaluated(
         is_theirs = any(np.may_share_memory(array, parameter) for parameter in parameters)
         tensors.append(Tensor.on_host(array.copy() if is_theirs else array, kind))
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+MOST_PLANS = 4096
+"""For how many kinds of operations it is kept how they are computed."""
+_plans: dict[tuple[Any, ...], tuple[tuple[Type, ...], Compute]] = {}
+
+
+def _plan(name: str, kinds: tuple[Type, ...], attrs: Mapping[str, object]) -> tuple[tuple[Type, ...], Compute]:
+    """The types of the results on operands of these types, and what computes them; kept where attributes allow."""
+    operation = lookup(name)
+    try:
+        key = operation, kinds, *attrs, *map(key_of_constant, attrs.values())
+    except TypeError:  # an attribute is an array
+        return _planned(operation, kinds, attrs)
+    found = _plans.get(key)
+    if found is None:
+        found = _planned(operation, kinds, attrs)
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        _plans[key] = found
+    return found
+
+
+def _planned(
+    operation: Operation, kinds: tuple[Type, ...], attrs: Mapping[str, object]
+) -> tuple[tuple[Type, ...], Compute]:
+    types = operation.result_types(kinds, attrs, ())
+    return types, function("computed_by")(operation, kinds, attrs, types)
 
 
 def first_dtype(operands: tuple[object, ...]) -> DType | None:
@@ -163,7 +206,8 @@ def _number_dtype(number: object) -> DType:
         return as_dtype(number.dtype)
     if isinstance(number, (bool, int, float)):
         return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
-    raise GraphTypeError(f"{number!r} is neither a tensor nor a number.")
+    advice = "; make it a tensor: Tensor(values)" if isinstance(number, (list, tuple)) else ""
+    raise GraphTypeError(f"{reprlib.repr(number)} is neither a tensor nor a number{advice}.")
 
 
 def _meet(dtypes: list[DType]) -> DType:

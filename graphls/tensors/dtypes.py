@@ -68,17 +68,40 @@ _PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": floa
 
 
 def dtype_to_nptype(type_: DType) -> Any:
-    """The NumPy class of numbers of a dtype, such as `numpy.float32`."""
+    """The NumPy class of numbers of a dtype, such as `numpy.float32`.
+
+    Raises GraphTypeError for what is no dtype.
+
+    Examples:
+        >>> import graphls
+        >>> graphls.dtype_to_nptype(graphls.bfloat16)
+        <class 'ml_dtypes.bfloat16'>
+    """
     return as_dtype(type_).numpy.type
 
 
 def dtype_to_pytype(type_: DType) -> type:
-    """The class of Python numbers of a dtype: bool, int or float."""
+    """The class of Python numbers of a dtype: bool, int or float.
+
+    Raises GraphTypeError for what is no dtype.
+
+    Examples:
+        >>> import graphls
+        >>> graphls.dtype_to_pytype(graphls.float16), graphls.dtype_to_pytype(graphls.int8)
+        (<class 'float'>, <class 'int'>)
+    """
     return _PYTHON[as_dtype(type_).kind]
 
 
 def pytype_to_dtype(obj: object) -> DType:
-    """The dtype of a class of numbers of Python or NumPy; raises GraphTypeError for another object."""
+    """The dtype of a class of numbers of Python or NumPy; raises GraphTypeError for another object.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> graphls.pytype_to_dtype(float), graphls.pytype_to_dtype(np.int16)
+        (Float64, Int16)
+    """
     python: dict[Any, DType] = {bool: bool_, int: int64, float: float64}
     if obj in python:
         return python[obj]

@@ -46,6 +46,10 @@ class Running(Executor, Protocol):
 
     is_trace: ClassVar[Literal[False]]
 
+    @property
+    def casts_any(self) -> bool:
+        """Whether operands are cast, for the cell or for what it computes."""
+
     def casts(self, parameter: Any) -> bool:
         """Whether the cell sees the value of a parameter in another dtype."""
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.tensors.foreign import offers_array
+
 UNARY = ("neg", "pos", "abs", "invert")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -33,4 +35,4 @@ def give_operator(symbol: str, function: Callable[..., object]) -> None:
 
 
 def _fits(other: object) -> bool:
-    return isinstance(other, (Methods, int, float, np.ndarray, np.generic))
+    return isinstance(other, (Methods, int, float, np.ndarray, np.generic)) or offers_array(other)

@@ -9,11 +9,13 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
-from graphls.ir.types import type_of
+from graphls.ir.types import DType, DTypeLike, as_dtype, type_of
 from graphls.sharing.arrays import copy
 from graphls.sharing.storage import Storage
+from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
 from graphls.tensors.parameter_settings import DeviceSettings
+from graphls.tensors.tape import SAME, note
 from graphls.tensors.tensor import Array, Symbol, Tensor, array_of
 from graphls.tensors.vocabulary import function
 
@@ -24,6 +26,9 @@ class Parameter(DeviceSettings, Tensor):
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
     attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
     by using it and written by `ops.assign` or by assigning to the cell's attribute.
+
+    Raises GraphTypeError for a value, a name or a flag of another type, GraphValueError for a `bool` and for a name
+    that cannot be one.
 
     Examples:
         >>> import numpy as np
@@ -88,11 +93,25 @@ class Parameter(DeviceSettings, Tensor):
     def data(self) -> Tensor:
         """The current value as a tensor of its own; in a trace, the value at this point of the step."""
         tracer = current_tracer()
-        return Tensor.on_host(self.storage.copy(), self.type) if tracer is None else Symbol(tracer.current(self))
+        if tracer is not None:
+            return Symbol(tracer.current(self))
+        tensor = Tensor.on_host(self.storage.copy(), self.type)
+        note(SAME, (self,), {}, tensor)
+        return tensor
 
     def value(self) -> Tensor:
         """The same as `data`."""
         return self.data
+
+    def set_dtype(self, dtype: DTypeLike) -> DType:
+        """Hold the same numbers in another dtype; a step that was compiled before computes in the one it has."""
+        made = as_dtype(dtype)
+        array = array_of(self.asnumpy(), made)
+        self.storage.dtype = array.dtype
+        self.storage.replace(array)
+        self._type = self._type.with_dtype(made)
+        Configuration.note_change()
+        return made
 
     def set_data(self, data: object) -> Parameter:
         """Hold other data of the same shape; its dtype is converted to the parameter's.
@@ -122,7 +141,7 @@ class Parameter(DeviceSettings, Tensor):
 
     def __repr__(self) -> str:
         flag = f"requires_grad={self.requires_grad}"
-        return f"Parameter(name={self.name}, shape={self.shape}, dtype={self.dtype!r}, {flag})"
+        return f"Parameter (name={self.name}, shape={self.shape}, dtype={self.dtype!r}, {flag})"
 
     def __str__(self) -> str:
         return repr(self)
@@ -142,7 +161,14 @@ def _check(default_input: object, **flags: object) -> None:
 
 
 class ParameterTuple(tuple[Parameter, ...]):
-    """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise."""
+    """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise.
+
+    Examples:
+        >>> from graphls import Parameter, ParameterTuple, tensor
+        >>> weights = ParameterTuple([Parameter(tensor([1.0]), name="w"), Parameter(tensor([2.0]), name="b")])
+        >>> [weight.name for weight in weights]
+        ['w', 'b']
+    """
 
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
         if not isinstance(parameters, Iterable):

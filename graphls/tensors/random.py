@@ -18,6 +18,15 @@ def set_seed(seed: int) -> None:
     """Start all random numbers anew: initial weights, shuffles, dropout; the same seed gives the same run.
 
     Raises GraphTypeError for what is no integer, GraphValueError for a negative seed.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import ops
+        >>> graphls.set_seed(7)
+        >>> first = ops.randn(3)
+        >>> graphls.set_seed(7)
+        >>> bool((ops.randn(3) == first).all())
+        True
     """
     global _seeded
     if isinstance(seed, bool) or not isinstance(seed, int):

@@ -15,6 +15,7 @@ from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
 from graphls.tensors.foreign import offered_array, offers_array
 from graphls.tensors.methods import METHODS, Methods
+from graphls.tensors.tape import SAME, note
 from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
@@ -142,11 +143,22 @@ class Tensor(Methods):
         """Another tensor of the same data, which is not copied."""
         tensor = Tensor.__new__(Tensor)
         tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
+        note(SAME, (self,), {}, tensor)
         return tensor
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor of a NumPy array, or of another library's where it lies on the host, whose memory it shares."""
+        """A tensor of a NumPy array, or of another library's where it lies on the host, whose memory it shares.
+
+        Examples:
+            >>> import numpy as np
+            >>> import graphls
+            >>> array = np.zeros(3, np.float32)
+            >>> x = graphls.from_numpy(array)
+            >>> array[0] = 5
+            >>> x
+            Tensor(shape=[3], dtype=Float32, value=[5. 0. 0.])
+        """
         data = array_of(array)
         return Tensor.on_host(data, type_of(data))
 
@@ -194,6 +206,21 @@ class Tensor(Methods):
         """The tensor with its last two axes exchanged; raises GraphValueError where it has fewer."""
         result: Tensor = self.swapaxes(-1, -2)
         return result
+
+    @property
+    def H(self) -> Tensor:
+        """The same as `mT`: no element is complex."""
+        return self.mT
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many bytes lie from one element to the next along each axis."""
+        return tuple(self.itemsize * elements for elements in self.stride())
+
+    @property
+    def has_init(self) -> bool:
+        """Whether the data is still to be made by `init_data`: it never is."""
+        return False
 
     @property
     def itemsize(self) -> int:
@@ -277,6 +304,10 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
+    def __contains__(self, element: object) -> bool:
+        """Whether an element is equal; raises TraceError in a trace, as what has to be a Python bool does."""
+        return bool((self == element).any())
+
     def __getitem__(self, index: object) -> Tensor:
         result: Tensor = function("getitem")(self, index)
         return result
@@ -285,6 +316,11 @@ class Tensor(Methods):
         """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
         self._become(function("setitem")(self, index, value))
 
+    def assign_value(self, value: object) -> Tensor:
+        """Become another tensor; returns itself."""
+        self._become(Tensor(value, self.dtype))
+        return self
+
     def _become(self, other: Tensor) -> None:
         if current_tracer() is not None:
             raise TraceError(
@@ -292,6 +328,7 @@ class Tensor(Methods):
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
             )
         self._array, self._buffer = other.array, None
+        note(SAME, (other,), {}, self)
         Configuration.note_change()
 
     def __repr__(self) -> str:
@@ -398,5 +435,13 @@ from_numpy = Tensor.from_numpy
 
 
 def tensor(input_data: object, dtype: DTypeLike | None = None) -> Tensor:
-    """A Tensor; the same as `Tensor(input_data, dtype)`."""
+    """A Tensor; the same as `Tensor(input_data, dtype)`.
+
+    Examples:
+        >>> import graphls
+        >>> graphls.tensor([1, 2.5])
+        Tensor(shape=[2], dtype=Float32, value=[1.  2.5])
+        >>> graphls.tensor([1, 2], graphls.float16)
+        Tensor(shape=[2], dtype=Float16, value=[1. 2.])
+    """
     return Tensor(input_data, dtype)

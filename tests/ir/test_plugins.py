@@ -10,7 +10,7 @@ import pytest
 
 from graphls.command_line.main import main
 from graphls.ir import parse, registry
-from graphls.ir.errors import GraphImportError, GraphKeyError
+from graphls.ir.errors import GraphImportError, GraphKeyError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.passes import find_pass, manager
 from graphls.tensors import apply
@@ -124,3 +124,11 @@ def test_opt_lists_all_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["empty"] == "Take everything away."
     assert rows["broken"].startswith("The plugin 'broken' of the package 'outside_of_graphls' ")
     assert rows["dce"].startswith("Remove what no output")
+
+
+def test_nothing_of_graphls_is_replaced_by_a_class_of_its_name() -> None:
+    for text, kind, name in ((PRIMITIVES.replace("Bell", "Relu"), "primitive", "relu"), (PASSES, "pass", "dce")):
+        before = lookup("relu"), find_pass("dce")
+        with pytest.raises(GraphValueError, match=rf"graphls has a {kind} '{name}' itself.*name = \"my_{name}\""):
+            exec(text.replace('"empty"', '"dce"'), {"__name__": "mine"})
+        assert before == (lookup("relu"), find_pass("dce"))

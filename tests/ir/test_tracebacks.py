@@ -18,6 +18,8 @@ import graphls
 from graphls import nn, ops
 from graphls.ir import tracebacks
 from graphls.ir.tracebacks import folded, folding, show_in_notebook
+from graphls.primitives import FloatElementwise, f32, sample
+from graphls.testing import check_primitive
 
 X = np.ones((4, 3), np.float32)
 
@@ -35,13 +37,13 @@ class Net(nn.Cell):
         return self.body(x)
 
 
-def caught(call: Callable[[], Any]) -> Exception:
-    with pytest.raises(Exception) as found:
+def caught(call: Callable[[], Any]) -> BaseException:
+    with pytest.raises(BaseException) as found:
         call()
     return found.value
 
 
-def shown(error: Exception) -> str:
+def shown(error: BaseException) -> str:
     """What the hook of a terminal shows."""
     texts: list[str] = []
 
@@ -85,13 +87,42 @@ def test_what_calls_the_standard_library_stays() -> None:
     assert "decoder.py" in files(text)
 
 
+def in_graphls(function: Any) -> Any:
+    """The function as if it stood in a file of graphls."""
+    function.__code__ = function.__code__.replace(co_filename=str(Path(graphls.__file__).parent / "broken.py"))
+    return function
+
+
 def test_a_defect_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     def broken(cell: nn.Cell) -> None:
         raise AssertionError("a defect")
 
-    broken.__code__ = broken.__code__.replace(co_filename=str(Path(graphls.__file__).parent / "broken.py"))
-    text = shown(caught(lambda: nn.SequentialCell(nn.ReLU()).apply(broken)))
+    text = shown(caught(lambda: nn.SequentialCell(nn.ReLU()).apply(in_graphls(broken))))
     assert "broken.py" in files(text) and len(files(text)) > 2 and capsys.readouterr().err == ""
+
+
+def test_a_test_that_fails_and_a_control_c_are_no_defects() -> None:
+    def interrupt(cell: nn.Cell) -> None:
+        raise KeyboardInterrupt
+
+    class Doubled(FloatElementwise):
+        """Twice the number; floats."""
+
+        samples = (sample(f32(2)),)
+
+        def numpy(self, x: Any) -> Any:
+            return x + x
+
+        def vjp(self, e: Any, g: Any, x: Any, out: Any) -> Any:
+            return g
+
+        def onnx(self, e: Any, x: Any) -> Any:
+            return e.Add(x, x)
+
+    assert set(files(shown(caught(lambda: check_primitive(Doubled))))) == {"test_tracebacks.py"}
+
+    error = caught(lambda: nn.SequentialCell(nn.ReLU()).apply(in_graphls(interrupt)))
+    assert isinstance(error, KeyboardInterrupt) and set(files(shown(error))) == {"test_tracebacks.py"}
 
 
 def test_the_environment_asks_for_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +151,7 @@ def test_notebooks_fold_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setitem(sys.modules, "IPython", type("IPython", (), {"get_ipython": staticmethod(lambda: notebook)}))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     tracebacks.fold_tracebacks()
-    assert notebook.custom_exceptions == (Exception,) and notebook.handler is show_in_notebook
+    assert notebook.custom_exceptions == (Exception, KeyboardInterrupt) and notebook.handler is show_in_notebook
     error = caught(lambda: Net()(X))
     notebook.handler(notebook, type(error), error, error.__traceback__, tb_offset=1)
     assert set(files("".join(notebook.texts))) == {"test_tracebacks.py"}

@@ -25,12 +25,15 @@ def assert_slopes(function: Callable[..., Any], *arrays: Any, step: float = 1e-5
         results = [t for t in leaves(function(*tensors)) if t.dtype.is_float]
         return sum(ops.sum(ops.mul(r, graphls.Tensor(w))) for r, w in zip(results, weights, strict=True))
 
-    compiled = graphls.compile(lambda *tensors: ops.grad(total, positions)(*tensors), *inputs, backend="numpy")
-    gradients = leaves(compiled(*inputs))
+    both = graphls.compile(lambda *tensors: ops.value_and_grad(total, positions)(*tensors), *inputs, backend="numpy")
+    value, slopes = both(*inputs)
+    gradients = leaves(slopes)
+    expected = sum(float(np.sum(t.asnumpy() * w)) for t, w in zip(made, weights, strict=True))
+    np.testing.assert_allclose(float(value), expected, rtol=1e-6, atol=1e-9)
     for _ in range(2):
         directions = [random.normal(size=a.shape) if a.dtype.kind == "f" else None for a in inputs]
         pairs = list(zip(inputs, directions, strict=True))
         moved = [[a if d is None else a + h * d for a, d in pairs] for h in (step, -step)]
-        high, low = (float(total(*map(graphls.Tensor, point))) for point in moved)
+        high, low = (float(both(*point)[0]) for point in moved)
         slope = sum(float(np.sum(g.asnumpy() * directions[i])) for g, i in zip(gradients, positions, strict=True))
         assert slope == pytest.approx((high - low) / (2 * step), rel=1e-6, abs=1e-6)

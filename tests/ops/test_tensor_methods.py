@@ -34,6 +34,23 @@ METHODS: list[tuple[Callable[..., Any], Any]] = [
     (lambda x: x.reshape((3, -1)), X.reshape(3, 2)),
     (lambda x: x.view(6), X.reshape(6)),
     (lambda x: x.ravel(), X.reshape(6)),
+    (lambda x: x.flatten(), X.reshape(6)),
+    (lambda x: x[None].flatten(start_dim=1), X.reshape(1, 6)),
+    (lambda x: x.repeat(2, 0), np.repeat(X, 2, 0)),
+    (lambda x: x.repeat(2), np.repeat(X, 2)),
+    (lambda x: x.repeat(3, axis=1), np.repeat(X, 3, 1)),
+    (lambda x: x.repeat((2, 1)), np.tile(X, (2, 1))),
+    (lambda x: x.itemset(1, 2, 9.0)[1, 2], 9.0),
+    (lambda x: x.itemset(4, 9.0)[1, 1], 9.0),
+    (lambda x: x.select(1, 0), X[:, 0]),
+    (lambda x: x.resize(2, 2), X.ravel()[:4].reshape(2, 2)),
+    (lambda x: x.resize((2, 4)), np.append(X.ravel(), [0, 0]).reshape(2, 4)),
+    (lambda x: x.masked_scatter(x > 0.5, x + 1), np.place(Z := X.copy(), X > 0.5, (X + 1).ravel()) or Z),
+    (lambda x: x.fill_diagonal(5.0), X * (1 - np.eye(2, 3)) + 5 * np.eye(2, 3)),
+    (lambda x: x.index_put((ops.arange(2),) * 2, ops.ones(2), True), X + np.eye(2, 3)),
+    (lambda x: (x > 0.5).astype("int32").choose([x, x + 1]), np.where(X > 0.5, X + 1, X)),
+    (lambda x: ops.sort(x[0])[0].searchsorted(x[1]), np.searchsorted(np.sort(X[0]), X[1])),
+    (lambda x: x[None].H, X.T[None]),
     (lambda x: x.T, X.T),
     (lambda x: x[None].mT, X.T[None]),
     (lambda x: x.transpose(1, 0), X.T),
@@ -203,3 +220,22 @@ def test_numbers_keep_their_digits_in_float64() -> None:
 def test_a_large_whole_number_is_a_number() -> None:
     assert float(graphls.Tensor(2**126, graphls.float32)) == 2.0**126
     assert graphls.Tensor(2**63 - 1).dtype == graphls.int64
+
+
+def test_what_a_tensor_says_of_its_memory_and_elements() -> None:
+    x = graphls.Tensor(X)
+    assert (x.strides, x.stride(), x.is_contiguous(), x.has_init) == (X.strides, [3, 1], True, False)
+    assert X[1, 2] in x and 7.0 not in x
+    assert x.assign_value(np.zeros((2, 3))) is x and not x.any()
+
+
+def test_a_parameter_takes_another_dtype_and_what_was_compiled_is_compiled_again() -> None:
+    net = nn.Dense(3, 2, has_bias=False)
+    optimizer = nn.SGD(net.trainable_params(), 0.5)
+    step = graphls.compile(nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer).set_train(), X, Y[:, :2])
+    step(X, Y[:, :2]), net(X)
+    assert net.weight.set_dtype(graphls.float16) is graphls.float16 and net.weight.asnumpy().dtype == np.float16
+    net.weight.set_data(np.zeros((2, 3)))
+    assert not net(X).any() and repr(net.weight).startswith("Parameter (name=weight, shape=(2, 3), dtype=Float16")
+    losses = [float(step(X, Y[:, :2])) for _ in range(3)]
+    assert losses == sorted(losses, reverse=True) and net.weight.asnumpy().dtype == np.float16 and net(X).any()

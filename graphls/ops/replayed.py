@@ -1,0 +1,106 @@
+"""What was noted while it was computed, as a function that can be differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import TraceError
+from graphls.ir.keys import key_of_constant
+from graphls.ops.directions import vjp
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tape import COMPILED, SAME, Noted
+from graphls.tensors.tensor import Tensor
+
+Place = tuple[str, Any]
+"""Where an operand is from: ("value", its number), ("constant", its number), or ("number", itself)."""
+
+
+class Replayed:
+    """The results as a function of the sources, and of the constants that were computed with.
+
+    Only what depends on the sources is computed again. `key` is the same for what is computed in the same way of other
+    numbers; None where attributes do not tell. Raises TraceError where a compiled step or a parameter that is trained
+    and is no source takes part.
+    """
+
+    def __init__(self, noted: Sequence[Noted], sources: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+        self.number = {id(source): i for i, source in enumerate(sources)}
+        self.count = len(sources)
+        self.constants: list[Tensor] = []
+        self.steps: list[tuple[str, tuple[Place, ...], Any, int, int]] = []
+        for each in noted:
+            self._take(each)
+        self.results = tuple(map(self._place, results))
+
+    def _take(self, noted: Noted) -> None:
+        if not any(id(x) in self.number or _is_trained(x) for x in noted.operands):
+            for result in noted.results:
+                self.number.pop(id(result), None)  # a tensor may have become another one in place
+            return
+        if noted.primitive == COMPILED:
+            text = "A hook that gives something computes with a compiled function, which has no gradient there"
+            raise TraceError(f"{text}; call what that was made of.")
+        places = tuple(map(self._place, noted.operands))
+        if noted.primitive == SAME:
+            kind, number = places[0]
+            assert kind == "value"
+            self.number[id(noted.results[0])] = number
+            return
+        self.steps.append((noted.primitive, places, noted.attrs, self.count, len(noted.results)))
+        for result in noted.results:
+            self.number[id(result)] = self.count
+            self.count += 1
+
+    def _place(self, operand: Any) -> Place:
+        number = self.number.get(id(operand))
+        if number is not None:
+            return "value", number
+        if _is_trained(operand):
+            text = f"A hook that gives something reads {operand.name!r}, for which its gradient is not known"
+            raise TraceError(f"{text}: it also reads numbers, so that it is not traced; take the one or the other.")
+        if not isinstance(operand, (Tensor, np.ndarray)):
+            return "number", operand
+        self.constants.append(operand if isinstance(operand, Tensor) else Tensor(operand))
+        return "constant", len(self.constants) - 1
+
+    @property
+    def key(self) -> Hashable:
+        """What tells this function from others."""
+        try:
+            steps = [
+                (name, *map(_key, places), *attrs, *map(key_of_constant, attrs.values()))
+                for name, places, attrs, _, _ in self.steps
+            ]
+            return (self.count, *steps, *map(_key, self.results))
+        except TypeError:
+            return None
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The results for sources and constants."""
+        constants = tensors[len(tensors) - len(self.constants) :]
+        values = dict(enumerate(tensors[: len(tensors) - len(self.constants)]))
+
+        def found(place: Place) -> Any:
+            kind, what = place
+            return what if kind == "number" else values[what] if kind == "value" else constants[what]
+
+        for name, places, attrs, first, _ in self.steps:
+            made = dispatch.apply(name, *map(found, places), **attrs)
+            values.update(enumerate(made if isinstance(made, tuple) else (made,), first))
+        return tuple(map(found, self.results))
+
+    def pulled(self, tensors: tuple[Tensor, ...], seeds: tuple[Tensor, ...]) -> Any:
+        """The gradients by sources and constants, in a trace."""
+        return vjp(self, *tensors)[1](*seeds)
+
+
+def _key(place: Place) -> Hashable:
+    return place[0], key_of_constant(place[1])
+
+
+def _is_trained(operand: object) -> bool:
+    return isinstance(operand, Parameter) and operand.requires_grad

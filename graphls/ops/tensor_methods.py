@@ -1,0 +1,115 @@
+"""Methods of tensors that MindSpore has, and that are no functions of `graphls.ops` or have other defaults there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.types import int64
+from graphls.ops.arrangement import repeat_interleave, tile
+from graphls.ops.elementwise import cast, clamp, sub, where
+from graphls.ops.indexing import getitem, setitem
+from graphls.ops.operands import Sizes, axis_of, tensor_of
+from graphls.ops.pads import pad
+from graphls.ops.record import tensor_method
+from graphls.ops.reductions import cumsum
+from graphls.ops.selection import searchsorted
+from graphls.ops.shapes import broadcast_to, flatten, gather, gather_elements, reshape, squeeze, stack
+from graphls.tensors.tensor import Tensor, TensorLike
+
+
+@tensor_method("flatten")
+def _flatten(x: TensorLike, order: str = "C", *, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from `start_dim` to `end_dim` as one: all of them by default, where `ops.flatten` keeps the first."""
+    return flatten(x, order, start_dim=start_dim, end_dim=end_dim)
+
+
+@tensor_method()
+def repeat(x: TensorLike, *repeats: Any, axis: int | None = None) -> Tensor:
+    """As `numpy.repeat(x, repeats, axis)`: each element several times; of a tuple or three numbers, as `tile`."""
+    if axis is None and (len(repeats) > 2 or (isinstance(repeats[0], (tuple, list)) and len(repeats) == 1)):
+        return tile(x, repeats[0] if len(repeats) == 1 else repeats)
+    axis = repeats[1] if len(repeats) == 2 else axis
+    return repeat_interleave(reshape(x, (-1,)) if axis is None else x, repeats[0], axis or 0)
+
+
+@tensor_method()
+def itemset(x: TensorLike, *args: Any) -> Tensor:
+    """The tensor with the last argument at an index: one number in row-major order, or one for each axis."""
+    *index, value = args
+    position = index[0] if len(index) == 1 else tuple(index)
+    if isinstance(position, int):
+        position = np.unravel_index(position, tensor_of(x).shape)
+    return setitem(x, tuple(map(int, position)), value)
+
+
+@tensor_method()
+def choose(x: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> Tensor:
+    """The elements at their places of those tensors that the positions in x name; too large ones name the last."""
+    shape = np.broadcast_shapes(tensor_of(x).shape, *(tensor_of(each).shape for each in choices))
+    rows = stack([broadcast_to(tensor_of(each), shape) for each in choices])
+    at = clamp(broadcast_to(x, shape), 0, len(choices) - 1)
+    return squeeze(gather_elements(rows, 0, reshape(at, (1, *shape))), 0)
+
+
+@tensor_method("searchsorted")
+def _searchsorted(x: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
+    """Where values would stand in a sorted tensor; `sorter` has the order that sorts one which is not."""
+    return searchsorted(x if sorter is None else gather(x, sorter, 0), v, out_int32=True, right=side == "right")
+
+
+@tensor_method()
+def select(x: TensorLike, dim: int, index: int) -> Tensor:
+    """The slice at an index of an axis, without that axis."""
+    return getitem(x, (*(slice(None),) * axis_of(dim, tensor_of(x).ndim), index))
+
+
+@tensor_method()
+def resize(x: TensorLike, *new_shape: Any) -> Tensor:
+    """The elements in row-major order in another shape: the first ones, or all and zeros behind."""
+    x = tensor_of(x)
+    shape: Sizes = new_shape[0] if len(new_shape) == 1 and not isinstance(new_shape[0], int) else new_shape
+    size = int(np.prod(shape))
+    row = reshape(x, (-1,))
+    return reshape(row[:size] if size <= x.size else pad(row, [0, size - x.size]), shape)
+
+
+@tensor_method()
+def masked_scatter(x: TensorLike, mask: TensorLike, tensor: TensorLike) -> Tensor:
+    """The tensor with the first elements of another, one after the other, where a mask is true."""
+    x = tensor_of(x)
+    chosen = broadcast_to(mask, x.shape)
+    number = reshape(sub(cumsum(cast(reshape(chosen, (-1,)), int64), 0), 1), x.shape)
+    return where(chosen, gather(reshape(tensor, (-1,)), clamp(number, 0), 0), x)
+
+
+@tensor_method()
+def fill_diagonal(x: TensorLike, fill_value: float, wrap: bool = False) -> Tensor:
+    """The tensor with a number on the diagonal that begins at its first element; `wrap` goes on in tall matrices."""
+    x = tensor_of(x)
+    mask = np.zeros(x.shape, bool)
+    np.fill_diagonal(mask, True, wrap)
+    return where(Tensor(mask), fill_value, x)
+
+
+@tensor_method()
+def index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
+    """The tensor with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
+    position = tuple(indices)
+    return setitem(x, position, getitem(x, position) + values if accumulate else values)
+
+
+@tensor_method()
+def is_contiguous(x: TensorLike) -> bool:
+    """Whether the elements are in order in memory: they always are."""
+    tensor_of(x)
+    return True
+
+
+@tensor_method()
+def stride(x: TensorLike) -> list[int]:
+    """How many elements lie from one to the next along each axis."""
+    shape = tensor_of(x).shape
+    return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
