@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.torch_names import offering
-from graphls.ir.types import DTypeLike
+from graphls.ir.types import DTypeLike, float32
 from graphls.ops.operands import Axis, Operand, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -98,8 +98,84 @@ def item(input: Tensor) -> Any:
     return input.item()
 
 
-_NAMES = "clone flatten gather max min median norm var std meshgrid transpose t randperm normal item"
+def bernoulli(input: TensorLike) -> Tensor:
+    """1 with the probability that each element is, else 0, in the dtype of the input."""
+    return ops.cast(ops.bernoulli(input, input), tensor_of(input).dtype)
+
+
+def multinomial(input: TensorLike, num_samples: int, replacement: bool = False) -> Tensor:
+    """Positions drawn by weights; without replacement, each at most once."""
+    return ops.multinomial(input, num_samples, replacement)
+
+
+def diag(input: TensorLike, diagonal: int = 0) -> Tensor:
+    """A matrix with a vector on its k-th diagonal, or that diagonal of a matrix."""
+    if tensor_of(input).ndim == 1:
+        return ops.diag_embed(input, diagonal)
+    return ops.diagonal(input, diagonal)
+
+
+def empty(*size: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of this shape, of zeros, float32 unless another dtype is given."""
+    return ops.zeros(size[0] if len(size) == 1 and not isinstance(size[0], int) else size, dtype or float32)
+
+
+def empty_like(input: TensorLike, *, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of the same shape, of zeros."""
+    return ops.zeros_like(input, dtype=dtype)
+
+
+def index_add(input: Tensor, dim: int, index: TensorLike, source: TensorLike, *, alpha: Operand = 1) -> Tensor:
+    """The input with `alpha` times the slices of `source` added where an index says along an axis."""
+    x = tensor_of(input)
+    at = ops.reshape(index, tuple(-1 if i == dim % x.ndim else 1 for i in range(x.ndim)))
+    source = ops.cast(ops.mul(source, alpha), x.dtype)
+    return scatter_add(x, dim, ops.broadcast_to(at, source.shape), source)
+
+
+def scatter_add(input: Tensor, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
+    """The input with each element of `src` added where the index of the same place says along an axis."""
+    return ops.tensor_scatter_elements(input, index, src, dim, "add")
+
+
+def searchsorted(
+    sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: TensorLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Where values would stand in sorted rows; `sorter` has the order that sorts rows which are not."""
+    rows = sorted_sequence if sorter is None else ops.gather_elements(sorted_sequence, -1, sorter)
+    return ops.searchsorted(rows, values, out_int32=out_int32, right=right or side == "right")
+
+
+def var_mean(
+    input: TensorLike, dim: Axis | None = None, *, correction: int = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The variance, divided by the number of elements less `correction`, and the mean."""
+    return ops.var_mean(input, dim, correction, keepdim)
+
+
+def std_mean(
+    input: TensorLike, dim: Axis | None = None, *, correction: int = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean; see `var_mean`."""
+    return ops.std_mean(input, dim, correction, keepdim)
+
+
+def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0, compute_mode: str = "") -> Tensor:
+    """Distances of order p between rows, whatever way MindSpore would take to compute them."""
+    return ops.cdist(x1, x2, p)
+
+
+_NAMES = """
+clone flatten gather max min median norm var std meshgrid transpose t randperm normal item bernoulli multinomial diag
+empty empty_like index_add scatter_add searchsorted var_mean std_mean cdist
+"""
 DEFINED = _NAMES.split()
 """Functions that are another than those of `graphls.ops`."""
 
-__getattr__, __all__ = offering("mint", DEFINED)
+_SAME = """
+addbmm addcdiv addmv arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor
+divide dstack floor_divide gcd gt hstack isneginf kthvalue le logaddexp2 lt mm negative rand_like randint_like
+randn_like ravel take unique_consecutive vdot
+"""
+__getattr__, __all__ = offering("mint", DEFINED, _SAME.split())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from graphls import ops
+from graphls.compat.mint import flatten as flatten
 from graphls.compat.torch_names import offering
 from graphls.ops.operands import Sizes, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -62,5 +66,56 @@ def binary_cross_entropy_with_logits(
     return ops.binary_cross_entropy_with_logits(input, target, *weights, reduction)
 
 
-_NAMES = "binary_cross_entropy_with_logits dropout embedding gelu layer_norm linear normalize"
-__getattr__, __all__ = offering("mint.nn.functional", _NAMES.split())
+def _convolution(axes: int) -> Callable[..., Tensor]:
+    convolve = getattr(ops, f"conv{axes}d")
+
+    def convolution(
+        input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
+        padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        """A convolution whose padding is a number, or one for each axis, of zeros on both sides, or "same", "valid"."""
+        mode, sides = (padding, 0) if isinstance(padding, str) else ("pad", padding)
+        result: Tensor = convolve(input, weight, bias, stride, mode, sides, dilation, groups)
+        return result
+
+    return convolution
+
+
+conv1d, conv2d, conv3d = map(_convolution, (1, 2, 3))
+
+
+def _average(axes: int) -> Callable[..., Tensor]:
+    pool = getattr(ops, f"avg_pool{axes}d")
+
+    def average(
+        input: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int = 0,
+    ) -> Tensor:  # fmt: skip
+        """The mean of each window, whose stride is its size unless another is given."""
+        stride, last = kernel_size if stride is None else stride, (divisor_override,) if divisor_override else ()
+        result: Tensor = pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, *last)
+        return result
+
+    return average
+
+
+avg_pool1d, avg_pool2d, avg_pool3d = map(_average, (1, 2, 3))
+
+
+def max_pool2d(
+    input: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window, whose stride is its size unless another is given, and where it was."""
+    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
+
+
+_NAMES = """
+avg_pool1d avg_pool2d avg_pool3d binary_cross_entropy_with_logits conv1d conv2d conv3d dropout embedding flatten gelu
+layer_norm linear max_pool2d normalize
+"""
+_SAME = """
+adaptive_max_pool1d adaptive_max_pool2d batch_norm conv_transpose2d dropout2d fold group_norm max_unpool2d
+soft_margin_loss upsample
+"""
+__getattr__, __all__ = offering("mint.nn.functional", _NAMES.split(), _SAME.split())

@@ -15,11 +15,11 @@ from graphls.ops.operands import Sizes
 from graphls.tensors.tensor import Tensor
 
 _NAMES = """
-AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d BCELoss BCEWithLogitsLoss Cell CellList
-ConstantPad1d ConstantPad2d ConstantPad3d CosineEmbeddingLoss CrossEntropyLoss Hardtanh Identity L1Loss LogSigmoid
-MSELoss Mish NLLLoss PixelShuffle ReLU ReLU6 ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d
-ReplicationPad2d ReplicationPad3d SequentialCell SiLU Sigmoid Softplus SyncBatchNorm Tanh Unflatten ZeroPad1d ZeroPad2d
-ZeroPad3d
+AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d BCELoss BCEWithLogitsLoss
+Cell CellList ConstantPad1d ConstantPad2d ConstantPad3d CosineEmbeddingLoss CrossEntropyLoss Hardtanh Identity L1Loss
+LogSigmoid MSELoss MaxUnpool2d Mish NLLLoss PixelShuffle ReLU ReLU6 ReflectionPad1d ReflectionPad2d ReflectionPad3d
+ReplicationPad1d ReplicationPad2d ReplicationPad3d SequentialCell SiLU Sigmoid SoftMarginLoss Softplus SyncBatchNorm
+Tanh Unflatten Upsample ZeroPad2d
 """
 SAME = [name for name in _NAMES.split() if hasattr(nn, name)]
 """Cells whose arguments are those of `graphls.nn`."""

@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 
-def _refuse_maximize(name: str, maximize: bool) -> None:
+def minimising(name: str, maximize: bool) -> None:
+    """Raise GraphValueError for an optimizer that is to maximise."""
     if maximize:
         raise GraphValueError(f"{name} minimises; give it the negative loss instead of 'maximize'.")
 
@@ -44,7 +45,7 @@ class Adam(nn.Adam):
         self, params: Parameters, lr: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: Decay = 0.0, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
-        _refuse_maximize("Adam", maximize)
+        minimising("Adam", maximize)
         super().__init__(_list(params), lr, *betas, eps, weight_decay=weight_decay, use_amsgrad=amsgrad)
 
 
@@ -55,7 +56,7 @@ class AdamW(nn.AdamW):
         self, params: Parameters, lr: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: Decay = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
-        _refuse_maximize("AdamW", maximize)
+        minimising("AdamW", maximize)
         super().__init__(_list(params), lr, betas, eps, weight_decay, amsgrad)
 
 
@@ -67,7 +68,7 @@ class SGD(nn.SGD):
         weight_decay: float = 0.0,
         nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
-        _refuse_maximize("SGD", maximize)
+        minimising("SGD", maximize)
         super().__init__(_list(params), lr, momentum, dampening, weight_decay, nesterov)
 
 

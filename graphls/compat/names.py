@@ -13,6 +13,7 @@ OPS = (
     "graphls.compat.ops",
     "graphls.ops.functional",
     "graphls.compat.functional",
+    "graphls.compat.boxes",
     "graphls.compat.collectives",
     "graphls.compat.debug",
     "graphls.compat.gradient_operators",
@@ -43,7 +44,7 @@ HAL = ("graphls.compat.hal",)
 BIJECTORS = ("graphls.compat.bijectors",)
 PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts", *BIJECTORS)
 BAYESIAN = ("graphls.compat.bayesian_layers",)
-OPTIM = ("graphls.compat.mint_optim",)
+OPTIM = ("graphls.compat.mint_optim", "graphls.compat.mint_optimizers")
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
@@ -60,7 +61,12 @@ MINDRECORD = (
     "graphls.dataset.mindrecord.convert",
     *MINDRECORD_ERRORS,
 )
-NUMPY = ("graphls.compat.numpy", "graphls.tensors.dtypes")
+NUMPY = (
+    "graphls.compat.numpy",
+    "graphls.compat.numpy_arrays",
+    "graphls.compat.numpy_math",
+    "graphls.tensors.dtypes",
+)
 
 
 def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -170,12 +176,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     "mint": ("graphls.compat.mint",),
     "mint.linalg": ("graphls.compat.mint_linalg",),
     "mint.special": ("graphls.compat.mint_special",),
-    "mint.nn": ("graphls.compat.mint_nn",),
+    "mint.nn": ("graphls.compat.mint_nn", "graphls.compat.mint_layers"),
     "mint.nn.functional": ("graphls.compat.mint_functional",),
     "mint.optim": OPTIM,
     "experimental": OPTIM,
     "experimental.optim": OPTIM,
-    **_below("experimental.optim", "adam adamw lr_scheduler optimizer sgd", OPTIM),
+    **_below("experimental.optim", "adadelta adagrad adam adamax adamw asgd lr_scheduler nadam optimizer", OPTIM),
+    **_below("experimental.optim", "radam rmsprop rprop sgd", OPTIM),
     "nn.utils": INITIALIZER,
     **_below("nn", "probability", PROBABILITY),
     "nn.probability.distribution": PROBABILITY,

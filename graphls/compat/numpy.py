@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.compat.numpy_host import NAMES, by_numpy
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
-from graphls.ir.types import DTypeLike, as_dtype, float32
+from graphls.ir.types import DTypeLike, as_dtype, float32, int32
 from graphls.ops.operands import ShapeLike, Sizes, tensor_of
-from graphls.ops.record import ALSO
+from graphls.ops.record import ALSO, FUNCTIONS
 from graphls.tensors.tensor import Tensor, TensorLike
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -52,8 +53,9 @@ def full(shape: Sizes, fill_value: TensorLike, dtype: DTypeLike | None = None) -
 def arange(
     start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The numbers from `start` up to, but without, `stop`; with one argument from 0 up to that."""
-    return ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
+    """The numbers from `start` up to, but without, `stop`, int32 of integers; with one argument from 0 up to that."""
+    made = ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
+    return made if dtype is not None or made.dtype.is_float else ops.cast(made, int32)
 
 
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Tensor:
@@ -96,13 +98,23 @@ def size(a: TensorLike) -> int:
     return tensor_of(a).size
 
 
+_NAMES = """
+argwhere bitwise_not column_stack copysign count_nonzero dsplit dstack fmod gcd hsplit invert isclose
+isneginf isposinf lcm nanmean norm positive rand randn signbit take_along_axis vsplit
+"""
+SAME = {name: FUNCTIONS[name] for name in _NAMES.split()}
+"""Functions that are those of `graphls.ops`, in the order of their arguments."""
+
+
 def __getattr__(name: str) -> Any:
-    if name not in ALSO["numpy"]:
+    if name in NAMES:
+        return by_numpy(name)
+    if name not in {**SAME, **ALSO["numpy"]}:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
         raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
-    return ALSO["numpy"][name]
+    return {**SAME, **ALSO["numpy"]}[name]
 
 
 def __dir__() -> list[str]:
     own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
-    return sorted({*own.split(), "shape", "size", *ALSO["numpy"]})
+    return sorted({*own.split(), "shape", "size", *NAMES, *SAME, *ALSO["numpy"]})

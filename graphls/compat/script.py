@@ -15,10 +15,18 @@ from graphls.context.parallel import kept_parallel_context
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:
-    """Run a file as a main module in this process; returns the exit code that Python would end with.
+    r"""Run a file as a main module in this process; returns the exit code that Python would end with.
 
     As `run_main`, but afterwards `sys.argv`, `sys.path`, `__main__`, the settings of the context and the import hook
     are as before.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls.compat import run_script
+        >>> _ = Path("script.py").write_text("import mindspore as ms\nprint(ms.Tensor([1, 2]).sum())\n")
+        >>> run_script("script.py")
+        3
+        0
     """
     with _kept():
         return run_main(path, arguments)

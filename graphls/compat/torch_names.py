@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
-from graphls.ops.record import ALSO
+from graphls.ops.record import ALSO, FUNCTIONS
 from graphls.tensors.tensor import TensorLike
 
 SPELLINGS = {
@@ -42,15 +42,19 @@ def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def offering(path: str, own: Iterable[str] = ()) -> tuple[Callable[[str], Any], list[str]]:
-    """`__getattr__` and `__all__` of the module that stands for one of MindSpore, with functions of its own."""
-    names = sorted({*ALSO[path], *own})
+def offering(path: str, own: Iterable[str] = (), same: Iterable[str] = ()) -> tuple[Callable[[str], Any], list[str]]:
+    """`__getattr__` and `__all__` of the module that stands for one of MindSpore.
+
+    It has functions of its `own`, those whose records name it, and the `same` as `graphls.ops` has.
+    """
+    functions = {**{name: FUNCTIONS[name] for name in same}, **ALSO[path]}
+    names = sorted({*functions, *own})
 
     @cache
     def get(name: str) -> Any:
-        if name not in ALSO[path]:
+        if name not in functions:
             hint = "" if name.startswith("__") else nearest(name, names)
             raise GraphAttributeError(f"graphls does not offer mindspore.{path}.{name}{hint}.")
-        return with_torch_names(ALSO[path][name])
+        return with_torch_names(functions[name])
 
     return get, names

@@ -27,7 +27,7 @@ def printed(capsys: pytest.CaptureFixture[str], name: str, *arguments: str) -> s
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "The device_target '(Ascend|GPU)' is not there")
-        warnings.filterwarnings("ignore", "The callback '.*' overrides .*, which are called in training and in")
+        warnings.filterwarnings("ignore", "The callback '.*' overrides .*, which (is|are) called in training and in")
         assert compat.run_script(str(SCRIPTS / f"{name}.py"), list(arguments)) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
