@@ -150,6 +150,6 @@ def _non_finite(node: Node, value: Value, ranges: Ranges) -> NonFinite:
         cell=node.scope,
         file=file,
         line=line,
-        code=linecache.getline(file, line).strip() if file else "",
+        code=linecache.getline(node.loc.code, line).strip() if node.loc is not None else "",
         operands=tuple(Operand(reference(v), str(v.type), ranges.get(v)) for v in node.inputs),
     )

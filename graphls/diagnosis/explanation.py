@@ -13,7 +13,17 @@ from graphls.text.plain import shown
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a node; `range` is None for what is no float, or has no elements."""
+    """An operand of a node; `range` is None for what is no float, or has no elements.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> step = graphls.compile(lambda x: ops.log(x) + 1, np.ones(2, np.float32))
+        >>> (operand,) = step.explain_overflow(np.float32([1, 0])).first.operands
+        >>> operand.name, operand.range.least, operand.range.greatest
+        ('%x0', 0.0, 1.0)
+    """
 
     name: str
     type: str
@@ -29,6 +39,14 @@ class Source:
 
     `kind` is "input", "parameter" (a state that takes gradients) or "state". `reaches` says whether what overflowed
     comes from it; a moving average may hold infinities that only an earlier overflow has left there.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> step = graphls.compile(lambda x: x + 1, np.ones(2, np.float32))
+        >>> (source,) = step.explain_overflow(np.float32([1, np.nan])).sources
+        >>> source.kind, source.name, source.reaches
+        ('input', 'x0', True)
     """
 
     kind: str
@@ -46,6 +64,15 @@ class NonFinite:
 
     `cell` is the path of the cell, `file` and `line` the user's line and `code` its text, each empty where it is
     not known. `phase` is "forward", "backward", "check" or "update".
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> step = graphls.compile(lambda x: ops.log(x) + 1, np.ones(2, np.float32))
+        >>> first = step.explain_overflow(np.float32([1, 0])).first
+        >>> first.primitive, first.type, [operand.name for operand in first.operands]
+        ('log', 'f32[2]', ['%x0'])
     """
 
     name: str
@@ -80,6 +107,15 @@ class OverflowExplanation:
     in them, come from `first` and are not finite; `others` values stopped being finite independently of it. Where
     nothing overflowed, `unseen` is the first value that stopped being finite and from which finite ones were made, such
     as a divisor; no check sees it, and what it makes is 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, ops
+        >>> step = graphls.compile(lambda x: ops.exp(x) * 0, np.ones(2, np.float32))
+        >>> explanation = step.explain_overflow(np.float32([1, 100]))
+        >>> explanation.overflowed, explanation.first.primitive, explanation.first.range.infinite
+        (True, 'exp', 1)
     """
 
     overflowed: bool
@@ -146,6 +182,8 @@ class OverflowExplanation:
         if self.first is not None:
             lines += [f"  {label:10} {text}" for label, text in _facts(self, self.first)]
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         page = Page("Overflow", self.summary)

@@ -32,6 +32,17 @@ class GradientRange:
     wider dtypes), `subnormal` the share of those below the smallest normal number, `not_finite` that of infinities and
     nans. `head_room` is log2(largest number of the dtype / `wide_largest`): by how many powers of two the scale can
     grow before this gradient overflows; negative where it does.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.FixedLossScaleUpdateCell(64.0))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> first, *_ = graphls.compile(train, x, y).gradient_ranges(x, y).ranges
+        >>> first.name, first.largest, first.not_finite
+        ('weight', 256.0, 0.0)
     """
 
     name: str
@@ -71,6 +82,17 @@ class GradientRanges(Sequence[GradientRange]):
     `largest_scale` is the largest power of two with which the step ran and its check saw no overflow, None where
     none from 2^-60 to 2^120 fits, all do, or the scale is not known. `suggested_scale` is a quarter of it, which leaves
     room for batches with gradients four times as large, and 1 where no 16-bit float is in the way.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.FixedLossScaleUpdateCell(64.0))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> ranges = graphls.compile(train, x, y).gradient_ranges(x, y)
+        >>> ranges.scale, [each.name for each in ranges.ranges]
+        (64.0, ['weight', 'bias'])
     """
 
     ranges: tuple[GradientRange, ...]
@@ -98,6 +120,8 @@ class GradientRanges(Sequence[GradientRange]):
 
     def __str__(self) -> str:
         return "\n".join([*self._table().lines(), self.summary])
+
+    __repr__ = __str__
 
     def plot(self) -> str:
         """A picture of the ranges against the windows of float16 and bfloat16, as the text of an SVG element."""

@@ -33,6 +33,19 @@ class LossScaleMonitor:
       was reported last, or more.
 
     Raises GraphTypeError for a step that returns something else, GraphValueError for counts below 1.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> from graphls.diagnosis import LossScaleMonitor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.DynamicLossScaleUpdateCell(2.0**8, 2, 1000))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> monitor = LossScaleMonitor(graphls.compile(train, x, y), look_every=5, settled_after=5)
+        >>> for _ in range(5):
+        ...     outputs = monitor(x, y)
+        step 5: the scale has settled at 2^8; no step was skipped.
     """
 
     def __init__(

@@ -18,6 +18,15 @@ class Range:
     """How many elements of a float are infinite and nan, and the least and the greatest finite one.
 
     `least` and `greatest` are None where no element is finite, or none was made.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> step = graphls.compile(lambda x: ops.log(x) + 1, np.ones(3, np.float32))
+        >>> found = step.explain_overflow(np.float32([1, 0, -1])).first.range
+        >>> found.infinite, found.nan, found.greatest
+        (1, 1, 0.0)
     """
 
     type: Type

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from graphls.backends.states import copies
 from graphls.diagnosis import watched
+from graphls.diagnosis.needed import in_vain
 from graphls.diagnosis.recording import Recording
 from graphls.diagnosis.statistics import Statistics
 from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.plan import Plan, Segment, is_plan
+from graphls.ir.plan import Plan, Segment, flattened, is_plan
 from graphls.passes.watch import giving, is_watched
 from graphls.sharing.storage import array_in
 
@@ -77,13 +78,12 @@ class _Recorder:
 
     def kept(self) -> dict[Value, Statistics]:
         """What was found in what ran; a segment gives what a node in it has made, a condition what its branch gives."""
-        idle: set[Value] = set()
         chosen: dict[Value, Value] = {}
         for node in (node for node in self.nodes if node.primitive.is_branch):
             answer = self.answers.get(self.inner.get(node.inputs[0], node.inputs[0]))
             if answer is not None:
-                idle.update(v for other in walk(node.regions[answer]) for v in other.outputs)
                 chosen |= dict(zip(node.outputs, node.regions[not answer].outputs, strict=True))
+        idle = in_vain(flattened(self.graph), self.answers)
         found = {v: s for v, s in self.found.items() if v not in idle}
         for outer, inner in (*self.inner.items(), *chosen.items()):
             if inner in found:

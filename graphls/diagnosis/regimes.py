@@ -17,6 +17,12 @@ class RegimeChange:
     """The loss scale has begun to do something else: at which step, what, and in words.
 
     `regime` is "calibrating", "settled", "falling" or "grown"; `explanation` belongs to "falling".
+
+    Examples:
+        >>> from graphls.diagnosis import RegimeChange
+        >>> change = RegimeChange(12, "settled", 1024.0, "step 12: the scale has settled at 2^10")
+        >>> change.regime, change.scale
+        ('settled', 1024.0)
     """
 
     step: int

@@ -39,6 +39,18 @@ class StepReport:
 
     `outputs` is what the step returned: a tuple whose first three are the loss, whether the step was skipped, and the
     loss scale after it. Raises GraphTypeError for anything else.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> from graphls.diagnosis import StepReport
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.FixedLossScaleUpdateCell(64.0))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> report = StepReport(graphls.compile(train, x, y)(x, y))
+        >>> float(report.loss), report.skipped, report.scale
+        (1.0, False, 64.0)
     """
 
     def __init__(self, outputs: object, history: History | None = None) -> None:
@@ -78,14 +90,19 @@ class StepReport:
 
     def __str__(self) -> str:
         outcome = "skipped" if self.skipped else f"{self.steps_since_overflow} without overflow"
-        return f"step {self.step}: loss {self.loss}, scale {power(self.scale)}, {outcome}"
+        return f"step {self.step}: loss {_short(self.loss)}, scale {power(self.scale)}, {outcome}"
 
     def _repr_html_(self) -> str:
         outcome = "skipped, because it overflowed" if self.skipped else "done"
         page = Page("Step report", f"step {self.step}: {outcome}")
         since = str(self.steps_since_overflow)
-        page.facts((("loss", str(self.loss)), ("scale", power(self.scale)), ("steps since overflow", since)))
+        page.facts((("loss", _short(self.loss)), ("scale", power(self.scale)), ("steps since overflow", since)))
         return page.text()
+
+
+def _short(loss: object) -> str:
+    """A loss with as many digits as are of use."""
+    return f"{loss:.6g}" if isinstance(loss, float) else str(loss)
 
 
 def is_loss_scale_tuple(outputs: object) -> TypeGuard[Sequence[Any]]:

@@ -17,6 +17,7 @@ from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import Shown
 from graphls.nn.hooks import Hooks, Looking, between_hooks
+from graphls.nn.state_dicts import StateDicts
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
@@ -61,7 +62,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell(Shown, Hooks):
+class Cell(Shown, Hooks, StateDicts):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -183,7 +184,10 @@ class Cell(Shown, Hooks):
         Configuration.note_change()
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
-        """Make a parameter part of the cell under an attribute name; an unnamed one takes that name."""
+        """Make a parameter part of the cell under an attribute name; an unnamed one takes that name.
+
+        Raises GraphKeyError for a name with a dot.
+        """
         if check_name_contain_dot and "." in param_name:
             raise GraphKeyError(f"The name of a parameter cannot contain a dot, as {param_name!r} does.")
         if param.name == "Parameter":
@@ -358,7 +362,10 @@ class Cell(Shown, Hooks):
     # -- running ----------------------------------------------------------------------------------------------
 
     def construct(self, *inputs: Any, **options: Any) -> Any:
-        """What the cell computes; every cell defines it."""
+        """What the cell computes; every cell defines it.
+
+        Raises GraphAttributeError where a class has none.
+        """
         advice = "; rename its forward" if hasattr(type(self), "forward") else ""
         message = f"The 'construct' method of {type(self).__name__} is not defined{advice}."
         raise GraphAttributeError(message)
@@ -397,6 +404,15 @@ def _signature(construct: Callable[..., object]) -> inspect.Signature:
     return inspect.signature(construct)
 
 
+@lru_cache(maxsize=4096)
+def _counts(construct: Callable[..., object]) -> range:
+    """How many arguments fit a construct by position alone; none where it takes any number, or some by name only."""
+    parameters = list(_signature(construct).parameters.values())[1:]
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
+        return range(0)
+    return range(sum(p.default is p.empty for p in parameters), len(parameters) + 1)
+
+
 def input_names(cell: Cell, count: int) -> list[str]:
     """The names of the positional parameters of `construct`, as far as `count` inputs need them."""
     names: list[str] = []
@@ -413,7 +429,10 @@ def _bound_arguments(
     cell: Cell, args: tuple[object, ...], options: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of `construct`, by position as far as that goes; raises GraphTypeError for others."""
-    signature = _signature(type(cell).construct)
+    construct = type(cell).construct
+    if not options and len(args) in _counts(construct):
+        return args, options
+    signature = _signature(construct)
     try:
         bound = signature.bind(cell, *args, **options)
     except TypeError:

@@ -39,15 +39,22 @@ def runs_eagerly(cell: Runs) -> bool:
 
 def needs_graph(cell: Runs) -> bool:
     """Whether a cell is a graph in eager mode, too: an optimizer, what holds one or takes gradients, or has passes."""
-    if cell._passes:
+    if cell._passes or getattr(type(getattr(type(cell), "construct", None)), "needs_graph", False):
         return True
-    parts = (cell, getattr(type(cell), "construct", None), *vars(cell).values())
-    return any(getattr(type(part), "needs_graph", False) for part in parts)
+    fields = vars(cell)
+    version, found = fields.get("_needs_graph", (None, False))
+    if version != fields["_version"]:
+        found = any(getattr(type(part), "needs_graph", False) for part in (cell, *fields.values()))
+        fields["_needs_graph"] = fields["_version"], found
+    return bool(found)
 
 
 def in_construct() -> bool:
     """Whether a construct is running, in a trace or step by step."""
     return executor.executor() is not None
+
+
+_TAKEN_AS_THEY_ARE = frozenset((Tensor, Parameter, type(None), bool, int, float, str))
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,14 @@ class Running:
 
     is_trace: ClassVar[Literal[False]] = False
 
+    @property
+    def casts_any(self) -> bool:
+        """Whether operands are cast, for the cell or for what it computes."""
+        return self.float_type is not None or self.casting is not None
+
     def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
         """Compute a primitive at once, in the dtypes of the cell."""
-        if self.float_type is None and self.casting is None:
+        if not self.casts_any:
             return dispatch.evaluate(name, operands, attrs)
         read = tuple(map(self._operand, self.cast_operands(name, operands)))
         results = dispatch.evaluate(name, read, attrs)
@@ -113,7 +125,7 @@ def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object
     before = executor.EXECUTOR.get()
     try:
         executor.execute_by(running)
-        args, options = _given(running, (args, options))
+        args, options = _given(running, args, options)
         outputs = cell._eager_construct(args, options)
         wanted = cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
@@ -134,8 +146,11 @@ def _name_in(caller: Any, cell: Any) -> str:
     return next((path for path, inner in caller.cells_and_names() if inner is cell), str(cell._scope_name))
 
 
-def _given(running: Running, inputs: object) -> Any:
+def _given(running: Running, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The inputs as the cell takes them: the very same objects, lists included, where nothing is cast."""
+    inputs = args, options
+    if running.float_type is None and not options and all(type(item) in _TAKEN_AS_THEY_ARE for item in args):
+        return inputs
     cast = map_leaves(running.cast_input, static_inputs(inputs))
     is_same = all(a is b for a, b in zip(leaves(inputs), leaves(cast), strict=True))
     return inputs if is_same else cast

@@ -101,8 +101,9 @@ class CellSequence(Cell):
 class SequentialCell(CellSequence):
     """Cells that run one after the other.
 
-    They are given as arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for
-    what is no cell.
+    The first takes what it is called with, of any shape, and each of the others what the one before gives. They are
+    given as arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for what is no
+    cell.
     """
 
     def __init__(self, *args: Cell | Iterable[Cell]) -> None:

@@ -44,6 +44,16 @@ class LossBase(Cell):
     """A loss of each sample, and its reduction: "mean", "sum" or "none".
 
     Raises GraphValueError for another reduction.
+
+    Examples:
+        >>> from graphls import nn, tensor
+        >>> class FourthPower(nn.LossBase):
+        ...     def construct(self, logits, labels):
+        ...         return self.get_loss((logits - labels) ** 4)
+        >>> FourthPower()(tensor([0.0, 1.0]), tensor([0.0, 3.0]))
+        Tensor(shape=[], dtype=Float32, value=8.0)
+        >>> FourthPower("none")(tensor([0.0, 1.0]), tensor([0.0, 3.0]))
+        Tensor(shape=[2], dtype=Float32, value=[ 0. 16.])
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from graphls.context import is_eager
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.hook_kinds import gives_nothing, keeps
+from graphls.nn.hook_numbers import given_by
 from graphls.nn.hook_traces import keep_in_trace
-from graphls.ops.gradients import with_hooks
+from graphls.ops.gradients import is_gradient_alone, with_hooks
 from graphls.ops.host_calls import of_numbers, report
 from graphls.ops.operands import tensor_of
 from graphls.tensors.pytree import leaves, rebuild
@@ -38,9 +39,8 @@ class Hooks:
     One that gives nothing, such as a function without `return` or a lambda that appends to a list, looks on: it has
     numbers, each time that the cell runs, also in a graph, where it is called when the graph has run; `construct` finds
     what it keeps, such as features for a loss. One that gives something takes part: in a graph it is called once, while
-    that is traced, on symbols, and what it computes is part of the graph and of its gradient. In eager mode those of
-    the forward are called each time, with numbers unless gradients are taken, and those of the backward by the graph of
-    the gradients, each time with numbers.
+    that is traced, on symbols, and what it computes is part of the graph and of its gradient. In eager mode it has
+    numbers each time, also where a gradient function runs the cell, which then takes the gradient of what was computed.
     """
 
     def _changed(self, name: str = "") -> None:
@@ -116,25 +116,32 @@ def between_hooks(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, .
     if table is None:
         return construct(*args, **options)
     for hook, with_options in [*table["forward_pre"].values()]:
-        given = _called(cell, hook, args, options) if with_options else _called(cell, hook, args)
+        given = _called(cell, hook, (args, options)) if with_options else _called(cell, hook, (args,), args)
         if given is not None:
             args, options = given if with_options else (_as_tuple(given), options)
     if table["backward"] and current_tracer() is not None:
         args = with_hooks(args, [_of_inputs(cell, hook) for hook, _ in table["backward"].values()])
     outputs = construct(*args, **options)
     for hook, with_options in [*table["forward"].values()]:
-        given = _called(cell, hook, args, options, outputs) if with_options else _called(cell, hook, args, outputs)
+        seen = (args, options, outputs) if with_options else (args, outputs)
+        given = _called(cell, hook, seen, outputs)
         outputs = outputs if given is None else given
     if table["backward_pre"] and current_tracer() is not None:
         outputs = with_hooks(outputs, [_of_outputs(cell, hook) for hook, _ in table["backward_pre"].values()])
     return outputs
 
 
-def _called(cell: Hooks, hook: Callable[..., Any], *given: object) -> Any:
-    """What a hook gives; one that only looks on is called with numbers, in a graph whenever that has run."""
+def _called(cell: Hooks, hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any = None) -> Any:
+    """What a hook gives in place of `replaced`, by default of all that it is given.
+
+    One that only looks on is called with numbers, in a graph whenever that has run.
+    """
     tracer = current_tracer()
-    if tracer is None or not gives_nothing(hook):
+    if tracer is None:
         return hook(cell, *given)
+    if not gives_nothing(hook):
+        has_numbers = is_eager() and is_gradient_alone()
+        return given_by(tracer, hook, cell, given, replaced) if has_numbers else hook(cell, *given)
     if keeps(hook):
         with Looking():
             keep_in_trace(tracer, hook, cell, given)

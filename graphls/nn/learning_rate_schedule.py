@@ -41,7 +41,17 @@ __all__ = [
 
 
 class LearningRateSchedule(Cell):
-    """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""
+    """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`.
+
+    Examples:
+        >>> from graphls import nn, ops, tensor
+        >>> class SquareRoot(nn.LearningRateSchedule):
+        ...     def construct(self, global_step):
+        ...         return 1.0 / ops.sqrt(global_step + 1.0)
+        >>> SquareRoot()(tensor(3))
+        Tensor(shape=[], dtype=Float32, value=0.5)
+        >>> optimizer = nn.SGD(nn.Dense(2, 1).trainable_params(), SquareRoot())
+    """
 
     def construct(self, global_step: TensorLike) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no construct.")

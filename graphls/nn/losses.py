@@ -313,7 +313,10 @@ class MAELoss(L1Loss):
 
 
 class RMSELoss(LossBase):
-    """The square root of the mean of squared differences between predictions and labels."""
+    """The square root of the mean of squared differences between predictions and labels.
+
+    Both are of one shape, or broadcast together.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.ops.normalization import normalised_from
-from graphls.ops.operands import Sizes, axis_of, state_of, tensor_of
+from graphls.ops.operands import Sizes, axis_of, learned, tensor_of
 from graphls.ops.synchronized import batch_norm_over_ranks
 from graphls.ranks.world import group_among, world
 from graphls.tensors.parameter import Parameter
@@ -88,7 +88,7 @@ class BatchNorm2d(Cell):
 
     def _normalised(self, x: Tensor, by_batch: bool) -> Tensor:
         return ops.batch_norm(
-            x, self.moving_mean, self.moving_variance, state_of(self.gamma), state_of(self.beta), by_batch,
+            x, self.moving_mean, self.moving_variance, learned(self.gamma), learned(self.beta), by_batch,
             1 - self.momentum, self.eps,
         )  # fmt: skip
 
@@ -153,7 +153,7 @@ class SyncBatchNorm(BatchNorm2d):
         if self.group is None:
             return super().by_batch(x)
         return batch_norm_over_ranks(
-            x, self.moving_mean, self.moving_variance, state_of(self.gamma), state_of(self.beta), 1 - self.momentum,
+            x, self.moving_mean, self.moving_variance, learned(self.gamma), learned(self.beta), 1 - self.momentum,
             self.eps, self.group,
         )  # fmt: skip
 
@@ -286,7 +286,7 @@ class GroupNorm(Cell):
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
     def construct(self, x: TensorLike) -> Tensor:
-        return ops.group_norm(x, self.num_groups, state_of(self.gamma), state_of(self.beta), self.eps)
+        return ops.group_norm(x, self.num_groups, learned(self.gamma), learned(self.beta), self.eps)
 
     def extend_repr(self) -> str:
         return f"num_groups={self.num_groups}, num_channels={self.num_channels}, eps={self.eps}"
@@ -329,7 +329,7 @@ class InstanceNorm2d(Cell):
                 f"{type(self).__name__} of {self.num_features} features takes an input of rank {self.rank} with that "
                 f"many channels, not {x.type}.",
             )
-        return ops.group_norm(x, self.num_features, state_of(self.gamma), state_of(self.beta), self.eps)
+        return ops.group_norm(x, self.num_features, learned(self.gamma), learned(self.beta), self.eps)
 
     def extend_repr(self) -> str:
         return f"num_features={self.num_features}, eps={self.eps}"
@@ -389,7 +389,7 @@ class LayerNorm(Cell):
         if x.shape[first:] != self.normalized_shape:
             shape, start = self.normalized_shape, self.begin_params_axis
             raise GraphValueError(f"LayerNorm of shape {shape} from axis {start} on does not fit {x.type}.")
-        return normalised_from(x, axis, state_of(self.gamma), state_of(self.beta), self.epsilon)
+        return normalised_from(x, axis, learned(self.gamma), learned(self.beta), self.epsilon)
 
     def extend_repr(self) -> str:
         return (
@@ -417,7 +417,7 @@ class RMSNorm(Cell):
         self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
 
     def construct(self, x: TensorLike) -> Tensor:
-        return ops.rms_norm(x, state_of(self.gamma), self.eps)[0]
+        return ops.rms_norm(x, learned(self.gamma), self.eps)[0]
 
     def extend_repr(self) -> str:
         return f"normalized_shape={self.normalized_shape}, eps={self.eps}"

@@ -65,13 +65,17 @@ def _gru(given: Tensor, recurrent: Tensor, state: State) -> State:
     return (ops.add(new, ops.mul(update, ops.sub(hidden, new))),)
 
 
-def _plain(activation: Callable[[Any], Tensor]) -> Gates:
-    return Gates(1, 1, True, lambda given, recurrent, state: (activation(ops.add(given, recurrent)),))
+def _tanh(given: Tensor, recurrent: Tensor, state: State) -> State:
+    return (ops.tanh(ops.add(given, recurrent)),)
+
+
+def _relu(given: Tensor, recurrent: Tensor, state: State) -> State:
+    return (ops.relu(ops.add(given, recurrent)),)
 
 
 LSTM_GATES = Gates(4, 2, True, _lstm)
 GRU_GATES = Gates(3, 1, False, _gru)
-PLAIN_GATES = {"tanh": _plain(ops.tanh), "relu": _plain(ops.relu)}
+PLAIN_GATES = {"tanh": Gates(1, 1, True, _tanh), "relu": Gates(1, 1, True, _relu)}
 
 
 def plain_gates(cell: str, nonlinearity: TensorLike) -> Gates:
@@ -289,14 +293,13 @@ class RecurrentLayer(Cell):
 
     def _one_direction(self, number: int, x: Tensor, start: State, running: Tensor | None) -> tuple[State, Tensor]:
         """The last state and the hidden states of all time steps, for the weights with this number."""
-        gates, weight = self.gates, self.w_hh_list[number]
-        biases = [self.b_ih_list[number], self.b_hh_list[number]] if self.has_bias else []
-        before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
-        given = linear(x, self.w_ih_list[number], *before)
-        start = tuple(ops.cast(state, given.dtype) for state in start)
+        gates, biases = self.gates, (self.b_ih_list[number], self.b_hh_list[number]) if self.has_bias else ()
+        weights = (self.w_ih_list[number], self.w_hh_list[number], *biases)
         is_reverse = bool(number % self.directions)
-        along = _in_a_graph(gates, is_reverse) if _is_long(given) else partial(_along, gates, is_reverse)
-        state, output = along(given, running, start, tuple(tensor_of(w) for w in (weight, *inside)))
+        if _is_long(x):
+            state, output = _in_a_graph(gates, is_reverse)(x, running, start, tuple(map(tensor_of, weights)))
+        else:
+            state, output = _along(gates, is_reverse, x, running, start, weights)
         return state, output if running is None else ops.where(running, output, ops.zeros_like(output))
 
     def extend_repr(self) -> str:
@@ -307,13 +310,18 @@ class RecurrentLayer(Cell):
 
 
 def _along(
-    gates: Gates, is_reverse: bool, given: Tensor, running: Tensor | None, start: State, weights: tuple[Tensor, ...]
+    gates: Gates, is_reverse: bool, x: Tensor, running: Tensor | None, start: State, weights: tuple[Any, ...]
 ) -> tuple[State, Tensor]:
-    """The last state and the hidden states of all time steps, from the products of the inputs with their weights."""
+    """The last state and the hidden states of all time steps, by the weights and biases of inputs and hidden states."""
+    of_input, of_hidden, *biases = weights
+    before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
+    given = linear(x, of_input, *before)
+    start = tuple(ops.cast(state, given.dtype) for state in start)
+    kept = tuple(tensor_of(w) for w in (of_hidden, *inside))
 
     def step(state: State, element: tuple[Tensor, Tensor | None]) -> tuple[State, Tensor]:
         part, is_running = element
-        after = gates.step(part, linear(state[0], *weights), state)
+        after = gates.step(part, linear(state[0], *kept), state)
         if is_running is not None:
             after = tuple(ops.where(is_running, new, old) for new, old in zip(after, state, strict=True))
         return after, after[0]
@@ -328,13 +336,13 @@ def _in_a_graph(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Te
     return compiler().kept_cache(_along, (), partial(_along, gates, is_reverse))
 
 
-def _is_long(given: Tensor) -> bool:
+def _is_long(x: Tensor) -> bool:
     """Whether a sequence outside of a trace is so long that a graph pays: to compile it takes as long as 10 steps.
 
     With mixed precision it runs step by step, since the network decides in which dtypes.
     """
     cell = executor.executor()
-    return given.shape[0] > LONG and (cell is None or (isinstance(cell, Running) and cell.casting is None))
+    return x.shape[0] > LONG and (cell is None or (isinstance(cell, Running) and cell.casting is None))
 
 
 class RNN(RecurrentLayer):

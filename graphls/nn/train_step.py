@@ -65,6 +65,16 @@ class ForwardValueAndGrad(Cell):
     `network` is a cell or a function of tensors, `weights` the parameters for `get_by_list`. With `sens_param` the
     last input is the sensitivity. The forward runs once. Raises GraphTypeError for what cannot be called, flags
     that are no bools and `get_by_list` without parameters.
+
+    Examples:
+        >>> from graphls import nn, tensor
+        >>> net = nn.WithLossCell(nn.Dense(2, 1, weight_init="zeros", bias_init="zeros"), nn.MSELoss())
+        >>> with_gradients = nn.ForwardValueAndGrad(net, net.trainable_params(), get_by_list=True)
+        >>> loss, gradients = with_gradients(tensor([[1.0, 2.0]]), tensor([[1.0]]))
+        >>> loss
+        Tensor(shape=[], dtype=Float32, value=1.0)
+        >>> gradients
+        (Tensor(shape=[1, 2], dtype=Float32, value=[[-2. -4.]]), Tensor(shape=[1], dtype=Float32, value=[-2.]))
     """
 
     def __init__(
@@ -197,6 +207,16 @@ class TrainOneStepCell(Cell):
 
     Raises GraphTypeError for a network or optimizer that is no cell and for another `sens`, GraphValueError where
     `sens` is 0 or has more elements.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.05))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> step = graphls.compile(train, x, y)
+        >>> [round(float(step(x, y)), 4) for _ in range(3)]
+        [1.0, 0.16, 0.0256]
     """
 
     def __init__(

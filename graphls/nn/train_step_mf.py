@@ -80,6 +80,13 @@ class GradAccumulationCell(Cell):
     Every tensor among the inputs is split along its first axis; anything else goes to every part. The gradient of the
     sum is the sum of the gradients. Raises GraphTypeError for a network that is no cell or a `micro_size` that is no
     integer, GraphValueError for one below 1 and for an axis that it does not divide.
+
+    Examples:
+        >>> from graphls import nn, tensor
+        >>> net = nn.WithLossCell(nn.Dense(2, 1, weight_init="zeros", bias_init="zeros"), nn.MSELoss())
+        >>> parts = nn.GradAccumulationCell(net, 2)
+        >>> parts(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0], [2.0]]))  # 1 ** 2 and 2 ** 2
+        Tensor(shape=[], dtype=Float32, value=5.0)
     """
 
     def __init__(self, network: Cell, micro_size: int) -> None:
@@ -142,6 +149,19 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
     Raises as TrainOneStepWithLossScaleCell does, GraphTypeError for other keyword arguments, GraphTypeError and
     GraphValueError for a `max_grad_norm` or `gradient_accumulation_steps` that is not positive and an `ema_decay`
     outside of (0, 1).
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", has_bias=False)
+        >>> scale = nn.DynamicLossScaleUpdateCell(2**16, 2, 1000)
+        >>> loss_cell = nn.WithLossCell(net, nn.MSELoss())
+        >>> sgd = nn.SGD(net.trainable_params(), 0.1)
+        >>> step = nn.MFTrainOneStepCell(loss_cell, sgd, use_clip_grad=True, scale_sense=scale)
+        >>> x, y = tensor([[3.0, 4.0]]), tensor([[1.0]])
+        >>> loss, overflow, scale, rate, norm = graphls.compile(step, x, y)(x, y)
+        >>> float(loss), bool(overflow), float(scale), float(norm)
+        (1.0, False, 65536.0, 10.0)
     """
 
     def __init__(

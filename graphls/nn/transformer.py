@@ -19,6 +19,7 @@ from graphls.nn.dense import Dense, Dropout
 from graphls.nn.normalization import LayerNorm
 from graphls.ops.layers import linear
 from graphls.ops.operands import apply, tensor_of
+from graphls.ops.together import together
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
@@ -140,7 +141,8 @@ class MultiheadAttention(Cell):
         shape = (q.shape[0], self.num_heads, q.shape[1], k.shape[1])
         mask = joined_masks(attn_mask, key_padding_mask, shape, q.dtype)
         k, v, mask = self._with_more_keys(k, v, mask)
-        output, weights = self._attended(self._heads(q), self._heads(k), self._heads(v), mask)
+        dropout = self.dropout if self.training else 0.0
+        output, weights = _attended(q, k, v, mask, self.num_heads, dropout)
         output = self.out_proj(output)
         if not is_batched:
             output = ops.squeeze(output, 0)
@@ -196,20 +198,27 @@ class MultiheadAttention(Cell):
                 mask = ops.concat((mask, ops.zeros((*mask.shape[:-1], 1), mask.dtype)), axis=-1)
         return k, v, mask
 
-    def _heads(self, x: Tensor) -> Tensor:
-        parts = ops.reshape(x, (*x.shape[:2], self.num_heads, self.embed_dim // self.num_heads))
-        return ops.transpose(parts, (0, 2, 1, 3))
-
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The output (N, L, embed_dim) before its projection, and the weights of each head."""
-        scores = apply("matmul", ops.mul(q, 1 / math.sqrt(q.shape[-1])), k, transpose_b=True)
-        weights = ops.softmax(scores if mask is None else ops.add(scores, mask))
-        weights = ops.dropout(weights, self.dropout, self.training) if self.dropout else weights
-        output = ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))
-        return ops.reshape(output, (*output.shape[:2], self.embed_dim)), weights
-
     def extend_repr(self) -> str:
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+@together
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, heads: int, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """The output (N, L, embed_dim) before its projection, and the weights of each head."""
+    q, k, v = (_in_heads(x, heads) for x in (q, k, v))
+    scores = apply("matmul", ops.mul(q, 1 / math.sqrt(q.shape[-1])), k, transpose_b=True)
+    weights = ops.softmax(scores if mask is None else ops.add(scores, mask))
+    dropped = ops.dropout(weights, dropout) if dropout else weights
+    output = ops.transpose(ops.matmul(dropped, v), (0, 2, 1, 3))
+    return ops.reshape(output, (*output.shape[:2], -1)), dropped
+
+
+def _in_heads(x: Tensor, heads: int) -> Tensor:
+    """(N, length, embed_dim) as (N, heads, length, size)."""
+    parts = ops.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
+    return ops.transpose(parts, (0, 2, 1, 3))
 
 
 def _xavier(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
@@ -217,7 +226,10 @@ def _xavier(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
 
 
 def _is_same(a: Tensor, b: Tensor) -> bool:
-    return a is b or (isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value)
+    """Whether two tensors are one value, each of which `tensor_of` has given a tensor of its own."""
+    if isinstance(a, Symbol) or isinstance(b, Symbol):
+        return isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value
+    return a.array is b.array
 
 
 def _with_row(x: Tensor, row: TensorLike) -> Tensor:

@@ -26,6 +26,7 @@ from graphls.steps.extra import ExtraOutputs
 from graphls.steps.prediction import is_place, opened_step, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tape import COMPILED, note
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
 from graphls.trace.trace import Traced, fill_outputs
@@ -52,6 +53,20 @@ class Compiled:
 
     `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
     parameters by the names of their states, `origin` the bundle that `load_step` has read it from.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> x, w = np.ones((2, 3), np.float32), np.ones((3, 1), np.float32)
+        >>> step = graphls.compile(lambda x, w: ops.relu(x @ w), x, w)
+        >>> step(x, w)
+        Tensor(shape=[2, 1], dtype=Float32, value=[[3.]
+         [3.]])
+        >>> step.output_types
+        f32[2,1]
+        >>> [node.primitive.name for node in step.graph.nodes]
+        ['matmul', 'relu']
     """
 
     def __init__(
@@ -101,6 +116,7 @@ class Compiled:
             raise GraphTypeError(text)
         results = self._ending(self._session.run(self._inputs(inputs)))
         tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
+        note(COMPILED, inputs, {}, tuple(tensors))
         return fill_outputs(self._outputs, self._extra.split(tensors))
 
     @property
@@ -175,6 +191,8 @@ class Compiled:
         `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is
         the best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file
         with `.data` behind the name. Raises GraphValueError for another opset.
+
+        Raises GraphTypeError for a file that is neither a string nor a path.
         """
         from graphls.backends.onnx.metadata import described
         from graphls.backends.onnx.weights import write_model
@@ -207,6 +225,8 @@ class Compiled:
 
         Raises GraphValueError for names that do not fit and for a step that calls Python or other ranks,
         GraphFileError where a file cannot be written; `step.json` is written last, so that it never tells of others.
+
+        Raises GraphTypeError for a directory that is neither a string nor a path.
         """
         from graphls.bundles.write import Source, write_bundle
 
@@ -242,6 +262,8 @@ class Compiled:
 
         There is no model of a step that calls Python for a result. Each file is written at once or not at all; raises
         GraphFileError for the first that cannot be written.
+
+        Raises GraphTypeError for a directory that is neither a string nor a path.
         """
         from graphls.viz.dot import to_dot
 
@@ -331,7 +353,7 @@ class Compiled:
 
     def up_to_date(self) -> bool:
         """Whether every cell is configured as it was when the step was traced."""
-        if any(tensor._array is not array for tensor, array in self.tensors):
+        if any(tensor._array is not array for tensor, array in self.tensors) or self._other_dtype():
             return False
         return all(cell.configuration() == configuration for cell, configuration in self.cells)
 
@@ -348,7 +370,13 @@ class Compiled:
             if cell._version != configuration[-1]:
                 return f"{cell._last_changed or 'a part'!r} of {type(cell).__name__}"
         changed = any(tensor._array is not array for tensor, array in self.tensors)
-        return "a tensor that is an attribute" if changed else ""
+        return "a tensor that is an attribute" if changed else self._other_dtype()
+
+    def _other_dtype(self) -> str:
+        """What to say of a parameter that `set_dtype` has given another dtype since; empty where none has."""
+        known = {state.name: state.type.dtype for state in self.graph.states}
+        other = (name for name, each in self.parameters.items() if each.dtype is not known.get(name, each.dtype))
+        return next((f"the dtype of {name!r}" for name in other), "")
 
     def __repr__(self) -> str:
         return f"<Compiled {self.graph!r}>"

@@ -48,6 +48,8 @@ def test_reports_are_read_only_when_asked() -> None:
     assert (reports[2].loss, reports[2].step) == (1.5, 3)
     assert str(reports[1]) == "step 2: loss 1.5, scale 2^1, skipped"
     assert str(reports[3]) == "step 4: loss 1.5, scale 2^3, 2 without overflow"
+    third = StepReport((Tensor(np.float32(1 / 3)), Tensor(False), Tensor(1.0)))
+    assert str(third) == "step 1: loss 0.333333, scale 1, 1 without overflow"
 
 
 def test_a_report_of_losses_and_of_longer_tuples() -> None:

@@ -68,8 +68,11 @@ def test_the_values_are_those_of_the_next_step(dtype: Any, options: dict[str, An
     assert [(recording[v].minimum, recording[v].maximum) for v in inner[:1]] == [(after.min(), after.max())]
 
 
-def test_an_overflow_is_seen_where_it_begins_and_the_skipped_update_is_not_there() -> None:
-    step = step_of(scale=2.0**24)
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_an_overflow_is_seen_where_it_begins_and_the_skipped_update_is_not_there(engine: str) -> None:
+    if engine == "openvino":  # which makes the new states of so small an update, and leaves them
+        pytest.importorskip("openvino")
+    step = step_of(scale=2.0**24, engine=engine)
     recording = step.record(X, Y)
     first = recording.not_finite[0]
     assert first.type.dtype is graphls.float16 and recording[first].not_finite > 0

@@ -9,6 +9,7 @@ import pytest
 
 import graphls as gl
 from graphls import Parameter, Tensor, nn, ops
+from graphls.ir.errors import GraphlsError
 
 X = Tensor(np.array([[1.0, -2.0], [3.0, 4.0]], np.float32))
 
@@ -228,6 +229,108 @@ def test_a_hook_that_gives_something_has_a_gradient_also_by_its_weights(mode: in
     by_input, by_weight = gl.grad(net, 0, beside.weight)(X)
     np.testing.assert_allclose(by_input.asnumpy(), 6 * (X.asnumpy() > 0) + 4)
     np.testing.assert_allclose(by_weight.asnumpy(), np.tile(X.asnumpy().sum(0) * 2, (2, 1)))
+
+
+@pytest.fixture
+def eager() -> Any:
+    """Eager mode, in which hooks of what is differentiated have numbers, as in PyNative mode of MindSpore."""
+    gl.context.set_context(mode=gl.context.PYNATIVE_MODE)
+    yield
+    gl.context.reset_context()
+
+
+RELU = np.maximum(X.asnumpy() * 2, 0)
+SLOPE = 2.0 * (X.asnumpy() > 0)
+
+
+def hooked(hook: Any) -> Any:
+    """What gives the value and the gradient of a network with a hook behind its relu."""
+    net = Net()
+    net.relu.register_forward_hook(hook)
+    return gl.value_and_grad(net)
+
+
+def test_a_hook_that_gives_something_has_numbers_each_time(eager: None, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Any] = []
+    counted = {"calls": 0}
+
+    def hook(cell: Any, inputs: Any, output: Any) -> Any:
+        counted["calls"] += 1
+        seen.append(output)
+        cell.last = float(output.sum())
+        print(output.max())
+        return output * output * counted["calls"]
+
+    by_input = hooked(hook)
+    for number in (1, 2, 3):
+        value, gradient = by_input(X * number)
+        np.testing.assert_allclose(value.asnumpy(), (RELU * number) ** 2 * number)
+        np.testing.assert_allclose(gradient.asnumpy(), 2 * RELU * number * SLOPE * number)
+        np.testing.assert_allclose(seen[-1].asnumpy(), RELU * number)
+    assert len(seen) == counted["calls"] == 3
+    assert capsys.readouterr().out == "8.0\n16.0\n24.0\n"
+
+
+def test_a_hook_computes_with_numbers_that_it_reads(eager: None) -> None:
+    def hook(cell: Any, inputs: Any, output: Any) -> Any:
+        largest = float(output.asnumpy().max())
+        return output / largest if largest > 10 else None
+
+    by_input = hooked(hook)
+    for number, scale in ((1, 1), (2, 1 / 16), (1, 1)):
+        value, gradient = by_input(X * number)
+        np.testing.assert_allclose(value.asnumpy(), RELU * number * scale)
+        np.testing.assert_allclose(gradient.asnumpy(), SLOPE * scale)
+
+
+def test_a_hook_that_assigns_elements_copies_and_chooses(eager: None) -> None:
+    def hook(cell: Any, inputs: Any, output: Any) -> Any:
+        made = output.copy()
+        made[0] = made[1] * 3
+        if made.max() > 5:
+            made = ops.stop_gradient(made) * 10 + made
+        return made, inputs[0]
+
+    net = Net()
+    net.relu.register_forward_hook(hook)
+    (value, given), gradient = gl.value_and_grad(lambda x: net.relu(x * 2))(X)
+    wanted = np.stack([RELU[1] * 3, RELU[1]])
+    np.testing.assert_allclose(value.asnumpy(), wanted * 11)
+    np.testing.assert_allclose(given.asnumpy(), X.asnumpy() * 2)
+    np.testing.assert_allclose(gradient.asnumpy(), np.array([[0, 0], 4 * SLOPE[1]]) + 2)
+
+
+def test_a_hook_before_with_options_and_one_by_weights_that_change(eager: None) -> None:
+    net, beside = Net(), nn.Dense(2, 2, weight_init="ones", has_bias=False)
+    net.register_forward_pre_hook(lambda cell, args, options: ((beside(args[0]),), {"scale": 3.0}), with_kwargs=True)
+    by_weight = gl.value_and_grad(net, None, beside.weight)
+    for factor in (1.0, 2.0):
+        beside.weight.set_data(Tensor(np.full((2, 2), factor, np.float32)))
+        value, gradient = by_weight(X)
+        sums = X.asnumpy().sum(1, keepdims=True) * np.ones(2) * factor
+        np.testing.assert_allclose(value.asnumpy(), np.maximum(sums * 2, 0) * 3)
+        np.testing.assert_allclose(gradient.asnumpy(), 6 * (sums > 0).T @ X.asnumpy())
+
+
+def test_hooks_of_what_is_compiled_or_differentiated_twice_are_part_of_the_graph(eager: None) -> None:
+    net = Net()
+    net.relu.register_forward_hook(lambda cell, inputs, output: output * output)
+    np.testing.assert_allclose(gl.grad(gl.grad(net))(X).asnumpy(), 2 * SLOPE**2)
+    assert "py_func" not in str(gl.compile(net, X).graph)
+
+
+def test_what_a_hook_with_numbers_cannot_do(eager: None) -> None:
+    beside = nn.Dense(2, 2)
+    compiled = gl.jit(lambda x: x * 2)
+    nests = iter([lambda x: x, lambda x: (x, x)])
+    cases = {
+        r"reads '\w+', for which its gradient is not known": lambda c, i, o: float(o.asnumpy().max()) * beside(o),
+        "computes with a compiled function, which has no gradient there": lambda c, i, o: compiled(o) * o.asnumpy()[0],
+        "gives the same kind of nest": lambda c, i, o: next(nests)(o),
+    }
+    for told, hook in cases.items():
+        with pytest.raises(GraphlsError, match=told):
+            hooked(hook)(X)
 
 
 def test_a_step_with_a_hook_is_compiled_again() -> None:

@@ -93,6 +93,9 @@ def grouping(optimizer: str, parameters: Parameters | None, weight_decay: Decay)
 def _listed(optimizer: str, parameters: Parameters | None) -> list[Any]:
     if parameters is None:
         raise GraphValueError("For 'Optimizer', the argument parameters can not be None.")
+    if callable(listed := getattr(parameters, "trainable_params", None)):
+        text = f"For 'Optimizer', the parameters are those of a network, not the {type(parameters).__name__} itself"
+        raise GraphTypeError(f"{text}; give network.trainable_params(), which has {len(listed())}.")
     if isinstance(parameters, (Parameter, dict)) or not isinstance(parameters, Iterable):
         raise GraphTypeError(
             f"For 'Optimizer', the argument parameters must be Iterable type, but got {type(parameters)}; give a list "

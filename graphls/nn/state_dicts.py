@@ -1,0 +1,67 @@
+"""The parameters of a cell as a dict by their paths of attributes, and back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import array_of
+
+ADVICE = "strict=False leaves out what lacks, and graphls.interop.torch.load_state_dict takes weights of PyTorch"
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names that a dict lacks, and those that the cell lacks."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class StateDicts:
+    """What a cell has to hand its parameters out and take them in, as MindSpore's cells do."""
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, with its path of attributes."""
+        raise NotImplementedError
+
+    def state_dict(
+        self, *, destination: OrderedDict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Any]:
+        """The parameters by their paths, behind a prefix: themselves, which change with the cell.
+
+        They are added to `destination` where one is given. `keep_vars` is taken as MindSpore takes it.
+        """
+        found: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        found.update((prefix + path, parameter) for path, parameter in self.parameters_and_names())
+        return found
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Take the numbers of tensors or arrays by the paths of parameters; returns the names that lack on either side.
+
+        Raises GraphRuntimeError for another shape and, if it is strict, where names lack; nothing has changed then.
+        Raises GraphTypeError for what is no dict.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise GraphTypeError(f"For 'load_state_dict', the 'state_dict' is a dict of tensors, not {state_dict!r}.")
+        own = dict(self.parameters_and_names())
+        missing = [path for path in own if path not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        arrays = {path: array_of(state_dict[path]) for path in own if path in state_dict}
+        wrong = [
+            f"{path!r} has the shape {own[path].shape} and is given {array.shape}"
+            for path, array in arrays.items()
+            if array.shape != own[path].shape
+        ]
+        if strict and missing:
+            wrong.append(f"the dict lacks {', '.join(map(repr, missing))}")
+        if strict and unexpected:
+            wrong.append(f"the cell lacks {', '.join(map(repr, unexpected))}")
+        if wrong:
+            text = f"The dict does not fit the {type(self).__name__}: {'; '.join(wrong)}"
+            raise GraphRuntimeError(f"{text}; {ADVICE}.")
+        for path, array in arrays.items():
+            own[path].set_data(array)
+        return IncompatibleKeys(missing, unexpected)
