@@ -35,6 +35,18 @@ def save_adapters(net: Cell, path: object) -> None:
     lies beside. Names are PEFT's: `base_model.model.<module>.lora_A.weight` of the shape [rank, inputs] and
     `lora_B.weight` of [outputs, rank]. Raises GraphValueError for a network without adapters, GraphFileError where a
     file cannot be written, GraphRuntimeError where safetensors is not installed.
+
+    Raises GraphTypeError for a path that is neither a string nor a path.
+
+    Examples:
+        >>> import os
+        >>> import numpy as np
+        >>> from graphls import adapters, nn
+        >>> net = nn.SequentialCell(nn.Dense(8, 8))
+        >>> names = adapters.lora(net, np.ones((1, 8), np.float32), rank=2)
+        >>> adapters.save_adapters(net, "adapters")
+        >>> sorted(os.listdir("adapters"))
+        ['adapter_config.json', 'adapter_model.safetensors']
     """
     cell, adapters = holder(net)
     parameters = dict(cell.parameters_and_names())
@@ -67,6 +79,18 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
 
     Raises GraphFileError for a file that cannot be read, GraphValueError for one that does not fit the network, or that
     holds what graphls does not compute, such as DoRA.
+
+    Raises GraphTypeError for what is no cell and for a path that is neither a string nor a path.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import adapters, nn
+        >>> x = np.ones((1, 8), np.float32)
+        >>> net = nn.SequentialCell(nn.Dense(8, 8))
+        >>> names = adapters.lora(net, x, rank=2)
+        >>> adapters.save_adapters(net, "adapters")
+        >>> adapters.load_adapters(nn.SequentialCell(nn.Dense(8, 8)), "adapters", x)
+        ['0']
     """
     require_cell("load_adapters", net)
     tensors, configuration = _files(as_path(path))

@@ -62,6 +62,16 @@ def lora(
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that has adapters or rounded
     products, and where no weight matches.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import adapters, nn
+        >>> net = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.Dense(8, 2))
+        >>> adapters.lora(net, np.ones((1, 8), np.float32), rank=2)
+        ['0', '2']
+        >>> [(p.name, p.shape) for p in net.trainable_params()]
+        [('0.lora_A.weight', (2, 8)), ('0.lora_B.weight', (8, 2)), ('2.lora_A.weight', (2, 8)),
+         ('2.lora_B.weight', (2, 2))]
     """
     require_cell("lora", net)
     if any(cell._passes for _, cell in net.cells_and_names()):
@@ -102,6 +112,15 @@ def merge(net: Cell) -> None:
 
     An ONNX model is saved by `graphls.onnx.save` then. 16-bit weights are rounded once. Raises GraphTypeError for what
     is no cell, GraphValueError for a network without adapters.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import adapters, nn
+        >>> net = nn.SequentialCell(nn.Dense(8, 8))
+        >>> names = adapters.lora(net, np.ones((1, 8), np.float32), rank=2)
+        >>> adapters.merge(net)
+        >>> [p.name for p in net.trainable_params()]
+        ['0.weight', '0.bias']
     """
     cell, adapters = holder(net)
     parameters = dict(cell.parameters_and_names())

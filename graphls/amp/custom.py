@@ -46,6 +46,16 @@ def custom_mixed_precision(
 
     The lists are of classes of cells and operators, a black list of cells only. Raises GraphTypeError for what is no
     cell and for lists of anything else, GraphValueError for both lists, for none, and for another dtype.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import amp, nn
+        >>> net = nn.SequentialCell(nn.Dense(3, 4), nn.Dense(4, 2))
+        >>> net = amp.custom_mixed_precision(net, white_list=[nn.Dense])
+        >>> step = graphls.compile(net, np.ones((2, 3), np.float32))
+        >>> sorted({str(node.outputs[0].type.dtype) for node in step.graph.nodes})
+        ['Float16', 'Float32']
     """
     if not isinstance(network, Cell):
         raise GraphTypeError(f"custom_mixed_precision takes a Cell, not {network!r}.")

@@ -14,7 +14,14 @@ MOST_OVERFLOWS = 1000
 
 
 class LossScaleManager:
-    """What a manager of the loss scale defines; here every method gives None."""
+    """What a manager of the loss scale defines; here every method gives None.
+
+    Examples:
+        >>> from graphls.amp import FixedLossScaleManager, LossScaleManager
+        >>> manager = FixedLossScaleManager(1024.0, drop_overflow_update=False)
+        >>> isinstance(manager, LossScaleManager), manager.get_loss_scale()
+        (True, 1024.0)
+    """
 
     def get_loss_scale(self) -> Any:
         """The loss scale."""

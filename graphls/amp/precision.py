@@ -25,6 +25,17 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
 
     Under O2 and O3 the network gives float32. The network itself is changed and returned; one that has a level already
     keeps it, with a warning. Raises GraphTypeError for what is no cell, GraphValueError for another dtype or level.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import amp, nn
+        >>> net = amp.auto_mixed_precision(nn.SequentialCell(nn.Dense(3, 4), nn.LayerNorm((4,))), "O2")
+        >>> step = graphls.compile(net, np.ones((2, 3), np.float32))
+        >>> sorted({str(node.outputs[0].type.dtype) for node in step.graph.nodes})
+        ['Float16', 'Float32']
+        >>> net[0].weight.dtype
+        Float32
     """
     if not isinstance(network, Cell):
         raise GraphTypeError(f"For amp_level {amp_level!r}, the network type should be Cell.")

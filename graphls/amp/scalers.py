@@ -19,7 +19,13 @@ from graphls.tensors.tensor import Tensor, is_tensor
 
 
 class LossScaler(ABC):
-    """What a scaler defines; its methods work inside of traced functions and at once outside of them."""
+    """What a scaler defines; its methods work inside of traced functions and at once outside of them.
+
+    Examples:
+        >>> from graphls.amp import DynamicLossScaler, LossScaler, StaticLossScaler
+        >>> issubclass(DynamicLossScaler, LossScaler), issubclass(StaticLossScaler, LossScaler)
+        (True, True)
+    """
 
     @abstractmethod
     def scale(self, inputs: Any) -> Any:
@@ -41,6 +47,13 @@ class StaticLossScaler(LossScaler):
     `unscale` computes 1 / scale and the product in float32 (float64 for a float64 input) and casts the result back, so
     a large scale is not lost to rounding before it is used. Both keep dtype and shape. Raises GraphTypeError for a
     scale that is no number, GraphValueError for one below 1.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.amp import StaticLossScaler
+        >>> scaler = StaticLossScaler(128.0)
+        >>> scaler.scale(tensor([0.5])), scaler.unscale(tensor([64.0]))
+        (Tensor(shape=[1], dtype=Float32, value=[64.]), Tensor(shape=[1], dtype=Float32, value=[0.5]))
     """
 
     def __init__(self, scale_value: float) -> None:
@@ -86,6 +99,17 @@ class DynamicLossScaler(StaticLossScaler):
     `scale_value`, float32, and `counter`, int32, the finite steps since the scale last changed, both of shape ().
     `scale` and `unscale` are those of StaticLossScaler. Raises GraphTypeError for a scale that is no number and for
     factors and windows that are no integers, GraphValueError for any of them below 1.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.amp import DynamicLossScaler
+        >>> scaler = DynamicLossScaler(1024, 2, 1000)
+        >>> scaler.scale(tensor(0.5))
+        Tensor(shape=[], dtype=Float32, value=512.0)
+        >>> scaler.adjust(tensor(False))
+        True
+        >>> scaler.scale_value.asnumpy()
+        array(512., dtype=float32)
     """
 
     def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:
@@ -111,6 +135,12 @@ def all_finite(inputs: object, status: object = None) -> Tensor:
     Lists may nest; integers and bools count as finite. In a traced function this closes an overflow window, so the
     compiler places it around the backward that made `inputs` and proves that. `status` is MindSpore 2.0's and changes
     nothing. Raises GraphTypeError for a bare tensor and for anything but tensors, GraphValueError where there is none.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.amp import all_finite
+        >>> all_finite([tensor([1.0, 2.0]), tensor([float("inf")])])
+        Tensor(shape=[], dtype=Bool, value=False)
     """
     if not isinstance(inputs, (tuple, list)):
         raise GraphTypeError(f"all_finite takes a tuple or list of tensors, not {inputs!r}.")

@@ -152,11 +152,11 @@ def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[S
 
 
 def _import(modules: Sequence[str]) -> None:
-    """Import modules that register passes, those of the working directory too, but none in place of Python's own."""
+    """Import modules that register passes, or files below the working directory, but none in place of Python's own."""
     if modules and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     for module in modules:
-        import_module(module)
+        import_module(module.removesuffix(".py").replace(os.sep, "."))
 
 
 def _write(output: str, text: str) -> None:

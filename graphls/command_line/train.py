@@ -55,7 +55,13 @@ def _add_steps(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--schedule", choices=kinds, default="constant", help="how the rate falls to 0 at the end")
     group.add_argument("--warmup", type=int, default=0, metavar="STEPS", help="in how many steps the rate rises")
     group.add_argument("--weight-decay", type=float, metavar="FACTOR")
-    group.add_argument("--clip", type=float, metavar="NORM", help="the largest common norm of the gradients")
+    batches = "how many batches make one update, by the mean of their gradients; else one"
+    group.add_argument("--accumulate-steps", type=int, metavar="BATCHES", help=batches)
+    norm = "the largest common norm of the gradients"
+    group.add_argument("--clip", "--clip-norm", dest="clip", type=float, metavar="NORM", help=norm)
+    group.add_argument("--clip-value", type=float, metavar="NUMBER", help="or the largest size of each element of them")
+    averages = "write averages of the tensors over the updates, which decay by it, such as 0.999, and judge with them"
+    group.add_argument("--ema-decay", type=float, metavar="DECAY", help=averages)
     group.add_argument("--epochs", type=int, default=1)
 
 

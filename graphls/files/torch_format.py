@@ -146,10 +146,14 @@ def _tensors(found: Any) -> dict[str, Array]:
     """The tensors by name, of what a pickle holds or what stands in it under one of the usual names."""
     if not isinstance(found, Mapping):
         raise GraphValueError(f"it holds no tensors by name but a {type(found).__name__}; {ADVICE}")
-    if all(isinstance(value, _Held) for value in found.values()):
-        return {str(name): value.array for name, value in found.items()}
+    weights = network_in(found)
+    if all(isinstance(value, _Held) for value in weights.values()):
+        return {str(name): value.array for name, value in weights.items()}
+    names = ", ".join(map(repr, [*weights][:8]))
+    raise GraphValueError(f"it holds {names}, and no tensors as one of {', '.join(INSIDE)}; {ADVICE}")
+
+
+def network_in(found: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The weights of the network in what a training saves: as it is, or under one of the usual names."""
     inner = next((found[name] for name in INSIDE if isinstance(found.get(name), Mapping)), None)
-    if inner is None:
-        names = ", ".join(map(repr, [*found][:8]))
-        raise GraphValueError(f"it holds {names}, and no tensors as one of {', '.join(INSIDE)}; {ADVICE}")
-    return _tensors(inner)
+    return found if inner is None else network_in(inner)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from graphls.interop.normalized import Parts, made_weights
 from graphls.interop.places import Place, Recipe
 from graphls.interop.sources import Array, Arrays
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -59,14 +60,19 @@ class Tensors:
 
     def __init__(self, arrays: Arrays, rename: Rename, tied: Mapping[str, str], transposed: str | None) -> None:
         self.arrays: Arrays = {}
-        self.originals: dict[str, str] = {}
+        self.originals: dict[str, Parts] = {}
         self.transposed = transposed
         for original, array in arrays.items():
             name = renamed(original, rename)
             if name in self.arrays:
-                text = f"Renaming makes {self.originals[name]!r} and {original!r} both {name!r}; change the pattern"
+                text = f"Renaming makes {self.originals[name][0]!r} and {original!r} both {name!r}; change the pattern"
                 raise GraphValueError(f"{text}.")
-            self.arrays[name], self.originals[name] = array, original
+            self.arrays[name], self.originals[name] = array, (original,)
+        for name, array, parts in [*made_weights(self.arrays)]:
+            self.originals[name] = tuple(self.originals.pop(part)[0] for part in parts)
+            self.arrays[name] = array
+            for part in parts:
+                del self.arrays[part]
         for name, kept in tied.items():
             if kept not in self.arrays:
                 near = nearest(kept, self.arrays)
@@ -81,7 +87,7 @@ class Tensors:
         return (array.T, True) if is_other else (array, False)
 
     def _is_transposed(self, name: str, array: Array) -> bool:
-        if self.transposed is not None and re.search(self.transposed, self.originals[name]):
+        if self.transposed is not None and re.search(self.transposed, self.originals[name][0]):
             return True
         known = self._orientation(name, array)
         return self._transposed_modules.get(_module(name), False) if known is None else known
@@ -163,6 +169,8 @@ def _made(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors) 
     if len(pairs) > 1:
         array = _joined([each for each, _ in pairs], names)
         changes.append("joined")
+    if any(len(tensors.originals[name]) > 1 for name in names):
+        changes.append("normalised")
     if recipe.part is not None and array.ndim:
         size = len(array) // 3
         array = array[recipe.part * size : (recipe.part + 1) * size]
@@ -170,7 +178,7 @@ def _made(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors) 
     if place.has_axis and array.ndim == 3:
         array = array[:, :, None, :]
         changes.append("axis 2 added")
-    return Found(array, tuple(tensors.originals[name] for name in names), tuple(changes))
+    return Found(array, tuple(part for name in names for part in tensors.originals[name]), tuple(changes))
 
 
 def _joined(arrays: Sequence[Array], names: Sequence[str]) -> Array:

@@ -31,6 +31,15 @@ class Report:
     `loaded` has the parameters that were loaded. `missing` has those that were not, `unused` the tensors that no
     parameter was made of, and `ignored` those that are no weights, such as the number of batches that a normalisation
     has seen.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.interop.torch import load_state_dict
+        >>> weights = {"weight": np.ones((2, 3), np.float32), "head.weight": np.ones((2, 2), np.float32)}
+        >>> report = load_state_dict(nn.Dense(3, 2), weights, strict=False)
+        >>> report.missing, report.unused
+        (('bias',), ('head.weight',))
     """
 
     origin: str
@@ -59,6 +68,8 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(self.table().lines())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         page = Page("Loaded weights", self.origin)

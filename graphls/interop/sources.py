@@ -40,7 +40,8 @@ def weights_of(source: object) -> Weights:
         source = listed()
     if not isinstance(source, Mapping):
         raise GraphTypeError(f"Weights are a file, a folder, or a dict of tensors by name, not {source!r}.")
-    return Weights({_name(name): _array(name, value) for name, value in source.items()}, "the dict")
+    tensors = torch_format.network_in(source)
+    return Weights({_name(name): _array(name, value) for name, value in tensors.items()}, "the dict")
 
 
 def _name(name: object) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.files import safetensors_format
 from graphls.files.files import as_path, write_bytes
-from graphls.interop.matching import Found, Prefixes, Tensors, check_rename, found_for, nearest, prefixes
+from graphls.interop.matching import Found, Tensors, check_rename, found_for, nearest, prefixes
 from graphls.interop.places import Place, places
 from graphls.interop.report import Loaded, Report, counted
 from graphls.interop.sources import Array, weights_of
@@ -56,9 +56,10 @@ def load_state_dict(
     `gamma` and `beta` of normalisations, `running_mean` and `running_var` for the moving statistics, `weight` for an
     `embedding_table`, `linear1` and `linear2` in layers of transformers. A beginning that all names of one side have,
     such as `module.`, `model.` or `transformer.`, may lack on the other. Projections of query, key and value may be
-    joined on one side and separate on the other. Weights that are stored as (inputs, outputs), as by the Conv1D of
-    GPT-2, show themselves by their bias; `transposed` is a regular expression for names of others. Floats and integers
-    are converted to the dtype of the parameter.
+    joined on one side and separate on the other. The parts that `weight_norm` and `spectral_norm` keep become the
+    weight that they stand for. Weights that are stored as (inputs, outputs), as by the Conv1D of GPT-2, show themselves
+    by their bias; `transposed` is a regular expression for names of others. Floats and integers are converted to the
+    dtype of the parameter.
 
     `rename` maps regular expressions to what they become in the names of the source, one after the other. `tied` maps
     names that lack in the source, after renames, to those of the same tensor: `{"lm_head.weight": "wte.weight"}`.
@@ -68,6 +69,16 @@ def load_state_dict(
     differ and are one parameter, and for a file that is damaged, GraphFileError for one that cannot be read, and
     GraphTypeError for other arguments. Where it raises, the network is as it was. Warns of a LayerNorm with MindSpore's
     epsilon of 1e-7 and of a momentum that looks like PyTorch's (see docs/differences.md).
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.interop.torch import load_state_dict
+        >>> weights = {"0.weight": np.ones((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
+        >>> net = nn.SequentialCell(nn.Dense(3, 2))
+        >>> report = load_state_dict(net, weights)
+        >>> len(report.loaded), report.missing, report.unused
+        (2, (), ())
     """
     _check_network("load_state_dict", net)
     boolean("load_state_dict", "strict", strict)
@@ -78,10 +89,10 @@ def load_state_dict(
     beginning = prefixes((name for place in rows for each in place.recipes() for name in each.names), tensors.arrays)
     found = [(place, found_for(place, tensors, beginning)) for place in rows]
     chosen = _chosen([(place, each) for place, each in found if each is not None])
-    _check_fit(chosen, weights.origin)
+    _check_fit(chosen, weights.origin, tensors)
     report = _report(weights.origin, chosen, found, tensors)
     if strict and (report.missing or report.unused):
-        raise GraphValueError(_lacks(report, dict(_names(rows)), tensors, beginning))
+        raise GraphValueError(_lacks(report, {place.path: place.name for place in rows}))
     ready = [(place.parameter, _converted(place.parameter, each)) for place, each in chosen]
     for parameter, array in ready:
         parameter.storage.replace(array)
@@ -98,6 +109,14 @@ def state_dict(
     they become, one after the other, and weights whose names fit `transposed` are stored as (inputs, outputs). In
     PyTorch, `module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})` takes them.
     Raises GraphTypeError and GraphValueError for arguments that do not fit.
+
+    Examples:
+        >>> from graphls import nn
+        >>> from graphls.interop.torch import state_dict
+        >>> weights = state_dict(nn.SequentialCell(nn.Dense(3, 2), nn.BatchNorm1d(2)))
+        >>> {name: array.shape for name, array in weights.items()}
+        {'0.weight': (2, 3), '0.bias': (2,), '1.running_mean': (2,), '1.running_var': (2,), '1.weight': (2,),
+         '1.bias': (2,)}
     """
     _check_network("state_dict", net)
     renames, pattern = check_rename("state_dict", rename), _pattern("state_dict", transposed)
@@ -124,6 +143,19 @@ def save_state_dict(
 
     Raises as `state_dict`, GraphFileError where the file cannot be written, GraphRuntimeError where safetensors is not
     installed.
+
+    Raises GraphTypeError for a path that is neither a string nor a path, GraphValueError where two parameters would
+    have one name.
+
+    Examples:
+        >>> from graphls import nn
+        >>> from graphls.interop.torch import load_state_dict, save_state_dict
+        >>> save_state_dict(nn.Dense(3, 2, weight_init="ones"), "dense.safetensors")
+        >>> net = nn.Dense(3, 2)
+        >>> report = load_state_dict(net, "dense.safetensors")
+        >>> net.weight.asnumpy()
+        array([[1., 1., 1.],
+               [1., 1., 1.]], dtype=float32)
     """
     arrays = state_dict(net, rename=rename, transposed=transposed)
     write_bytes(as_path(path), safetensors_format.encode(arrays, {"format": "pt"}))
@@ -158,18 +190,33 @@ def _chosen(found: Chosen) -> Chosen:
     return list(first.values())
 
 
-def _check_fit(chosen: Chosen, origin: str) -> None:
+def _check_fit(chosen: Chosen, origin: str, tensors: Tensors) -> None:
     """Raise GraphValueError for tensors whose shape or kind of numbers is not that of their parameter."""
-    wrong = [text for place, found in chosen if (text := _misfit(place.parameter, place.path, found))]
+    wrong = [(found, text) for place, found in chosen if (text := _misfit(place.parameter, place.path, found))]
     if wrong:
-        raise GraphValueError(f"The weights in {origin} do not fit the network: {_listed(wrong)}.")
+        projections = (_projection(name, tensors) for found, _ in wrong for name in found.names)
+        advice = next(filter(None, projections), "")
+        misfits = _listed(text for _, text in wrong)
+        raise GraphValueError(f"The weights in {origin} do not fit the network: {misfits}{advice}.")
+
+
+def _projection(name: str, tensors: Tensors) -> str:
+    """What to do about an LSTM that projects its hidden states; "" for a tensor of anything else."""
+    of = re.sub(r"weight_hh(_l\d+(_reverse)?)$", r"weight_hr\1", name)
+    if of == name or of not in tensors.arrays:
+        return ""
+    size = tensors.arrays[of].shape[0]
+    return (
+        f"; {of!r} is of an LSTM with proj_size={size}, and nn.LSTM projects nothing: write that as a cell, of "
+        "nn.LSTMCell and nn.Dense"
+    )
 
 
 def _misfit(parameter: Parameter, path: str, found: Found) -> str:
     shape, source = found.array.shape, " + ".join(map(repr, found.names))
     if shape != parameter.shape:
         is_other = shape[::-1] == parameter.shape and len(shape) == 2
-        advice = f", as which its transpose would fit (transposed={found.names[0]!r})" if is_other else ""
+        advice = f"; its transpose fits: transposed={found.names[0]!r}" if is_other else ""
         return f"{path!r} has the shape {parameter.shape} and {source} has {shape}{advice}"
     dtype = type_of(found.array).dtype
     same = dtype.is_float if parameter.dtype.is_float else _kind(dtype) == _kind(parameter.dtype)
@@ -187,8 +234,8 @@ def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | No
         id(place.parameter): place.path for place, _ in rows if id(place.parameter) not in loaded and not place.is_fixed
     }
     used = {name for _, each in rows if each is not None for name in each.names}
-    rest = {tensors.originals[name]: array for name, array in tensors.arrays.items()}
-    rest = {name: array for name, array in rest.items() if name not in used}
+    rest = {part: array for name, array in tensors.arrays.items() for part in tensors.originals[name]}
+    rest = {part: array for part, array in rest.items() if part not in used}
     ignored = tuple(name for name, array in rest.items() if _is_no_weight(name, array))
     return Report(
         origin,
@@ -213,11 +260,7 @@ def _converted(parameter: Parameter, found: Found) -> Array:
     return np.array(found.array, parameter.dtype.numpy, order="C")
 
 
-def _names(rows: Iterable[Place]) -> Iterator[tuple[str, str]]:
-    return ((place.path, place.name) for place in rows)
-
-
-def _lacks(report: Report, names: Mapping[str, str], tensors: Tensors, beginning: Prefixes) -> str:
+def _lacks(report: Report, names: Mapping[str, str]) -> str:
     """What lacks on both sides, with what may have been meant."""
     parts = []
     if report.missing:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 from inspect import Parameter as Argument
 from inspect import Signature, signature
-from typing import Any
+from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 from onnx import TypeProto
@@ -23,7 +24,7 @@ from graphls.onnx.files import Original
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
 from graphls.onnx.products import products
-from graphls.onnx.program import Program
+from graphls.onnx.program import Program, program_of
 from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Array, Stored
 from graphls.onnx.values import Open, plain, value_of
@@ -37,11 +38,26 @@ Choice = str | Iterable[str] | Callable[[str], bool] | None
 """Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""
 
 
+_READ = ("program", "_constants", "_rest", "_whole")
+"""Attributes of a cell that follow from the bytes of its model, which copies read anew."""
+
+
 class OnnxCell(Cell):
     """A network that is an ONNX model; `graphls.onnx.load` makes it.
 
     Its parameters are the float constants of the model, under their names there.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, train
+        >>> train.export(nn.Dense(3, 2), np.ones((1, 3), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> net = graphls.onnx.load("net.onnx")
+        >>> [(p.name, p.shape) for p in net.trainable_params()]
+        [('weight', (2, 3)), ('bias', (2,))]
     """
+
+    argument_names: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -59,10 +75,15 @@ class OnnxCell(Cell):
         self.__dict__["_fixed"] = _fixed(program, fixed or {})
         self.__dict__["_constants"] = {}
         self._make_parameters(analysis, trainable, frozen)
-        held = {name for name, stored in program.main.constants.items() if stored in self.stored}
-        self.__dict__["_rest"] = Rest(original, program.main, held) if program.is_open else None
-        self.__dict__["_whole"] = _Whole(self) if program.is_open else None
+        self._run_the_rest()
         self.__dict__["_names_tensors"] = False
+
+    def _run_the_rest(self) -> None:
+        """Have what runs the operators that are no part of a graph, where the model has any."""
+        main, is_open = self.program.main, self.program.is_open
+        held = {name for name, stored in main.constants.items() if stored in self.stored}
+        self.__dict__["_rest"] = Rest(self.original, main, held) if is_open else None
+        self.__dict__["_whole"] = _Whole(self) if is_open else None
 
     def _make_parameters(self, analysis: Analysis, trainable: Choice, frozen: Choice) -> None:
         names = Names()
@@ -145,6 +166,24 @@ class OnnxCell(Cell):
         finally:
             self.__dict__["_names_tensors"] = False
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _empty, (self.argument_names,), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over, with the bytes of the model and numbers of constants for what is read from it."""
+        number = {stored: i for i, stored in enumerate(self.program.stored)}
+        held = {number[stored]: parameter for stored, parameter in self.stored.items()}
+        kept = {name: value for name, value in super().__getstate__().items() if name not in _READ}
+        return {**kept, "_outputs": self.program.main.outputs, "_held": held}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        outputs, held = self.__dict__.pop("_outputs"), self.__dict__.pop("_held")
+        program = program_of(self.original.model(), self.original.folder, outputs)
+        self.__dict__["program"] = program
+        self.__dict__["_constants"] = {program.stored[number]: parameter for number, parameter in held.items()}
+        self._run_the_rest()
+
     def extend_repr(self) -> str:
         return f"{len(self.program.main.nodes)} operators"
 
@@ -184,14 +223,27 @@ def cell_of(
         word = re.sub(r"\W", "_", name)
         names.append(fresh.fresh(word if word.isidentifier() else f"x_{word}"))
 
+    made: OnnxCell = _kind(tuple(names))(original, program, trainable, frozen, fixed)
+    return made
+
+
+@cache
+def _kind(names: tuple[str, ...]) -> type[OnnxCell]:
+    """The class of cells whose `construct` takes inputs of these names."""
+
     def construct(self: OnnxCell, *inputs: Any) -> Any:
         return self._constructed(inputs)
 
     arguments = [Argument(name, Argument.POSITIONAL_OR_KEYWORD) for name in ("self", *names)]
     construct.__signature__ = Signature(arguments)  # type: ignore[attr-defined]
-    kind = type("OnnxCell", (OnnxCell,), {"construct": construct, "__module__": __name__, "__doc__": OnnxCell.__doc__})
-    made: OnnxCell = kind(original, program, trainable, frozen, fixed)
-    return made
+    attributes = {"construct": construct, "argument_names": names, "__module__": __name__, "__doc__": OnnxCell.__doc__}
+    return type("OnnxCell", (OnnxCell,), attributes)
+
+
+def _empty(names: tuple[str, ...]) -> OnnxCell:
+    """A cell of this class that a copy or a pickle fills with its attributes."""
+    kind = _kind(names)
+    return kind.__new__(kind)
 
 
 def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:

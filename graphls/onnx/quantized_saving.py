@@ -33,6 +33,18 @@ def save_quantized(net: Cell, path: object) -> None:
     `save` writes it. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
     network, GraphValueError for one without rounded products, of an opset before 13, of another dtype than float32, or
     with such products in functions, GraphFileError where a file cannot be written.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, train
+        >>> from graphls.quantization import fake_quantize
+        >>> train.export(nn.Dense(8, 2), np.ones((1, 8), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> net = graphls.onnx.load("net.onnx")
+        >>> x = graphls.tensor(np.ones((1, 8), np.float32))
+        >>> names = fake_quantize(net, x)
+        >>> _ = net.set_train()(x)  # observes ranges, as training does
+        >>> graphls.onnx.save_quantized(net, "small.onnx")
     """
     cell, target = network(net), as_path(path)
     found = [each for _, part in net.cells_and_names() if (each := quantization_of(part)) is not None]

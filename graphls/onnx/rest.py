@@ -43,9 +43,6 @@ class Rest:
         self.parameters = parameters
         self.pieces: dict[Key, Callable[[dict[str, Array]], list[Any]]] = {}
 
-    def __deepcopy__(self, memo: object) -> Rest:
-        return self  # it changes by what it keeps only, and sessions cannot be copied
-
     @cached_property
     def model(self) -> ModelProto:
         """The model itself."""

@@ -34,6 +34,16 @@ def save(net: Cell, path: object) -> None:
     beside `path`. A file is written whole or not at all. Raises GraphTypeError for a cell that is or holds no such
     network, or several, GraphValueError for adapters that are not merged, GraphFileError where a file cannot be
     written.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn, train
+        >>> train.export(nn.Dense(3, 2), np.ones((1, 3), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> net = graphls.onnx.load("net.onnx")
+        >>> graphls.onnx.save(net, "again.onnx")
+        >>> graphls.onnx.load("again.onnx")(graphls.tensor([[0.0, 0.0, 0.0]])).shape
+        (1, 2)
     """
     cell, target = network(net), as_path(path)
     write_parts(target, [memoryview(_saved_bytes(cell, target.parent))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,10 @@ REQUIRED = "get_dataset_size", "create_tuple_iterator"
 
 
 class Batches:
-    """The batches of a list, of a loader with a length, or of a generator function, which is called for each epoch.
+    """The batches of a list, of a loader, or of a generator function, which is called for each epoch.
 
-    A function is called once more to count its batches. A batch is a tuple or list of columns, a dict of them, in its
-    order, or a single array.
+    A function, and a loader without a length, is gone through once more to count its batches. A batch is a tuple or
+    list of columns, a dict of them, in its order, or a single array.
     """
 
     def __init__(self, source: Any) -> None:
@@ -32,7 +32,10 @@ class Batches:
 
     @cached_property
     def _size(self) -> int:
-        return sum(1 for _ in self._epoch()) if _is_function(self.source) else len(self.source)
+        try:
+            return len(self.source)
+        except TypeError:  # which loaders of torch raise, too, whose dataset has no length
+            return sum(1 for _ in self._epoch())
 
     def get_dataset_size(self) -> int:
         """The number of batches in an epoch."""
@@ -57,13 +60,21 @@ def as_dataset(owner: str, source: Any) -> Any:
         return Batches(source)
     raise GraphTypeError(
         f"{owner} takes a dataset, and {type(source).__name__} has no {missing[0]}(); it may also be a list of "
-        "batches, a loader with a length, or a generator function.",
+        "batches, a loader, or a generator function.",
     )
 
 
+def said_of_columns(dataset: object) -> str:
+    """What to say where a list of arrays is as many batches of one column each, and was meant as columns."""
+    source = dataset.source if isinstance(dataset, Batches) else None
+    if not isinstance(source, (list, tuple)) or not all(map(offers_array, source)):
+        return ""
+    return "; each array of (x, y) is a batch, and [(x, y)] is one batch of two columns"
+
+
 def _is_loader(source: object) -> bool:
-    is_sized = isinstance(source, Iterable) and isinstance(source, Sized)
-    return is_sized and not isinstance(source, (str, bytes, Mapping, Set)) and not offers_array(source)
+    is_other = isinstance(source, (str, bytes, Mapping, Set)) or offers_array(source)
+    return isinstance(source, Iterable) and not is_other
 
 
 def _is_function(source: object) -> bool:

@@ -58,9 +58,11 @@ def named(save_obj: Any) -> Named:
     if isinstance(save_obj, dict):
         return save_obj.items()
     if not isinstance(save_obj, list):
+        is_step = hasattr(save_obj, "parameters") and hasattr(save_obj, "stages")
+        advice = "; give the cell that was compiled, whose parameters the step trains" if is_step else ""
         raise GraphTypeError(
             "For 'save_checkpoint', the parameter 'save_obj' must be nn.Cell, list or dict, "
-            f"but got {type(save_obj)}.",
+            f"but got {type(save_obj)}{advice}.",
         )
     for item in save_obj:
         if not isinstance(item, dict) or not {"name", "data"} <= item.keys():

@@ -63,7 +63,7 @@ class Evaluation:
         with joint_shards(dataset) as is_joint:
             losses = self._losses(dataset, callbacks, context, is_joint)
         callbacks.on_eval_epoch_end(context)
-        told.metrics = {name: metric.eval() for name, metric in self.metrics.items()}
+        told.metrics = {name: map_leaves(_plain, metric.eval()) for name, metric in self.metrics.items()}
         eval_loss = {} if self.indexes is None else {"eval_loss": float(np.mean(losses))}
         told.eval_results = {**eval_loss, **told.metrics}
         callbacks.on_eval_end(context)
@@ -123,6 +123,11 @@ class Evaluation:
         return (loss,) if isinstance(metric, Loss) else (prediction, label)
 
 
+def _plain(value: object) -> object:
+    """A number of NumPy as one of Python, which prints without its type."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _of_all_ranks(outputs: tuple[Any, ...] | None, stops: bool) -> tuple[list[tuple[Any, ...]], bool]:
     """The outputs of a step on each rank that has one, and whether one of them stops."""
     arrays = None if outputs is None else map_leaves(lambda x: x.asnumpy() if isinstance(x, Tensor) else x, outputs)
@@ -145,8 +150,8 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
         raise GraphTypeError(text)
     for name, metric in metrics.items():
         if not all(callable(getattr(metric, method, None)) for method in METRIC_METHODS):
-            text = f"The metric {name!r} has clear, update and eval, and {metric!r} has not."
-            raise GraphTypeError(text)
+            text = f"The metric {name!r} has clear, update and eval, and {metric!r} has not"
+            raise GraphTypeError(f"{text}; derive it from train.Metric.")
     return dict(metrics)
 
 

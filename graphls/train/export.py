@@ -47,6 +47,17 @@ def export(
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError for the formats "MINDIR"
     and "AIR", which are not offered, and, with the user's line, for a network that is another one for other sizes,
     GraphFileError where the file cannot be written.
+
+    Examples:
+        >>> import numpy as np
+        >>> import onnxruntime
+        >>> from graphls import nn, train
+        >>> net = nn.SequentialCell(nn.Dense(3, 2), nn.Softmax())
+        >>> axes = {"x": {0: "batch"}}
+        >>> train.export(net, np.zeros((1, 3), np.float32), file_name="net.onnx", file_format="ONNX", dynamic_axes=axes)
+        >>> session = onnxruntime.InferenceSession("net.onnx")
+        >>> [(value.name, value.shape) for value in session.get_inputs()]
+        [('x', ['batch', 3])]
     """
     _check(net, file_name, file_format, kwargs)
     from graphls.backends.onnx.weights import write_model

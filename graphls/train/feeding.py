@@ -12,7 +12,7 @@ import numpy as np
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, as_dtype
 from graphls.tensors.tensor import Tensor, array_of
-from graphls.train.batches import as_dataset
+from graphls.train.batches import as_dataset, said_of_columns
 
 Row = tuple[np.ndarray[Any, Any], ...]
 NO_DATA = "There is no valid data in dataset, please check dataset file firstly."
@@ -56,7 +56,7 @@ class Feed:
     def __init__(self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1) -> None:
         self.name = name
         dataset = as_dataset(name, dataset)
-        self.columns = columns
+        self.columns, self.advice = columns, said_of_columns(dataset)
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
         self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
 
@@ -87,7 +87,7 @@ class Feed:
         if self.columns is not None and len(row) != self.columns:
             raise GraphValueError(
                 f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {len(row)}, please "
-                f"check the number of elements returned by '{self.name}'.",
+                f"check the number of elements returned by '{self.name}'{self.advice}.",
             )
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 

@@ -30,6 +30,14 @@ def load_param_into_net(
 
     Raises GraphTypeError for arguments of another kind and GraphRuntimeError for other shapes and dtypes; then nothing
     has been loaded.
+
+    Examples:
+        >>> from graphls import nn
+        >>> from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
+        >>> save_checkpoint(nn.SequentialCell(nn.Dense(2, 3)), "base.ckpt")
+        >>> missing, unused = load_param_into_net(nn.SequentialCell(nn.Dense(2, 3)), load_checkpoint("base.ckpt"))
+        >>> missing, unused
+        ([], [])
     """
     _check_arguments(net, parameter_dict)
     strict = boolean("load_param_into_net", "strict_load", strict_load)

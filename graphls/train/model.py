@@ -11,6 +11,7 @@ from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.checks import boolean
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.nn.updates import Averaging
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
@@ -106,6 +107,11 @@ class Model:
         self._predictions = cache_of(network, engine)
         self._predicting = ModeSwitch(network, False, network)
 
+    def __repr__(self) -> str:
+        """The classes of what the model was made of."""
+        parts = (self._network, self._loss_fn, self._optimizer)
+        return f"Model({', '.join(type(part).__name__ for part in parts if part is not None)})"
+
     # -- what is run ------------------------------------------------------------------------------------------
 
     @property
@@ -140,7 +146,7 @@ class Model:
         of them. Each step: `on_train_step_begin`, the step, the update of a loss-scale manager, `on_train_step_end`.
 
         `train_dataset` is a dataset, or the batches of an epoch: a list of them, a loader with a length such as
-        PyTorch's, or a generator function, which is called once for each epoch, and once more to count them.
+        PyTorch's, or a generator function. A function is called once for each epoch, and once more to count them.
 
         With `dataset_sink_mode`, the steps of an epoch run many in one call of the runtime, with the same numbers, and
         the hooks of a step are called once for all. A `sink_size` above 0 says how many steps are an epoch then, and
@@ -295,6 +301,8 @@ class Model:
         """What callbacks are told in training; raises for arguments that do not fit."""
         boolean(owner, "dataset_sink_mode", sink_mode)
         check_sink_size(owner, sink_size)
+        if self._optimizer is None and self._loss_fn is not None:
+            warn(f"{owner} changes no weights, as the Model has a loss_fn and no optimizer; give it one.")
         steps = steps_of_epoch(owner, dataset)
         return InternalCallbackParam(
             train_network=self._train_network,

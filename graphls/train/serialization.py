@@ -107,6 +107,18 @@ def load_checkpoint(
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphValueError for a file that is
     missing, cannot be read, is damaged, or of which nothing is left.
+
+    Examples:
+        >>> from graphls import nn, tensor
+        >>> from graphls.train import load_checkpoint, save_checkpoint
+        >>> save_checkpoint(nn.Dense(2, 1, weight_init="ones", bias_init="zeros"), "dense.ckpt")
+        >>> found = load_checkpoint("dense.ckpt")
+        >>> list(found), found["weight"].asnumpy()
+        (['weight', 'bias'], array([[1., 1.]], dtype=float32))
+        >>> net = nn.Dense(2, 1)
+        >>> found = load_checkpoint("dense.ckpt", net)
+        >>> net(tensor([[1.0, 2.0]]))
+        Tensor(shape=[1, 1], dtype=Float32, value=[[3.]])
     """
     boolean("load_checkpoint", "crc_check", crc_check)
     _check_format("load_checkpoint", format)
@@ -132,7 +144,16 @@ def load_checkpoint(
 
 
 def load_checkpoint_async(*arguments: Any, **options: Any) -> Future[dict[str, Any]]:
-    """`load_checkpoint` on a thread: `.result()` of what this gives waits, and returns or raises what that does."""
+    """`load_checkpoint` on a thread: `.result()` of what this gives waits, and returns or raises what that does.
+
+    Examples:
+        >>> from graphls import nn
+        >>> from graphls.train import load_checkpoint_async, save_checkpoint
+        >>> save_checkpoint(nn.Dense(2, 1), "dense.ckpt")
+        >>> waiting = load_checkpoint_async("dense.ckpt")
+        >>> list(waiting.result())
+        ['weight', 'bias']
+    """
     pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-checkpoint")
     try:
         return pool.submit(load_checkpoint, *arguments, **options)

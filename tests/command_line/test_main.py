@@ -123,8 +123,9 @@ def test_opt_takes_passes_of_the_user(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert main(["opt", "--import", "my_own_passes", "-p", "empty", file]) == 0
-    assert capsys.readouterr().out == "graph @g(%x: f32[2]) {\n  return\n}\n"
+    for module in ("my_own_passes", "my_own_passes.py"):
+        assert main(["opt", "--import", module, "-p", "empty", file]) == 0
+        assert capsys.readouterr().out == "graph @g(%x: f32[2]) {\n  return\n}\n"
 
 
 @pytest.mark.parametrize(

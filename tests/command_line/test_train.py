@@ -17,8 +17,9 @@ from onnx import numpy_helper
 
 import graphls
 import graphls.onnx
-from graphls import adapters
+from graphls import adapters, nn
 from graphls.command_line.main import main
+from graphls.dataset import NumpySlicesDataset
 from graphls.files.safetensors_format import encode
 from graphls.train.callbacks import Progress
 from tests.onnx.models import filled
@@ -105,8 +106,11 @@ def test_steps_that_overflow_are_told_of(capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("none.onnx").exists() and not Path("out.checkpoints").exists()
 
 
-def test_a_run_goes_on_with_the_same_bits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ("--precision", "float16", "--optimizer", "sgd{momentum=0.9}", "--warmup", "2", "--clip", "1")
+@pytest.mark.parametrize("updates", [(), ("--accumulate-steps", "2", "--ema-decay", "0.9", "--validate", "data.npz")])
+def test_a_run_goes_on_with_the_same_bits(
+    updates: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("--precision", "float16", "--optimizer", "sgd{momentum=0.9}", "--warmup", "2", "--clip", "1", *updates)
     assert train("--epochs", "4", *settings, output="whole.onnx") == 0
     Path("out.onnx").write_bytes(b"mine")
 
@@ -126,6 +130,28 @@ def test_a_run_goes_on_with_the_same_bits(capsys: pytest.CaptureFixture[str], mo
     assert Path("out.onnx").read_bytes() == Path("whole.onnx").read_bytes()
     assert train("--epochs", "4", *settings, "--resume") == 0
     assert "12 steps are done, which are 4 epochs; --epochs 5 would go on." in capsys.readouterr().out
+
+
+def test_updates_are_those_of_model() -> None:
+    """Accumulated and clipped gradients and averages, against Model with the same numbers."""
+    sgd = ("--optimizer", "sgd", "--no-shuffle", "--no-checkpoints", "--epochs", "2")
+    assert train(*sgd, "--accumulate-steps", "3", "--clip-value", "0.001", "--ema-decay", "0.5") == 0
+    first, data = tensors("m.onnx"), np.load("data.npz")
+    cell = graphls.onnx.load("m.onnx", trainable="*", outputs=["logits"])
+    model = graphls.Model(
+        cell, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"),
+        nn.SGD(cell.trainable_params(), 0.05), accumulate_steps=3, clip_value=0.001, ema_decay=0.5,
+    )  # fmt: skip
+    rows = NumpySlicesDataset((data["x"], data["label"].astype(np.int32)), ["x", "y"], shuffle=False).batch(16)
+    model.train(2, rows)
+    with model.ema_weights():
+        expected = {p.name: p.asnumpy().copy() for p in cell.trainable_params()}
+    found = tensors("out.onnx")
+    assert set(expected) == set(found)
+    assert all(not np.array_equal(p.asnumpy(), expected[p.name]) for p in cell.trainable_params())
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-7)
+        assert 0 < np.abs(found[name] - first[name]).max() <= 0.05 * 0.001 * 1.51
 
 
 def test_a_softmax_that_is_written_out_is_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -341,6 +367,10 @@ def test_data_that_memory_does_not_hold(capsys: pytest.CaptureFixture[str]) -> N
         (["--fixed", "x"], "--fixed takes name=value with a number or a list"),
         (["--epochs", "0"], "--epochs is a number of 1 or more, not 0."),
         (["--clip", "0"], "--clip is a norm above 0, not 0.0."),
+        (["--clip-value", "-1"], "--clip-value is a number above 0, not -1.0."),
+        (["--clip-norm", "1", "--clip-value", "1"], "Gradients are clipped by --clip or by --clip-value, not both."),
+        (["--accumulate-steps", "0"], "--accumulate-steps is a number of 1 or more, not 0."),
+        (["--ema-decay", "1"], "--ema-decay is a number between 0 and 1, not 1.0."),
         (["--engine", "opnvino"], "There is no engine 'opnvino'; did you mean 'openvino'"),
         (["--resume"], "There is no checkpoint in out.checkpoints to go on from; train without --resume."),
         (["-o", "."], "cannot be written: . is a directory."),

@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -179,12 +180,28 @@ def test_strict_names_both_sides_and_the_nearest_and_changes_nothing() -> None:
 
 WRONG: dict[str, Any] = {
     r"'weight' has the shape \(3, 2\) and 'weight' has \(2, 2\)": {"weight": np.ones((2, 2)), "bias": np.ones(3)},
-    r"its transpose would fit \(transposed='weight'\)": {"weight": np.ones((2, 3))},
+    "its transpose fits: transposed='weight'": {"weight": np.ones((2, 3))},
     r"'bias' holds Float32 and 'bias' Int64": {"weight": np.ones((3, 2)), "bias": np.ones(3, int)},
     r"'bias' is no tensor or array but a str": {"weight": np.ones((3, 2)), "bias": "0"},
     r"names that are strings, not 3": {3: np.ones(2)},
     r"a file, a folder, or a dict of tensors by name, not 3": 3,
 }
+
+
+@pytest.mark.parametrize("prefix", ["", "lstm."])
+@pytest.mark.parametrize("hidden", [6, 3])
+def test_an_lstm_that_projects_its_hidden_states_is_refused(prefix: str, hidden: int) -> None:
+    """The shapes are those of torch.nn.LSTM(4, 6, proj_size=3)."""
+    shapes = {"weight_ih": (24, 4), "weight_hh": (24, 3), "bias_ih": (24,), "bias_hh": (24,), "weight_hr": (3, 6)}
+    weights = {f"{prefix}{name}_l0": np.ones(shape, np.float32) for name, shape in shapes.items()}
+    layer = nn.LSTM(4, hidden)
+    net = nn.SequentialCell(OrderedDict(lstm=layer)) if prefix else layer
+    before = values(net)
+    told = rf"'{prefix}weight_hr_l0' is of an LSTM with proj_size=3, and nn.LSTM projects nothing: write that as a cell"
+    for strict in (True, False):
+        with pytest.raises(ValueError, match=told):
+            load_state_dict(net, weights, strict=strict)
+    assert all(map(np.array_equal, before, values(net)))
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -239,6 +256,55 @@ def test_tensors_of_any_library_and_modules() -> None:
 
     net = NETWORKS["dense"]()
     load_state_dict(net, Module())
+    check_outputs(net, "dense")
+
+
+NORMALISED = {
+    "weight_norm": {"weight_g": (4, 1), "weight_v": (4, 3)},
+    "weight_norm of all": {"weight_g": (), "weight_v": (4, 3)},
+    "spectral_norm": {"weight_orig": (4, 3), "weight_u": (4,), "weight_v": (3,)},
+    "parametrizations.weight_norm": {
+        "parametrizations.weight.original0": (4, 1),
+        "parametrizations.weight.original1": (4, 3),
+    },
+    "parametrizations.spectral_norm": {
+        "parametrizations.weight.original": (4, 3),
+        "parametrizations.weight.0._u": (4,),
+        "parametrizations.weight.0._v": (3,),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", NORMALISED)
+def test_a_weight_in_parts_is_the_weight_that_torch_makes_of_them(kind: str) -> None:
+    random = np.random.default_rng(0)
+    parts = {name: random.normal(size=shape).astype(np.float32) for name, shape in NORMALISED[kind].items()}
+    net = nn.SequentialCell(nn.Dense(3, 4, has_bias=False))
+    report = load_state_dict(net, {f"0.{name}": array for name, array in parts.items()})
+    first, *vectors = parts.values()
+    if "spectral" in kind:  # the formulas of torch.nn.utils.parametrizations
+        expected = first / (vectors[0] @ first @ vectors[1])
+    else:
+        axis = None if kind.endswith("all") else 1
+        expected = first * vectors[0] / np.linalg.norm(vectors[0], axis=axis, keepdims=True)
+    np.testing.assert_allclose(net[0].weight.asnumpy(), expected, rtol=1e-5)
+    assert report.loaded[0].tensors == tuple(f"0.{name}" for name in parts) and not report.unused
+
+
+def test_names_that_only_look_like_parts_are_weights_of_their_own() -> None:
+    class Gates(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate_g = graphls.Parameter(np.zeros((4, 3), np.float32), "gate_g")
+            self.gate_v = graphls.Parameter(np.zeros((4, 3), np.float32), "gate_v")
+
+    weights = {name: np.ones((4, 3), np.float32) for name in ("gate_g", "gate_v")}
+    assert len(load_state_dict(Gates(), weights).loaded) == 2
+
+
+def test_what_a_training_saves_beside_the_weights_is_left_out() -> None:
+    weights = recorded("dense")
+    load_state_dict(net := NETWORKS["dense"](), {"epoch": 3, "model": weights, "optimizer": {"state": {}}})
     check_outputs(net, "dense")
 
 

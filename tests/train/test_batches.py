@@ -35,8 +35,19 @@ def generated() -> Iterator[dict[str, Any]]:
         yield {"data": x, "label": y.tolist()}
 
 
+class Stream:
+    """Batches whose number is not known, which torch's loader of a stream says by an error."""
+
+    def __len__(self) -> int:
+        raise TypeError("a stream has no len()")
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(batches())
+
+
 SOURCES: dict[str, Callable[[], Any]] = {
-    "list": batches, "loader": Loader, "generator": lambda: generated, "tuple": lambda: (*batches(),)
+    "list": batches, "loader": Loader, "generator": lambda: generated, "tuple": lambda: (*batches(),),
+    "stream": Stream,
 }  # fmt: skip
 
 

@@ -85,6 +85,15 @@ def test_old_hooks_are_called_in_training_and_evaluation_and_told_of_once() -> N
     assert old.seen == ["train", "train", "end", "eval", "end"]
 
 
+def test_a_hook_that_is_none_is_told_of() -> None:
+    class Misspelled(train.Callback):
+        def on_step_end(self, run_context: Any) -> None:
+            raise AssertionError
+
+    with pytest.warns(UserWarning, match="'Misspelled' has on_step_end, which no .* mean 'on_train_s"):
+        CallbackManager(Misspelled())
+
+
 def test_callbacks_of_the_package_use_no_old_hooks() -> None:
     kinds = [getattr(train, name) for name in train.__all__]
     for kind in kinds:
@@ -121,6 +130,8 @@ def test_what_is_no_callback_is_refused() -> None:
     for wrong in (3, [train.LossMonitor(), None], train.LossMonitor):
         with pytest.raises(GraphTypeError, match="is no Callback"):
             CallbackManager(wrong)
+    with pytest.raises(GraphTypeError, match=r"a class of them; make one: LossMonitor\(\)"):
+        CallbackManager([train.LossMonitor])
 
 
 def test_lambda_callback_has_a_function_for_every_hook() -> None:

@@ -268,3 +268,14 @@ def test_wrong_uses(number: int) -> None:
         use()
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_metrics.py")
+
+
+def test_numbers_are_those_of_python() -> None:
+    """They print as 0.98, not as np.float64(0.98)."""
+    accuracies = (metrics.Accuracy(), metrics.Top1CategoricalAccuracy(), metrics.TopKCategoricalAccuracy(2))
+    errors = (metrics.MAE(), metrics.MSE(), metrics.Dice())
+    found = [evaluated(metric) for metric in accuracies]
+    found += [evaluated(metric, average=True) for metric in (metrics.Precision(), metrics.Recall(), metrics.F1())]
+    found += [evaluated(metric, [(SCORES, SCORES / 2)]) for metric in errors]
+    found += [evaluated(metrics.Loss(), [(SCORES[0],)]), evaluated(metrics.Perplexity()), metrics.auc([0, 1], [0, 1])]
+    assert {type(number) for number in found} == {float}

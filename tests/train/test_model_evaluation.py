@@ -149,3 +149,16 @@ def test_metrics_by_name() -> None:
     assert results["mae"] == pytest.approx(np.abs(prediction - y).sum() / len(y), rel=1e-5)
     with pytest.raises(KeyError, match=r"There is no metric 'msee'; did you mean 'mse'.*test_model_evaluation\.py"):
         train.Model(net, nn.MSELoss(), metrics=["msee"])
+
+
+def test_numbers_of_metrics_of_ones_own_are_those_of_python() -> None:
+    class Numbers(Mean):
+        def eval(self) -> Any:
+            return {"mean": np.float64(0.5), "several": [np.int64(3), np.ones(2)]}
+
+    seen: list[Any] = []
+    watch = train.LambdaCallback(on_eval_end=lambda context: seen.append(context.original_args().eval_results))
+    model, _ = linear(metrics={"numbers": Numbers()})
+    found = model.eval(Rows(*line(6)), watch)["numbers"]
+    assert repr(found) == "{'mean': 0.5, 'several': [3, array([1., 1.])]}"
+    assert repr(seen[0]["numbers"]) == repr(found)

@@ -112,6 +112,15 @@ def test_wrong_uses(make: Any, kind: type[Exception], text: str) -> None:
     assert "test_model_wrong_uses.py" in str(caught.value)
 
 
+def test_columns_that_are_no_batch_and_a_forgotten_optimizer_are_told() -> None:
+    with pytest.raises(GraphValueError, match=r"but got 1, .*; each array of \(x, y\) is a batch, and \[\(x, y\)\]"):
+        linear()[0].train(1, line())
+    with pytest.warns(UserWarning, match="Model.train changes no weights, as the Model has a loss_fn and no"):
+        model = train.Model(NET, LOSS)
+        model.train(1, Rows(*line()))
+    assert repr(model) == f"Model({type(NET).__name__}, {type(LOSS).__name__})"
+
+
 def test_a_dataset_whose_epochs_are_empty_is_refused() -> None:
     class Empty(Rows):
         def get_dataset_size(self) -> int:

@@ -18,7 +18,7 @@ SETTINGS, STEP = "settings", "step_num"
 FROM_OPTIONS = (
     "loss", "optimizer", "learning_rate", "weight_decay", "clip", "batch_size", "schedule", "warmup", "precision",
     "loss_scale", "trainable", "frozen", "prediction", "fixed", "bind", "label", "seed", "shuffle",
-    "lora", "lora_match", "lora_alpha",
+    "lora", "lora_match", "lora_alpha", "accumulate_steps", "clip_value", "ema_decay",
 )  # fmt: skip
 """Options that must be the same where a run goes on."""
 

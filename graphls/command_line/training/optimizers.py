@@ -1,4 +1,4 @@
-"""Optimizers by name, learning rates over the steps, and the training step with clipped gradients."""
+"""Optimizers by name, and learning rates over the steps."""
 
 from __future__ import annotations
 
@@ -46,17 +46,6 @@ class Schedule(nn.LearningRateSchedule):
         if self.kind == "cosine":
             rate = ops.mul(rate, ops.mul(ops.add(ops.cos(ops.mul(share, math.pi)), 1.0), 0.5))
         return ops.mul(rate, self.rate)
-
-
-class Clip(nn.Cell):
-    """Gradients whose common norm is `norm` at most."""
-
-    def __init__(self, norm: float) -> None:
-        super().__init__()
-        self.norm = norm
-
-    def construct(self, gradients: Any) -> Any:
-        return ops.clip_by_global_norm(gradients, self.norm)
 
 
 def optimizer_of(options: argparse.Namespace, parameters: Sequence[Any], total: int) -> Optimizer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +18,14 @@ import numpy as np
 import graphls.onnx
 from graphls import nn
 from graphls.adapters import merge, save_adapters
+from graphls.amp import DynamicLossScaleManager, build_train_network
 from graphls.calling.cache import cache_of
 from graphls.command_line.training.checkpoints import Checkpoints, folder_of, resume, settings_of
 from graphls.command_line.training.columns import join_of
 from graphls.command_line.training.data import Binding, dataset_of
 from graphls.command_line.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.command_line.training.model import Network, network_of
-from graphls.command_line.training.optimizers import Clip, optimizer_of
+from graphls.command_line.training.optimizers import optimizer_of
 from graphls.command_line.training.verdict import ADVICE, NotFinite, Verdict
 from graphls.context import kept_context, set_context
 from graphls.dataset import Dataset
@@ -54,6 +56,10 @@ class Run:
         judged = Judged(self.network.cell, self.loss)
         metrics = {"validation loss": Mean(0)} | ({"accuracy": Mean(1)} if self.loss.right else {})
         return Model(self.step, eval_network=judged, metrics=metrics, engine=self.options.engine)
+
+    def weights(self) -> AbstractContextManager[None]:
+        """Give the network what is written: its averages, where the step keeps some."""
+        return nullcontext() if self.options.ema_decay is None else self.model().ema_weights()
 
     def explain(self, row: Sequence[object]) -> Any:
         """Why the step that has just run with a row overflowed."""
@@ -99,15 +105,24 @@ def _prepared(options: argparse.Namespace) -> Run:
 
 def _check_numbers(options: argparse.Namespace) -> None:
     """Raise GraphValueError for numbers that are none of an option."""
-    least = {"lora": 1, "epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1}
+    least = {
+        "lora": 1, "epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1,
+        "accumulate_steps": 1,
+    }  # fmt: skip
     for name, bound in least.items():
         value = getattr(options, name)
         if value is not None and not value >= bound:
             raise GraphValueError(f"--{name.replace('_', '-')} is a number of {bound} or more, not {value}.")
     if not options.lora and (options.lora_match or options.lora_alpha or options.adapters):
         raise GraphValueError("--lora-match, --lora-alpha and --adapters are of adapters; give their rank with --lora.")
-    if options.clip is not None and not options.clip > 0:
-        raise GraphValueError(f"--clip is a norm above 0, not {options.clip}.")
+    for name, what in (("clip", "norm"), ("clip_value", "number")):
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise GraphValueError(f"--{name.replace('_', '-')} is a {what} above 0, not {value}.")
+    if options.clip is not None and options.clip_value is not None:
+        raise GraphValueError("Gradients are clipped by --clip or by --clip-value, not both.")
+    if options.ema_decay is not None and not 0 < options.ema_decay < 1:
+        raise GraphValueError(f"--ema-decay is a number between 0 and 1, not {options.ema_decay}.")
 
 
 def _step(
@@ -118,17 +133,17 @@ def _step(
     is_scaled = options.precision == "float16" or (options.precision is None and network.has_half)
     if options.precision is not None:
         cell.to_float(as_dtype(options.precision))
-    total = options.epochs * data.get_dataset_size()
-    optimizer = optimizer_of(options, cell.trainable_params(), total)
-    with_loss = WithLoss(cell, loss)
-    if is_scaled:
-        update = nn.DynamicLossScaleUpdateCell(options.loss_scale, 2, 2000)
-        step: nn.TrainOneStepCell = nn.TrainOneStepWithLossScaleCell(with_loss, optimizer, update)
-    else:
-        step = nn.TrainOneStepCell(with_loss, optimizer)
-    if options.clip is not None:
-        step.grad_reducer = Clip(options.clip)
-    step.set_train()
+    accumulate = options.accumulate_steps or 1
+    optimizer = optimizer_of(options, cell.trainable_params(), options.epochs * data.get_dataset_size() // accumulate)
+    step = build_train_network(
+        WithLoss(cell, loss),
+        optimizer,
+        loss_scale_manager=DynamicLossScaleManager(options.loss_scale) if is_scaled else None,
+        accumulate_steps=accumulate,
+        clip_norm=options.clip,
+        clip_value=options.clip_value,
+        ema_decay=options.ema_decay,
+    )
     return step, options.loss_scale if is_scaled else None
 
 
@@ -156,10 +171,11 @@ def _train(run: Run) -> int:
         print(line)
     if verdict.trained_nothing:
         raise GraphRuntimeError(f"Every step was skipped, so {options.output} is not written.")
-    _check_finite(run.network)
-    if options.lora:
-        _merge(run.network, options.adapters)
-    graphls.onnx.save(run.network.cell, options.output)
+    with run.weights():
+        _check_finite(run.network)
+        if options.lora:
+            _merge(run.network, options.adapters)
+        graphls.onnx.save(run.network.cell, options.output)
     print(options.output)
     return 0
 
@@ -195,7 +211,8 @@ def _fit(run: Run, done: int, callbacks: Sequence[Callback]) -> None:
     if run.validation is None:
         model.train(run.options.epochs, run.data, callbacks)
     else:
-        model.fit(run.options.epochs, run.data, run.validation, callbacks=callbacks)
+        is_averaged = run.options.ema_decay is not None
+        model.fit(run.options.epochs, run.data, run.validation, callbacks=callbacks, use_ema=is_averaged)
 
 
 def _interrupted(options: argparse.Namespace, folder: Path, number: int) -> int:

@@ -13,7 +13,23 @@ from graphls.tensors.tensor import TensorLike
 
 
 class CheckpointState:
-    """What outlives the steps of a training; `CheckpointState.load_checkpoint` makes it."""
+    """What outlives the steps of a training; `CheckpointState.load_checkpoint` makes it.
+
+    Raises GraphTypeError where it is made in another way.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn, train
+        >>> from graphls.onnx import artifacts
+        >>> from graphls.onnx.training import CheckpointState
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> loss, adam = artifacts.LossType.MSELoss, artifacts.OptimType.AdamW
+        >>> options = {"loss": loss, "optimizer": adam, "artifact_directory": "artifacts"}
+        >>> artifacts.generate_artifacts("net.onnx", ["weight", "bias"], **options)
+        >>> state = CheckpointState.load_checkpoint("artifacts/checkpoint")
+        >>> [(name, parameter.data.shape) for name, parameter in state.parameters]
+        [('bias', (3,)), ('weight', (3, 4))]
+    """
 
     def __init__(self, content: Content) -> None:
         if not isinstance(content, Content):

@@ -27,7 +27,13 @@ from graphls.onnx.training.sizes import set_sizes
 
 
 class LossType(Enum):
-    """Losses that `artifacts` adds to a model."""
+    """Losses that `artifacts` adds to a model.
+
+    Examples:
+        >>> from graphls.onnx import artifacts
+        >>> [loss.name for loss in artifacts.LossType]
+        ['MSELoss', 'CrossEntropyLoss', 'BCEWithLogitsLoss', 'L1Loss']
+    """
 
     MSELoss = 1
     CrossEntropyLoss = 2
@@ -36,7 +42,13 @@ class LossType(Enum):
 
 
 class OptimType(Enum):
-    """Optimizers that `artifacts` makes a model of."""
+    """Optimizers that `artifacts` makes a model of.
+
+    Examples:
+        >>> from graphls.onnx import artifacts
+        >>> [optimizer.name for optimizer in artifacts.OptimType]
+        ['AdamW', 'SGD']
+    """
 
     AdamW = 1
     SGD = 2
@@ -81,6 +93,22 @@ def generate_artifacts(
 
     Raises GraphlsError for arguments that do not fit, for operators that are missing, and where a size cannot stay
     open, GraphFileError where a file cannot be written.
+
+    Examples:
+        >>> import os
+        >>> import numpy as np
+        >>> from graphls import nn, train
+        >>> from graphls.onnx import artifacts
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> artifacts.generate_artifacts(
+        ...     "net.onnx",
+        ...     requires_grad=["weight", "bias"],
+        ...     loss=artifacts.LossType.MSELoss,
+        ...     optimizer=artifacts.OptimType.AdamW,
+        ...     artifact_directory="artifacts",
+        ... )
+        >>> sorted(os.listdir("artifacts"))
+        ['checkpoint', 'eval_model.onnx', 'optimizer_model.onnx', 'training_model.onnx']
     """
     block = _loss(loss)
     optimizer_block = _optimizer(optimizer)

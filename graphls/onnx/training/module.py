@@ -21,6 +21,24 @@ class Module:
 
     It is called with the inputs of the model, as arrays of NumPy or as OrtValues, and gives its outputs in kind, the
     loss first; in training mode it also adds to the gradients of the parameters. `training` says which mode it is in.
+
+    Raises GraphTypeError for another state than a CheckpointState, GraphRuntimeError where ONNX Runtime is not
+    installed or too old.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn, train
+        >>> from graphls.onnx import artifacts
+        >>> from graphls.onnx.training import CheckpointState, Module
+        >>> net = nn.Dense(4, 3, weight_init="zeros", bias_init="zeros")
+        >>> train.export(net, np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> loss, adam = artifacts.LossType.MSELoss, artifacts.OptimType.AdamW
+        >>> options = {"loss": loss, "optimizer": adam, "artifact_directory": "artifacts"}
+        >>> artifacts.generate_artifacts("net.onnx", ["weight", "bias"], **options)
+        >>> state = CheckpointState.load_checkpoint("artifacts/checkpoint")
+        >>> module = Module("artifacts/training_model.onnx", state)
+        >>> float(module(np.ones((1, 4), np.float32), np.ones((1, 3), np.float32)))
+        1.0
     """
 
     training: bool

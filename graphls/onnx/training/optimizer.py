@@ -16,7 +16,32 @@ FIRST_RATE = 0.001
 
 
 class Optimizer:
-    """Updates the parameters of a module by their gradients."""
+    """Updates the parameters of a module by their gradients.
+
+    Raises GraphTypeError for what is no Module, GraphFileError where there is no such model, GraphValueError for
+    one that does not run.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn, train
+        >>> from graphls.onnx import artifacts
+        >>> from graphls.onnx.training import CheckpointState, Module, Optimizer
+        >>> net = nn.Dense(4, 3, weight_init="zeros", bias_init="zeros")
+        >>> train.export(net, np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> loss, adam = artifacts.LossType.MSELoss, artifacts.OptimType.AdamW
+        >>> options = {"loss": loss, "optimizer": adam, "artifact_directory": "artifacts"}
+        >>> artifacts.generate_artifacts("net.onnx", ["weight", "bias"], **options)
+        >>> module = Module("artifacts/training_model.onnx", CheckpointState.load_checkpoint("artifacts/checkpoint"))
+        >>> optimizer = Optimizer("artifacts/optimizer_model.onnx", module)
+        >>> optimizer.set_learning_rate(0.1)
+        >>> x, y = np.ones((1, 4), np.float32), np.ones((1, 3), np.float32)
+        >>> for _ in range(2):
+        ...     loss = module(x, y)
+        ...     optimizer.step()
+        ...     module.lazy_reset_grad()
+        >>> float(loss) < 1
+        True
+    """
 
     def __init__(self, optimizer_uri: object, module: Module) -> None:
         if not isinstance(module, Module):
@@ -98,7 +123,24 @@ class Optimizer:
 
 
 class LinearLRScheduler:
-    """A learning rate that rises from 0 in `warmup_step_count` steps and falls to 0 at `total_step_count`."""
+    """A learning rate that rises from 0 in `warmup_step_count` steps and falls to 0 at `total_step_count`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn, train
+        >>> from graphls.onnx import artifacts
+        >>> from graphls.onnx.training import CheckpointState, LinearLRScheduler, Module, Optimizer
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> loss, adam = artifacts.LossType.MSELoss, artifacts.OptimType.AdamW
+        >>> options = {"loss": loss, "optimizer": adam, "artifact_directory": "artifacts"}
+        >>> artifacts.generate_artifacts("net.onnx", ["weight", "bias"], **options)
+        >>> module = Module("artifacts/training_model.onnx", CheckpointState.load_checkpoint("artifacts/checkpoint"))
+        >>> optimizer = Optimizer("artifacts/optimizer_model.onnx", module)
+        >>> scheduler = LinearLRScheduler(optimizer, warmup_step_count=2, total_step_count=4, initial_lr=0.5)
+        >>> scheduler.step()
+        >>> optimizer.get_learning_rate()
+        0.0
+    """
 
     def __init__(self, optimizer: Optimizer, warmup_step_count: int, total_step_count: int, initial_lr: float) -> None:
         self._optimizer = optimizer

@@ -126,7 +126,17 @@ def save_checkpoint(
     path_to_checkpoint: object,
     nominal_checkpoint: bool = False,
 ) -> None:
-    """Write the checkpoint of parameters that are trained and others; a nominal one is without their values."""
+    """Write the checkpoint of parameters that are trained and others; a nominal one is without their values.
+
+    Examples:
+        >>> import numpy as np
+        >>> from onnx import numpy_helper
+        >>> from graphls.onnx.training import CheckpointState, onnxblock
+        >>> weight = numpy_helper.from_array(np.ones(2, np.float32), "weight")
+        >>> onnxblock.save_checkpoint(([weight], []), "checkpoint")
+        >>> CheckpointState.load_checkpoint("checkpoint").parameters["weight"].data.tolist()
+        [1.0, 1.0]
+    """
     trained, frozen = parameters
     kinds = [_kind(tensor, True) for tensor in trained] + [_kind(tensor, False) for tensor in frozen]
     values = {} if nominal_checkpoint else {t.name: numpy_helper.to_array(t) for t in (*trained, *frozen)}
@@ -134,7 +144,21 @@ def save_checkpoint(
 
 
 def load_checkpoint_to_model(path_to_checkpoint: object, model: ModelProto) -> None:
-    """Give the initializers of a model, in place, the values that a checkpoint has for their names."""
+    """Give the initializers of a model, in place, the values that a checkpoint has for their names.
+
+    Raises GraphFileError for a checkpoint that cannot be read, GraphValueError for one that is damaged.
+
+    Examples:
+        >>> import numpy as np
+        >>> from onnx import helper, numpy_helper
+        >>> from graphls.onnx.training import onnxblock
+        >>> trained, first = (numpy_helper.from_array(np.full(2, n, np.float32), "weight") for n in (3, 0))
+        >>> onnxblock.save_checkpoint(([trained], []), "checkpoint")
+        >>> model = helper.make_model(helper.make_graph([], "graph", [], [], [first]))
+        >>> onnxblock.load_checkpoint_to_model("checkpoint", model)
+        >>> numpy_helper.to_array(model.graph.initializer[0]).tolist()
+        [3.0, 3.0]
+    """
     values = read(path_to_checkpoint).values
     for tensor in model.graph.initializer:
         if tensor.name in values:

@@ -142,6 +142,24 @@ class RunContext:
     """What a hook is called with: the state of the run, and the wish to stop it.
 
     Raises GraphTypeError for `original_args` that are no dict.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Callback, Model
+        >>> class StopAt(Callback):
+        ...     def __init__(self, steps):
+        ...         self.steps = steps
+        ...     def on_train_step_end(self, run_context):
+        ...         if run_context.original_args().cur_step_num >= self.steps:
+        ...             print("enough after step", run_context.original_args().cur_step_num)
+        ...             run_context.request_stop()
+        >>> rows = ds.NumpySlicesDataset((np.ones((8, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1))
+        >>> model.train(5, rows, callbacks=[StopAt(3)])
+        enough after step 3
     """
 
     def __init__(self, original_args: object) -> None:
@@ -169,14 +187,14 @@ class CallbackManager(Callback):
     """Several callbacks as one, called in their order.
 
     `callbacks` is one, a list or tuple of them, or None. Raises GraphTypeError for anything else; warns once of each
-    class that overrides hooks by their older names.
+    class that overrides hooks by their older names, or has methods that look like hooks and are none.
     """
 
     def __init__(self, callbacks: Any = None) -> None:
         self._callbacks = callback_list(callbacks)
         self._stack = ExitStack()
         for kind in dict.fromkeys(map(type, self._callbacks)):
-            _warn_of_old_hooks(kind)
+            _warn_of_hooks(kind)
 
     def __enter__(self) -> CallbackManager:
         with ExitStack() as stack:
@@ -209,7 +227,9 @@ def callback_list(callbacks: Any) -> list[Callback]:
     found = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     for callback in found:
         if not isinstance(callback, Callback):
-            text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback."
+            made = isinstance(callback, type) and issubclass(callback, Callback)
+            advice = f" but a class of them; make one: {callback.__name__}()" if made else ""
+            text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback{advice}."
             raise GraphTypeError(text)
     return found
 
@@ -218,15 +238,22 @@ _WARNING = Guard()
 _warned: WeakSet[type[Callback]] = WeakSet()
 
 
-def _warn_of_old_hooks(kind: type[Callback]) -> None:
-    old = [hook for hook in OLD_HOOKS if getattr(kind, hook) is not getattr(Callback, hook)]
-    if not old or issubclass(kind, CallbackManager):
+def _warn_of_hooks(kind: type[Callback]) -> None:
+    """Warn once of a class whose hooks are called at other times than it may be meant, or never."""
+    if issubclass(kind, CallbackManager):
         return
     with _WARNING.lock:
         if kind in _warned:
             return
         _warned.add(kind)
-    warn(
-        f"The callback {kind.__name__!r} overrides {', '.join(old)}, which are called in training and in evaluation; "
-        f"the names of today are {', '.join(f'on_train_{hook}' for hook in old)}, and the same with on_eval."
-    )
+    if old := [hook for hook in OLD_HOOKS if getattr(kind, hook) is not getattr(Callback, hook)]:
+        are = "is" if len(old) == 1 else "are"
+        warn(
+            f"The callback {kind.__name__!r} overrides {', '.join(old)}, which {are} called in training and in "
+            "evaluation; the names of today are "
+            f"{', '.join(f'on_train_{hook}' for hook in old)}, and the same with on_eval."
+        )
+    never = [name for name in dir(kind) if name.startswith("on_") and name not in NEW_HOOKS]
+    if never and not any(getattr(kind, hook) is not getattr(Callback, hook) for hook in (*OLD_HOOKS, *NEW_HOOKS)):
+        near = nearest(f"on_train_{never[0].removeprefix('on_')}", NEW_HOOKS)
+        warn(f"The callback {kind.__name__!r} has {never[0]}, which no Model calls{near}.")

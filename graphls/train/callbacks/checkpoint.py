@@ -37,6 +37,20 @@ class ModelCheckpoint(Callback):
 
     Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
     GraphFileError where the directory cannot be made.
+
+    Examples:
+        >>> import os
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import CheckpointConfig, Model, ModelCheckpoint
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> config = CheckpointConfig(save_checkpoint_steps=1, keep_checkpoint_max=2)
+        >>> keep = ModelCheckpoint("net", "checkpoints", config)
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(2, rows, callbacks=[keep])
+        >>> sorted(os.listdir("checkpoints"))
+        ['net-2_1.ckpt', 'net-2_2.ckpt', 'net-graph.meta']
     """
 
     def __init__(

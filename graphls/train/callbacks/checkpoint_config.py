@@ -29,6 +29,13 @@ class CheckpointConfig:
     - `integrated_save`, `async_save`, `crc_check`, `format`, `enc_key` and `enc_mode`: see `save_checkpoint`.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit.
+
+    Examples:
+        >>> from graphls.train import CheckpointConfig, ModelCheckpoint
+        >>> config = CheckpointConfig(save_checkpoint_steps=100, keep_checkpoint_max=3)
+        >>> callback = ModelCheckpoint("net", "checkpoints", config)
+        >>> config.save_checkpoint_steps, config.keep_checkpoint_max
+        (100, 3)
     """
 
     def __init__(

@@ -20,6 +20,19 @@ class EarlyStopping(Callback):
     state of the train network gets the value that it had after the best epoch, where training is stopped. `verbose`
     prints both. Epochs that no evaluation followed do not count. Raises GraphTypeError and GraphValueError for
     arguments that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import EarlyStopping, History, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="ones", bias_init="zeros")
+        >>> history = History()
+        >>> stop = EarlyStopping("loss", patience=2, mode="min")  # the loss is 0 from the start
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(9, rows, callbacks=[stop, history])
+        >>> history.epoch["epoch"]
+        [1, 2, 3]
     """
 
     def __init__(

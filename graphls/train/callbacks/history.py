@@ -13,6 +13,18 @@ class History(Callback):
 
     `epoch` is {"epoch": the numbers}; `history` has a list for "net_output", the loss as a float, and one for each
     result of an evaluation, such as "eval_loss". Both begin anew with training.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import History, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="zeros", bias_init="zeros")
+        >>> history = History()
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.125)).train(2, rows, callbacks=[history])
+        >>> history.epoch, [round(float(loss), 4) for loss in history.history["net_output"]]
+        ({'epoch': [1, 2]}, [0.25, 0.0156])
     """
 
     def __init__(self) -> None:

@@ -15,6 +15,18 @@ class LambdaCallback(Callback):
     """A callback of functions that each take a RunContext; hooks without one do nothing.
 
     Raises GraphTypeError for what is neither a function nor None.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import LambdaCallback, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> tell = LambdaCallback(on_train_epoch_end=lambda run: print("epoch", run.original_args().cur_epoch_num))
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(2, rows, callbacks=[tell])
+        epoch 1
+        epoch 2
     """
 
     def __init__(

@@ -33,6 +33,20 @@ class LearningRateFinder(Callback):
     chart, and `write` makes a page of it. From Smith, "Cyclical Learning Rates" (2017). Raises GraphTypeError and
     GraphValueError for arguments that do not fit and, in training, GraphValueError in sink mode and where the learning
     rate is a list, a schedule or one for each group of parameters.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import LearningRateFinder, Model
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(64, 4)).astype(np.float32)
+        >>> rows = ds.NumpySlicesDataset((x, x.sum(1, keepdims=True)), ["x", "y"]).batch(8)
+        >>> net = nn.Dense(4, 1)
+        >>> finder = LearningRateFinder(steps=20, verbose=False)
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(3, rows, callbacks=[finder])
+        >>> len(finder.rates) > 10, 1e-7 < finder.suggestion < 1
+        (True, True)
     """
 
     def __init__(

@@ -19,6 +19,19 @@ class LearningRateScheduler(Callback):
     It holds from the next step on, which is not compiled again. In sink mode this happens after the steps that run in
     one go. Raises GraphTypeError for what cannot be called and, in training, GraphValueError where the learning rate is
     a list, a schedule or one for each group of parameters.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import LearningRateScheduler, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> optimizer = nn.SGD(net.trainable_params(), 0.1)
+        >>> halve = LearningRateScheduler(lambda rate, step: rate / 2)
+        >>> Model(net, nn.MSELoss(), optimizer).train(1, rows, callbacks=[halve])
+        >>> round(float(optimizer.get_lr()), 4)
+        0.025
     """
 
     def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
@@ -44,6 +57,19 @@ class ReduceLROnPlateau(Callback):
     The rate does not fall below `min_lr`. `verbose` prints each reduction. Raises GraphTypeError and GraphValueError
     for arguments that do not fit and, in training, GraphValueError where the learning rate is a list, a schedule or
     one for each group of parameters.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model, ReduceLROnPlateau
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="ones", bias_init="zeros")
+        >>> optimizer = nn.SGD(net.trainable_params(), 0.5)
+        >>> calm = ReduceLROnPlateau("loss", factor=0.5, patience=1)  # the loss is 0 from the start
+        >>> Model(net, nn.MSELoss(), optimizer).train(3, rows, callbacks=[calm])
+        >>> float(optimizer.get_lr())
+        0.125
     """
 
     def __init__(

@@ -78,6 +78,10 @@ class WandbLogger(RunLogger):
     the run is finished when it ends, unless one was going on before, which is used and stays open. Raises
     GraphRuntimeError, when the run begins, where wandb is not installed, and GraphTypeError and GraphValueError for
     an `every` that does not fit.
+
+    Examples:
+        >>> from graphls.train import WandbLogger
+        >>> callback = WandbLogger(every=10, project="digits", mode="offline")
     """
 
     package = "wandb"
@@ -111,6 +115,10 @@ class MLflowLogger(RunLogger):
     `run_name` and `tags`, and `parameters` are logged once. A run that was going on before is used and stays open.
     Raises GraphRuntimeError, when the run begins, where mlflow is not installed, and GraphTypeError and
     GraphValueError for an `every` that does not fit.
+
+    Examples:
+        >>> from graphls.train import MLflowLogger
+        >>> callback = MLflowLogger(every=10, experiment="digits")
     """
 
     package = "mlflow"

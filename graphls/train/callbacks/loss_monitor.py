@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from graphls.ir.checks import not_negative_int
 from graphls.ir.errors import GraphValueError
 from graphls.ranks.world import world
@@ -23,6 +21,17 @@ class LossMonitor(Callback):
     its own, or with `rank` that one alone. Each step, printed or not, raises GraphValueError where the loss is infinite
     or nan, unless the step was skipped because of an overflow. Raises GraphTypeError and GraphValueError for
     `per_print_times` and a `rank` that are no integers of 0 or more.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import LossMonitor, Model
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="zeros", bias_init="zeros")
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.125)).train(1, rows, callbacks=[LossMonitor()])
+        epoch: 1 step: 1, loss is 1.0
+        epoch: 1 step: 2, loss is 0.25
     """
 
     def __init__(self, per_print_times: int = 1, rank: int | None = None) -> None:
@@ -52,17 +61,11 @@ class LossMonitor(Callback):
         """Print the metrics of an evaluation in this epoch."""
         told = run_context.original_args()
         if told.get("metrics"):
-            metrics = {name: _plain(value) for name, value in told.metrics.items()}
-            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {metrics}")
+            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}")
 
     def _print(self, line: str) -> None:
         if self._rank in (None, world().rank):
             print(line, flush=True)
-
-
-def _plain(value: object) -> object:
-    """A number of NumPy as one of Python, which prints without its type."""
-    return value.item() if isinstance(value, np.number) else value
 
 
 def _shown(outputs: object, loss: float | None) -> Any:

@@ -22,6 +22,17 @@ class Progress(Callback):
     where callbacks see no single step), and in `Model.fit` what an evaluation gave. The loss is read ten times a second
     at most, and only for a bar. Of several ranks, the first shows it. `file` is where to write, by default the standard
     output. Raises GraphRuntimeError on a terminal where rich is not installed.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model, Progress
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1, weight_init="zeros", bias_init="zeros")
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.125)).train(2, rows, callbacks=[Progress()])
+        epoch 1/2: 2 steps in ... s, loss 0.25
+        epoch 2/2: 2 steps in ... s, loss 0.01562
     """
 
     def __init__(self, file: Any = None) -> None:

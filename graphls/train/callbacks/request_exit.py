@@ -27,6 +27,10 @@ class OnRequestExit(Callback):
     no MindIR here; `graphls.train.export` writes ONNX. What the signal did before is restored at the end of the
     run. Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphRuntimeError where the run is not
     in the main thread, which alone gets signals.
+
+    Examples:
+        >>> from graphls.train import OnRequestExit
+        >>> callback = OnRequestExit(save_mindir=False, file_name="digits", directory="checkpoints")
     """
 
     def __init__(

@@ -44,6 +44,18 @@ class RunReport(Callback):
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphFileError where a report to
     compare with cannot be read, here, or the page cannot be written, later.
+
+    Examples:
+        >>> import os
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model, RunReport
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(1, rows, callbacks=[RunReport("run")])
+        >>> sorted(os.listdir("run"))
+        ['index.html', 'run.json']
     """
 
     def __init__(

@@ -28,6 +28,13 @@ class SummaryRecord:
 
     A context manager that closes the file. Raises GraphRuntimeError where tensorboardX is not installed, and
     GraphFileError, here and later, where the file cannot be written.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.train import SummaryRecord
+        >>> with SummaryRecord("summary") as record:
+        ...     record.add_value("scalar", "loss", tensor(0.5))
+        ...     record.record(1)
     """
 
     open_ones: ClassVar[WeakSet[SummaryRecord]] = WeakSet()
@@ -88,6 +95,19 @@ class SummaryCollector(Callback):
     keys (graphs, lineage, input data, landscape) may be false; there is no such data here. `num_process`,
     `custom_lineage_data`, `max_file_size` and `export_options` change nothing. Raises GraphTypeError and
     GraphValueError for arguments that do not fit, GraphRuntimeError where tensorboardX is not installed.
+
+    Examples:
+        >>> import os
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model, SummaryCollector
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> collector = SummaryCollector("summary", collect_freq=1)
+        >>> Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(1, rows, callbacks=[collector])
+        >>> len(os.listdir("summary"))
+        1
     """
 
     def __init__(

@@ -15,6 +15,17 @@ class TimeMonitor(Callback):
     `Model.fit` has a line of its own and is no part of the time of the epoch. With `data_time`, the line also tells
     the mean time that a step waited for its data. Raises GraphTypeError and GraphValueError for a `data_size` that
     is no positive integer and a `data_time` that is no bool.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import dataset as ds
+        >>> from graphls import nn
+        >>> from graphls.train import Model, TimeMonitor
+        >>> rows = ds.NumpySlicesDataset((np.ones((4, 1), np.float32),) * 2, ["x", "y"]).batch(2)
+        >>> net = nn.Dense(1, 1)
+        >>> model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1))
+        >>> model.train(1, rows, callbacks=[TimeMonitor()])
+        Train epoch time: ... ms, per step time: ... ms
     """
 
     def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:

@@ -45,7 +45,16 @@ def names() -> list[str]:
 
 
 def get_metric_fn(name: str, *args: object, **kwargs: object) -> Any:
-    """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name."""
+    """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name.
+
+    Examples:
+        >>> from graphls.train import get_metric_fn
+        >>> metric = get_metric_fn("mae")
+        >>> metric.clear()
+        >>> metric.update([1.0, 2.0], [1.5, 4.0])
+        >>> metric.eval()
+        1.25
+    """
     if name not in _METRICS:
         raise GraphKeyError(f"There is no metric {name!r}{nearest(str(name), _METRICS)}.")
     return _METRICS[name](*args, **kwargs)
@@ -55,6 +64,12 @@ def get_metrics(metrics: object) -> dict[str, Metric]:
     """What Model takes as its metrics, by name: a dict of metrics, a set or list of names, or None.
 
     Raises GraphTypeError for anything else, and GraphKeyError for a name that is not known.
+
+    Examples:
+        >>> from graphls.train import get_metrics
+        >>> found = get_metrics({"accuracy", "loss"})
+        >>> sorted(found)
+        ['accuracy', 'loss']
     """
     if metrics is None:
         return {}

@@ -17,6 +17,12 @@ class EvaluationBase(Metric):
 
     `eval_type` is "classification" or "multilabel". Raises GraphTypeError for another one, and `update`
     GraphValueError for shapes that do not fit each other, or a number of classes that changes between batches.
+
+    Examples:
+        >>> from graphls.train import Accuracy, EvaluationBase
+        >>> metric = Accuracy("multilabel")
+        >>> isinstance(metric, EvaluationBase)
+        True
     """
 
     def __init__(self, eval_type: str = "classification") -> None:

@@ -19,6 +19,16 @@ class ConfusionMatrix(Metric):
     `normalize` divides each number by the sum of its row ("target"), of its column ("prediction") or of all ("all").
     Of two classes, a score from `threshold` on is the second. Raises GraphTypeError and GraphValueError for settings
     that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import ConfusionMatrix
+        >>> metric = ConfusionMatrix(2)
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]), np.array([1, 0, 1]))
+        >>> metric.eval()
+        array([[1., 0.],
+               [1., 1.]])
     """
 
     def __init__(self, num_classes: int, normalize: str = NO_NORM, threshold: float = 0.5) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class _Mean(Metric):
         self._sum = 0.0
         self._samples_num = 0
 
-    def eval(self) -> Any:
+    def eval(self) -> float:
         self._check_some(self._samples_num)
         return self._sum / self._samples_num
 
@@ -48,7 +48,17 @@ class _Error(_Mean):
 
 
 class MAE(_Error):
-    """The sum of absolute errors, divided by the number of samples."""
+    """The sum of absolute errors, divided by the number of samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import MAE
+        >>> metric = MAE()
+        >>> metric.clear()
+        >>> metric.update(np.array([1.0, 2.0]), np.array([1.5, 4.0]))
+        >>> metric.eval()
+        1.25
+    """
 
     @staticmethod
     def _error(difference: Array) -> Array:
@@ -56,7 +66,17 @@ class MAE(_Error):
 
 
 class MSE(_Error):
-    """The sum of squared errors, divided by the number of samples."""
+    """The sum of squared errors, divided by the number of samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import MSE
+        >>> metric = MSE()
+        >>> metric.clear()
+        >>> metric.update(np.array([1.0, 2.0]), np.array([1.5, 4.0]))
+        >>> metric.eval()
+        2.125
+    """
 
     @staticmethod
     def _error(difference: Array) -> Array:
@@ -64,13 +84,27 @@ class MSE(_Error):
 
 
 class Loss(_Mean):
-    """The mean of the losses of all batches."""
+    """The mean of the losses of all batches.
+
+    Examples:
+        >>> from graphls import tensor
+        >>> from graphls.train import Loss
+        >>> metric = Loss()
+        >>> metric.clear()
+        >>> metric.update(tensor(1.0))
+        >>> metric.update(tensor(2.0))
+        >>> metric.eval()
+        1.5
+    """
 
     inputs: ClassVar[tuple[str, ...]] = ("loss",)
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in a loss without axes, or a row of them."""
+        """Take in a loss without axes, or a row of them.
+
+        Raises GraphValueError for a loss of several axes.
+        """
         (loss,) = self._arrays(inputs)
         if loss.ndim > 1 or not loss.size:
             raise GraphValueError(f"The dimension of loss must be 1, but got {loss.shape}.")
@@ -82,6 +116,15 @@ class Perplexity(_Mean):
     """exp of the mean of -log(probability of the label), without the labels that are to be ignored.
 
     Probabilities below 1e-10 count as that. Raises GraphTypeError for an `ignore_label` that is no integer or None.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Perplexity
+        >>> metric = Perplexity()
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 1]))
+        >>> round(float(metric.eval()), 4)
+        1.633
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("preds", "labels")
@@ -94,7 +137,10 @@ class Perplexity(_Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in probabilities (..., C) and the labels (...) of their classes."""
+        """Take in probabilities (..., C) and the labels (...) of their classes.
+
+        Raises GraphValueError where their shapes do not fit and for a label that is no class.
+        """
         predicted, labels = self._arrays(inputs)
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
             raise GraphValueError(
@@ -108,12 +154,24 @@ class Perplexity(_Mean):
         self._sum -= float(np.log(np.maximum(1e-10, predicted[kept, labels[kept]])).sum())
         self._samples_num += int(kept.sum())
 
-    def eval(self) -> Any:
-        return np.exp(super().eval())
+    def eval(self) -> float:
+        return float(np.exp(super().eval()))
 
 
 class Dice(_Mean):
-    """2 * x . y / (x . x + y . y + smooth) of each batch, summed up and divided by the number of samples."""
+    """2 * x . y / (x . x + y . y + smooth) of each batch, summed up and divided by the number of samples.
+
+    Raises GraphTypeError for a `smooth` that is no float, GraphValueError for one that is not above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Dice
+        >>> metric = Dice()
+        >>> metric.clear()
+        >>> metric.update(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+        >>> round(float(metric.eval()), 4)
+        0.4
+    """
 
     def __init__(self, smooth: float = 1e-5) -> None:
         if isinstance(smooth, bool) or not isinstance(smooth, float):
@@ -125,7 +183,10 @@ class Dice(_Mean):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in two arrays of the same shape, the samples along the first axis."""
+        """Take in two arrays of the same shape, the samples along the first axis.
+
+        Raises GraphValueError where their shapes differ.
+        """
         x, y = self._arrays(inputs)
         if x.shape != y.shape or not x.ndim:
             raise GraphValueError(f"Dice takes two arrays of one shape, not {x.shape} and {y.shape}.")

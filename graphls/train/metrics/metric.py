@@ -20,6 +20,22 @@ class Metric(ABC):
     """A number, or several, about all batches of an evaluation: `clear`, `update` for each batch, `eval`.
 
     `indexes` are the positions of the outputs of the evaluation network that `update` takes, or None for all.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Metric
+        >>> class Largest(Metric):
+        ...     def clear(self):
+        ...         self.largest = 0.0
+        ...     def update(self, *inputs):
+        ...         self.largest = max(self.largest, float(inputs[0].max()))
+        ...     def eval(self):
+        ...         return self.largest
+        >>> metric = Largest()
+        >>> metric.clear()
+        >>> metric.update(np.array([0.5, 2.0]))
+        >>> metric.eval()
+        2.0
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("predicted value", "true value")
@@ -34,7 +50,10 @@ class Metric(ABC):
         return self._indexes
 
     def set_indexes(self, indexes: object) -> Metric:
-        """Take these outputs of the evaluation network, such as [0, 2]; returns the metric."""
+        """Take these outputs of the evaluation network, such as [0, 2]; returns the metric.
+
+        Raises GraphValueError for what is no list of integers of 0 or more.
+        """
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
             message = "For 'set_indexes', the argument 'indexes' should be a list and all its elements should be int, "
             raise GraphValueError(f"{message}but got {indexes!r}.")
@@ -78,7 +97,25 @@ class Metric(ABC):
 
 
 def rearrange_inputs(update: Method) -> Method:
-    """Make an `update` take only the outputs that `set_indexes` has named, for metrics of your own."""
+    """Make an `update` take only the outputs that `set_indexes` has named, for metrics of your own.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Metric, rearrange_inputs
+        >>> class Mean(Metric):
+        ...     def clear(self):
+        ...         self.values = []
+        ...     @rearrange_inputs
+        ...     def update(self, *inputs):
+        ...         self.values.append(float(np.mean(inputs[0])))
+        ...     def eval(self):
+        ...         return sum(self.values) / len(self.values)
+        >>> metric = Mean().set_indexes([1])
+        >>> metric.clear()
+        >>> metric.update(np.array([9.0]), np.array([1.0, 2.0]))
+        >>> metric.eval()
+        1.5
+    """
 
     @wraps(update)
     def rearranged(self: Metric, *inputs: object) -> Any:

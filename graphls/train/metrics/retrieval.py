@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 
@@ -35,27 +34,47 @@ class Retrieval(EvaluationBase):
         else:
             self._counts = self._counts + counts
 
-    def eval(self, average: bool = False) -> Any:
+    def eval(self, average: bool = False) -> Array | float:
         """One number for each class (for each sample, of several labels), or their mean with `average`."""
         self._check_some(self._class_num)
         if not isinstance(average, bool):
             raise GraphTypeError(f"The argument 'average' must be bool, but got {average!r}.")
         scores = self._scores(*self._counts)
-        return scores.mean() if average else scores
+        return float(scores.mean()) if average else scores
 
     def _scores(self, right: Array, predicted: Array, present: Array) -> Array:
         raise NotImplementedError
 
 
 class Precision(Retrieval):
-    """Of what was predicted to be of a class, the share that is; 0 for a class that was never predicted."""
+    """Of what was predicted to be of a class, the share that is; 0 for a class that was never predicted.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Precision
+        >>> metric = Precision()
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]), np.array([1, 0, 1]))
+        >>> metric.eval()
+        array([0.5, 1. ])
+    """
 
     def _scores(self, right: Array, predicted: Array, present: Array) -> Array:
         return right / (predicted + _EPS)
 
 
 class Recall(Retrieval):
-    """Of what is of a class, the share that was predicted to be; 0 for a class that there was none of."""
+    """Of what is of a class, the share that was predicted to be; 0 for a class that there was none of.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Recall
+        >>> metric = Recall()
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]), np.array([1, 0, 1]))
+        >>> metric.eval()
+        array([1. , 0.5])
+    """
 
     def _scores(self, right: Array, predicted: Array, present: Array) -> Array:
         return right / (present + _EPS)
@@ -65,6 +84,15 @@ class Fbeta(Retrieval):
     """(1 + beta ** 2) * precision * recall / (beta ** 2 * precision + recall) of each class.
 
     Raises GraphTypeError or GraphValueError for a beta that is not a number above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import Fbeta
+        >>> metric = Fbeta(2.0)
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]), np.array([1, 0, 1]))
+        >>> round(float(metric.eval(average=True)), 4)
+        0.6944
     """
 
     def __init__(self, beta: float) -> None:
@@ -81,7 +109,17 @@ class Fbeta(Retrieval):
 
 
 class F1(Fbeta):
-    """The harmonic mean of precision and recall of each class."""
+    """The harmonic mean of precision and recall of each class.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import F1
+        >>> metric = F1()
+        >>> metric.clear()
+        >>> metric.update(np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]]), np.array([1, 0, 1]))
+        >>> metric.eval().round(4)
+        array([0.6667, 0.6667])
+    """
 
     def __init__(self) -> None:
         super().__init__(1.0)

@@ -15,6 +15,16 @@ class ROC(Metric):
 
     `class_num` is the number of classes, None for two; `pos_label` the label of the positive of two, 1 unless given.
     Raises GraphTypeError for settings that are no integers.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import ROC, auc
+        >>> metric = ROC(pos_label=1)
+        >>> metric.clear()
+        >>> metric.update(np.array([0.1, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
+        >>> false_rate, true_rate, thresholds = metric.eval()
+        >>> float(auc(false_rate, true_rate))
+        0.75
     """
 
     def __init__(self, class_num: int | None = None, pos_label: int | None = None) -> None:
@@ -31,7 +41,10 @@ class ROC(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
-        """Take in the scores (N, ...) of the positive class, or (N, C, ...) of all, and the labels (N, ...)."""
+        """Take in the scores (N, ...) of the positive class, or (N, C, ...) of all, and the labels (N, ...).
+
+        Raises GraphValueError where their shapes do not fit, or `pos_label` is given for several classes.
+        """
         scores, labels = self._arrays(inputs)
         several = self.class_num not in (None, 1)
         if several and self.pos_label is not None:
@@ -73,11 +86,16 @@ def _curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
     return wrong / wrong[-1], right / right[-1], thresholds
 
 
-def auc(x: Any, y: Any, reorder: bool = False) -> Any:
+def auc(x: Any, y: Any, reorder: bool = False) -> float:
     """The area under the curve through the points (x, y), by the trapezoidal rule.
 
     x rises or falls; with `reorder` the points are sorted first. Raises GraphTypeError for what is no row of numbers,
     GraphValueError for rows of different lengths, and for an x that does neither.
+
+    Examples:
+        >>> from graphls.train import auc
+        >>> float(auc([0.0, 0.5, 1.0], [0.0, 1.0, 1.0]))
+        0.75
     """
     if not all(isinstance(a, (np.ndarray, list)) for a in (x, y)):
         raise GraphTypeError("auc takes arrays or lists.")
@@ -92,5 +110,5 @@ def auc(x: Any, y: Any, reorder: bool = False) -> Any:
         raise GraphValueError(
             "Reordering is not turned on, and the x array is neither rising nor falling; sort it, or use reorder=True.",
         )
-    area = np.sum(steps * (y[1:] + y[:-1]) / 2)
+    area = float(np.sum(steps * (y[1:] + y[:-1]) / 2))
     return -area if (steps < 0).any() else area

@@ -42,7 +42,22 @@ def current() -> ModelAccessor:
 
 @contextmanager
 def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> Iterator[ModelAccessor]:
-    """A copy of a model that blocks add to in this block of Python; it is `.model` of what this gives."""
+    """A copy of a model that blocks add to in this block of Python; it is `.model` of what this gives.
+
+    Raises GraphRuntimeError where another model is open.
+
+    Examples:
+        >>> import numpy as np
+        >>> import onnx
+        >>> from graphls import nn, train
+        >>> from graphls.onnx.training import onnxblock
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> model = onnx.load("net.onnx")
+        >>> with onnxblock.base(model) as accessor:
+        ...     name = onnxblock.blocks.Pow(2.0)(model.graph.output[0].name)
+        ...     print(accessor.model.graph.node[-1].op_type)
+        Pow
+    """
     copied = ModelProto()
     copied.CopyFrom(model)
     with _opened(ModelAccessor(copied, model_path)) as accessor:
@@ -51,7 +66,19 @@ def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> It
 
 @contextmanager
 def empty_base(opset_version: int | None = None) -> Iterator[ModelAccessor]:
-    """An empty model that blocks add to in this block of Python."""
+    """An empty model that blocks add to in this block of Python.
+
+    Raises GraphRuntimeError where another model is open.
+
+    Examples:
+        >>> from onnx import TensorProto, helper
+        >>> from graphls.onnx.training import onnxblock
+        >>> with onnxblock.empty_base() as accessor:
+        ...     accessor.model.graph.input.extend([helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])])
+        ...     result = onnxblock.blocks.Add()("x", "x")
+        >>> [node.op_type for node in accessor.model.graph.node], result == accessor.model.graph.node[0].output[0]
+        (['Add'], True)
+    """
     opset = opset_version or OPSET
     graph = helper.make_graph([], "graph", [], [])
     version = ir_version(opset)

@@ -14,7 +14,18 @@ from graphls.onnx.training.onnxblock.accessor import current, fresh_name, inferr
 
 
 class Block(ABC):
-    """Something that adds operators to a model: `build` takes and gives names of tensors, and changes `base`."""
+    """Something that adds operators to a model: `build` takes and gives names of tensors, and changes `base`.
+
+    Examples:
+        >>> from graphls.onnx.training import onnxblock
+        >>> class MeanSquare(onnxblock.Block):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.square = onnxblock.blocks.Pow(2.0)
+        ...         self.mean = onnxblock.blocks.ReduceMean(keepdims=False)
+        ...     def build(self, name):
+        ...         return self.mean(self.square(name))
+    """
 
     @property
     def base(self) -> ModelProto:

@@ -14,7 +14,26 @@ from graphls.onnx.training.onnxblock.blocks import Block
 
 
 class ForwardBlock(Block):
-    """A block whose results are the outputs of the model; a subclass has `build`."""
+    """A block whose results are the outputs of the model; a subclass has `build`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import onnx
+        >>> from graphls import nn, train
+        >>> from graphls.onnx.training import onnxblock
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> class Squared(onnxblock.ForwardBlock):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.square = onnxblock.blocks.Pow(2.0)
+        ...     def build(self, output):
+        ...         return self.square(output)
+        >>> block, model = Squared(), onnx.load("net.onnx")
+        >>> with onnxblock.base(model):
+        ...     name = block(model.graph.output[0].name)
+        >>> block.to_model_proto().graph.node[-1].op_type
+        'Pow'
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +55,29 @@ class ForwardBlock(Block):
 
 
 class TrainingBlock(Block):
-    """A block whose first result is the loss of a training model; a subclass has `build`."""
+    """A block whose first result is the loss of a training model; a subclass has `build`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import onnx
+        >>> from graphls import nn, train
+        >>> from graphls.onnx.training import onnxblock
+        >>> train.export(nn.Dense(4, 3), np.ones((1, 4), np.float32), file_name="net.onnx", file_format="ONNX")
+        >>> class WithLoss(onnxblock.TrainingBlock):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.loss = onnxblock.loss.MSELoss()
+        ...     def build(self, output):
+        ...         return self.loss(output)
+        >>> block = WithLoss()
+        >>> block.requires_grad("weight")
+        >>> model = onnx.load("net.onnx")
+        >>> with onnxblock.base(model):
+        ...     loss = block(model.graph.output[0].name)
+        >>> training_model, evaluation_model = block.to_model_proto()
+        >>> [value.name for value in training_model.graph.output][1:]
+        ['weight_grad']
+    """
 
     def __init__(self) -> None:
         super().__init__()
