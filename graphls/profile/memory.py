@@ -14,7 +14,17 @@ from graphls.profile.lifetimes import Delayed, Lifetimes
 
 @dataclass(frozen=True)
 class Held:
-    """A value that is alive, the node that makes it, and how many bytes it takes."""
+    """A value that is alive, the node that makes it, and how many bytes it takes.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> x = np.ones((8, 8), np.float32)
+        >>> memory = graphls.compile(nn.Dense(8, 8), x).profile(x, steps=2).memory
+        >>> [(held.value.name, held.bytes) for held in memory.live][:1]
+        [('matmul', 256)]
+    """
 
     value: Value
     node: Node
@@ -30,6 +40,15 @@ class Memory:
     None for a graph without nodes.
     `while_running` is what is there while each node runs, those in regions included, and `spans` has the values that
     are not always there: for each the numbers of the nodes of these from and to which it is alive, and its bytes.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> x = np.ones((8, 8), np.float32)
+        >>> memory = graphls.compile(nn.Dense(8, 8), x).profile(x, steps=2).memory
+        >>> memory.states, memory.inputs, memory.peak >= memory.states + memory.inputs
+        (288, 256, True)
     """
 
     peak: int

@@ -9,6 +9,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, needs, walk
 from graphls.ir.plan import flattened, is_plan
 from graphls.ir.reach import before, behind
+from graphls.passes.buckets import in_buckets
 from graphls.profile.memory import memory_of
 from graphls.ranks.cost import Network
 
@@ -194,7 +195,7 @@ def workload(graph: Graph, seconds: Mapping[Node, float], bucket: int) -> Worklo
     made = behind(graph.nodes, gradients, lambda node: tuple(needs(node)))
     updating = {n for n in graph.nodes if n.phase == "update" or any(v in made for v in needs(n))}
     parts, left = [], [node for node in graph.nodes if node not in updating]
-    for values in _in_buckets(_by_time(left, gradients, seconds), bucket):
+    for values in in_buckets(_by_time(left, gradients, seconds), _travelling, bucket):
         needed = set(before(left, values))
         parts.append(Bucket(sum(map(_travelling, values)), sum(seconds[node] for node in needed)))
         left = [node for node in left if node not in needed]
@@ -222,20 +223,6 @@ def _by_time(nodes: Sequence[Node], gradients: Iterable[Value], seconds: Mapping
         end = max((ready.get(v, 0.0) for v in needs(node)), default=0.0) + seconds[node]
         ready.update(dict.fromkeys(node.outputs, end))
     return sorted(gradients, key=lambda value: ready.get(value, 0.0))
-
-
-def _in_buckets(gradients: Iterable[Value], most: int) -> list[list[Value]]:
-    """Gradients in their order, so many bytes at a time; a larger one is alone."""
-    found: list[list[Value]] = []
-    size = 0
-    for gradient in gradients:
-        own = _travelling(gradient)
-        if not found or size + own > most:
-            found.append([])
-            size = 0
-        found[-1].append(gradient)
-        size += own
-    return found
 
 
 def _gradients(graph: Graph) -> dict[Value, Value]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.text import reference
-from graphls.text.plain import shown
+from graphls.text.plain import broken, shown
 from graphls.viz.tree import Child, Group, Port, members, node_of
 
 WIDEST = 38
@@ -24,37 +25,48 @@ def nodes_of(child: Child) -> Iterator[Node]:
 
 
 def title(child: Child) -> str:
-    """The first line of a box: a primitive, the label of a group, or what kind of port it is."""
+    """What a box is headed by: a primitive, the label of a group, or what kind of port it is."""
     if isinstance(child, Node):
-        return shown(child.primitive.name, WIDEST)
-    return shown(child.kind if isinstance(child, Port) else child.label, WIDEST)
+        return shown(child.primitive.name)
+    return shown(child.kind if isinstance(child, Port) else child.label)
 
 
 def detail(child: Child) -> str:
-    """The second line: the results of a node, the value of a port, how much is in a group."""
+    """What stands below: the results of a node, the value of a port, how much is in a group."""
     if isinstance(child, Node):
         return listed(child.outputs)
     if isinstance(child, Port):
-        return shown(f"{reference(child.value)}: {child.value.type}", WIDEST)
+        return f"{shown(reference(child.value))}: {child.value.type}"
     nodes = list(nodes_of(child))
     if len(nodes) == 1 and child.node is None:
-        return shown(f"{nodes[0].primitive.name} {listed(nodes[0].outputs)}", WIDEST)
+        return f"{shown(nodes[0].primitive.name)} {listed(nodes[0].outputs)}"
     if child.node is not None:
-        inside = f" · {_count(len(nodes) - 1)} inside"
-        return listed(child.node.outputs, WIDEST - len(inside)) + inside
+        return f"{listed(child.node.outputs)} · {_count(len(nodes) - 1)} inside"
     return _count(len(nodes)) if nodes else listed(port.value for port in child.children if isinstance(port, Port))
+
+
+def heading(group: Group) -> tuple[str, str]:
+    """The one line of an open group: its title, and the results of a node with regions."""
+    return title(group), detail(group) if group.kind == "node" else ""
 
 
 def _count(number: int) -> str:
     return f"{number} node{'' if number == 1 else 's'}"
 
 
-def listed(values: Iterable[Value], most: int = WIDEST) -> str:
+def listed(values: Iterable[Value]) -> str:
     """A few names, and how many more there are."""
     names = list(dict.fromkeys(map(reference, values)))
     more = f" +{len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else ""
-    text = ", ".join(shown(name, WIDEST) for name in names[:MOST_NAMES])
-    return shown(text, most - len(more)) + more
+    return ", ".join(map(shown, names[:MOST_NAMES])) + more
+
+
+@dataclass(frozen=True)
+class Words:
+    """The lines of a box: those of its title, and the others."""
+
+    title: tuple[str, ...]
+    more: tuple[str, ...]
 
 
 class States:
@@ -80,12 +92,11 @@ class States:
         return [state for value in made for state in self.written.get(value, ())]
 
 
-def lines(child: Child, taken: Mapping[Value, None], states: States) -> tuple[str, ...]:
-    """All lines of a box; `taken` are the values that no edge of the drawing brings it."""
-    texts = [title(child), detail(child)]
-    if isinstance(child, Port):
-        return tuple(texts)
-    reads = list(dict.fromkeys([*states.reads(child), *taken]))
-    texts += [f"← {listed(reads)}"] if reads else []
-    writes = states.writes(child)
-    return (*texts, *([f"→ {listed(writes)}"] if writes else ()))
+def words(child: Child, taken: Mapping[Value, None], states: States) -> Words:
+    """What stands in a box; `taken` are the values that no edge of the drawing brings it."""
+    texts = [detail(child)]
+    if not isinstance(child, Port):
+        reads, writes = list(dict.fromkeys([*states.reads(child), *taken])), states.writes(child)
+        texts += [f"← {listed(reads)}"] if reads else []
+        texts += [f"→ {listed(writes)}"] if writes else []
+    return Words(tuple(broken(title(child), WIDEST)), tuple(line for text in texts for line in broken(text, WIDEST)))

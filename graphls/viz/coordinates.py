@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from graphls.ir.graph import Graph, Value
 from graphls.text.plain import columns
 from graphls.viz.align import aligned
-from graphls.viz.boxes import States, detail, lines, title
+from graphls.viz.boxes import States, Words, heading, words
 from graphls.viz.layers import Edge, Layers, Slot, Waypoint, layered, segments_of
 from graphls.viz.links import Links
 from graphls.viz.tree import Child, Group, Port
@@ -35,7 +35,7 @@ class Box:
     y: float
     width: float
     height: float
-    lines: tuple[str, ...]
+    words: Words
     open: bool
 
 
@@ -65,7 +65,7 @@ class _Frame:
     height: float
     areas: Mapping[Slot, tuple[float, float, float, float]]
     inner: Mapping[Child, _Frame]
-    texts: Mapping[Child, tuple[str, ...]]
+    texts: Mapping[Child, Words]
     bottoms: Mapping[Slot, float]
     layers: Layers
 
@@ -146,26 +146,26 @@ class _Placer:
 
     def header(self, group: Group) -> float:
         """The room that the first line of an open group needs."""
-        text = title(group) + (detail(group) if group.kind == "node" else "")
-        return columns(text) * COLUMN * BOLD + 6 * PADDING
+        return columns("".join(heading(group))) * COLUMN * BOLD + 6 * PADDING
 
-    def text(self, child: Child, layers: Layers) -> tuple[str, ...]:
+    def text(self, child: Child, layers: Layers) -> Words:
         taken: dict[Value, None] = dict.fromkeys(layers.incoming.get(child, ()))
         for edge in layers.edges:
             if edge.broken and edge.target is child:
                 taken.update(dict.fromkeys(edge.values))
-        return lines(child, taken, self.states)
+        return words(child, taken, self.states)
 
     def size(
-        self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Sequence[str]]
+        self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Words]
     ) -> tuple[float, float]:
         if isinstance(slot, Waypoint):
             return THIN, 0
         if slot in inner:
             return inner[slot].width, inner[slot].height
-        first, *others = (columns(text) * COLUMN for text in texts[slot])
-        width = max(first * BOLD + 2 * PADDING, *others) + 2 * PADDING
-        return round(width), len(texts[slot]) * LINE + PADDING
+        shown = texts[slot]
+        head = max(map(columns, shown.title)) * COLUMN * BOLD + 2 * PADDING
+        width = max(head, *(columns(line) * COLUMN for line in shown.more)) + 2 * PADDING
+        return round(width), (len(shown.title) + len(shown.more)) * LINE + PADDING
 
     def draw(self, drawing: Drawing, frame: _Frame, x: float, y: float) -> None:
         for slot, (left, top, width, height) in frame.areas.items():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
 from graphls.text.colours import ENGINES, MIXED, PHASES, WINDOW
-from graphls.text.plain import LONGEST, shown
+from graphls.text.plain import LONGEST, broken, shown
+from graphls.viz.boxes import WIDEST
 from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows
 
@@ -18,6 +19,14 @@ def to_dot(graph: Graph) -> str:
     Phases, cells, regions and segments are clusters, states cylinders; a segment has a border of the colour of its
     engine, and each engine a box that names it. What a node with regions gives comes from its own box,
     to which the regions yield. Nodes of an overflow window, and those that open and close it, have amber borders.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls.viz.dot import to_dot
+        >>> graph = graphls.trace_graph(lambda x: x * x, np.ones(2, np.float32)).graph
+        >>> print(to_dot(graph).splitlines()[0])
+        digraph "main" {
     """
     return "\n".join(_Dot(graph).lines()) + "\n"
 
@@ -117,7 +126,7 @@ def _border(engine: str) -> str:
 
 
 def _label(*lines: str) -> str:
-    return f"label={_quoted(*lines)}"
+    return f"label={_quoted(*(part for line in lines for part in broken(shown(line, LONGEST + 40), WIDEST)))}"
 
 
 def _quoted(*lines: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphls.ir.diff import diff
 from graphls.ir.flops import own_flops, runs
 from graphls.ir.graph import Difference, Graph, Node, Value, Write, walk
+from graphls.ir.location import Location
 from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
@@ -95,7 +96,7 @@ class _PageData:
             "lines": self.lines.records,
             "groups": self.groups.records,
             "locations": self.locations.records,
-            "files": [{"name": name, "lines": _source(name, numbers, below)} for name, numbers in self.files.records],
+            "files": [_file(location, numbers, below) for location, numbers in self.files.records],
             "stages": made,
         }
 
@@ -202,7 +203,7 @@ class _PageData:
     def location(self, node: Node) -> int:
         if node.loc is None:
             return -1
-        index = self.files.add(node.loc.file, (node.loc.file, set()))
+        index = self.files.add(node.loc.file, (node.loc, set()))
         _, shown = self.files.records[index]
         shown.add(node.loc.line)
         return self.locations.add(node.loc, [index, node.loc.line])
@@ -274,6 +275,12 @@ def _short(number: float | None) -> float | None:
 
 def _cut(text: str) -> str:
     return clipped(text, LONGEST_LINE)
+
+
+def _file(location: Location, numbers: set[int], below: Path | None) -> dict[str, Any]:
+    """A file or a cell of a notebook, with the lines around these."""
+    lines = _source(location.code, numbers, below)
+    return {"name": location.file, "before_line": location.before_line, "lines": lines}
 
 
 def _source(file: str, numbers: set[int], below: Path | None) -> dict[str, str]:

@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 from graphls.ir.graph import Graph, Node, Value
 from graphls.text.colours import BADGES, ENGINES, ENGINES_ON_DARK, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.text.html import DARK, LIGHT
-from graphls.text.plain import columns, shown
-from graphls.viz.boxes import nodes_of
+from graphls.text.plain import LONGEST, columns, shown
+from graphls.viz.boxes import heading, nodes_of
 from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
 from graphls.viz.tree import Child, Group, Port, engines, grouped
 from graphls.viz.window import windows
@@ -27,17 +27,25 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
     dashed lines an order only. What runs in an overflow window stands on amber; a segment of a plan has a border of
     the colour of its engine. A line of a box that begins with an arrow names what comes from farther away, or the
     states that are read (from the left) and written (to the right).
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls.viz.svg import to_svg
+        >>> graph = graphls.trace_graph(lambda x: x * x, np.ones(2, np.float32)).graph
+        >>> to_svg(graph)[:4]
+        '<svg'
     """
     root = grouped(graph)
     drawing = placed(graph, root, opened(root, boxes))
-    width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name, 40)) + 600 + 110 * len(engines(root)))
+    width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name)) + 600 + 110 * len(engines(root)))
     height = drawing.height + LEGEND - HEADER + MARGIN
     shift = f"translate({_number((width - drawing.width) / 2)} {LEGEND - HEADER})"
     window = _Shades(graph)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graphls-picture" width="{_number(width)}" '
         f'height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}" role="img" '
-        f'aria-label="{_text(graph.name, 80)}">',
+        f'aria-label="{_text(graph.name, LONGEST)}">',
         f"<style>{_style()}</style>",
         _MARKERS,
         '<rect class="paper" width="100%" height="100%"/>',
@@ -92,12 +100,25 @@ def _box(box: Box, ends: bool) -> Iterator[str]:
     yield f'<rect {_area(box.x, box.y, box.width, box.height)} rx="{radius}"/>'
     if phase and (not box.open or kind == "phase"):
         yield _words("badge", box.x + box.width - 11, box.y + 13, BADGES[phase])
-    x, y = box.x + PADDING, box.y + (18 if box.open else 15)
-    for i, line in enumerate(box.lines[:1] if box.open else box.lines):
-        yield _words("more" if i else "name", x, y + LINE * i, line)
-    if box.open and kind == "node":
-        yield _words("more", x + columns(box.lines[0]) * 8 + PADDING, y, box.lines[1])
+    yield from _heading(box) if box.open else _lines(box)
     yield "</g>"
+
+
+def _heading(box: Box) -> Iterator[str]:
+    """The one line of an open group."""
+    assert isinstance(box.child, Group)
+    name, more = heading(box.child)
+    x, y = box.x + PADDING, box.y + 18
+    yield _words("name", x, y, name)
+    if more:
+        yield _words("more", x + columns(name) * 8 + PADDING, y, more)
+
+
+def _lines(box: Box) -> Iterator[str]:
+    """The lines of any other box, one below the other."""
+    kinds = [("name", line) for line in box.words.title] + [("more", line) for line in box.words.more]
+    for i, (kind, line) in enumerate(kinds):
+        yield _words(kind, box.x + PADDING, box.y + 15 + LINE * i, line)
 
 
 def _kind(child: Group | Node) -> str:
@@ -146,7 +167,7 @@ def _title(child: Child) -> str:
 
 
 def _legend(graph: Graph, engines: Collection[str]) -> Iterator[str]:
-    name = shown(graph.name, 40)
+    name = shown(graph.name)
     yield _words("head", MARGIN, 24, name)
     x = MARGIN + columns(name) * 10 + 20.0
     for phase, badge in BADGES.items():

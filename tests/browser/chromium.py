@@ -9,7 +9,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Dialog,
+    Error,
+    Page,
+    Playwright,
+    Request,
+    ViewportSize,
+    sync_playwright,
+)
 
 VARIABLE = "GRAPHLS_BROWSER"
 NOT_WANTED = "none"
@@ -25,6 +35,7 @@ HELP = (
     f"{' '.join(LIBRARIES)}` or `python -m playwright install chromium`, or name the file of one in {VARIABLE}; "
     f"{VARIABLE}={NOT_WANTED} leaves these tests out."
 )
+SIZE: ViewportSize = {"width": 1280, "height": 800}
 SETTLED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 """Ends when what a page has begun so far was reported; no reply for a page that was closed or has crashed."""
 LOUD = ("error", "warning", "assert")
@@ -83,25 +94,59 @@ def launch(playwright: Playwright) -> Browser:
     raise NoBrowserError(f"{HELP} ({reason})")
 
 
-@contextmanager
-def watched_page(browser: Browser, **options: Any) -> Iterator[Page]:
-    """A page of its own context, offline, of one size and without motion; AssertionError for what it must not do.
+class Window:
+    """A page in a context of its own, offline, of one size and without motion, for one reader after the other.
 
-    That is: ask for anything but the file that it was sent to, write errors or warnings to the console, leave an
-    exception uncaught, open a dialog, crash. `options` are those of Playwright's `Browser.new_context`.
+    To make one takes a second, thrice as long as to open another file in it. `options` are those of Playwright's
+    `Browser.new_context`.
     """
-    complaints: list[str] = []
-    settings = {"offline": True, "viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
-    context = browser.new_context(**{**settings, "locale": "en-GB", "timezone_id": "UTC", **options})
-    _watch(context, complaints)
-    try:
-        yield context.new_page()
-        for page in context.pages:
+
+    def __init__(self, browser: Browser, **options: Any) -> None:
+        settings = {"offline": True, "viewport": SIZE, "reduced_motion": "reduce", "locale": "en-GB"}
+        self.context = browser.new_context(**{**settings, "timezone_id": "UTC", **options})
+        self.complaints: list[str] = []
+        _watch(self.context, self.complaints)
+        self.page = self.context.new_page()
+
+    @contextmanager
+    def used(self, color_scheme: Any = "light") -> Iterator[Page]:
+        """The page for one reader, blank before and after; AssertionError for what it must not do.
+
+        That is: ask for anything but the file that it was sent to, write errors or warnings to the console, leave an
+        exception uncaught, open a dialog, crash.
+        """
+        self.complaints.clear()
+        self.page.set_viewport_size(SIZE)
+        self.page.emulate_media(media="null", color_scheme=color_scheme)
+        yield self.page
+        self.settle()
+        for other in self.context.pages[1:]:
+            other.close()
+        self.page.mouse.move(-1, -1)
+        self.page.goto("about:blank")
+        self.check()
+
+    def settle(self) -> None:
+        """Wait until what the pages have begun was reported."""
+        for page in self.context.pages:
             with suppress(Error):
                 page.evaluate(SETTLED)
+
+    def check(self) -> None:
+        """AssertionError for what the pages have done that they must not."""
+        assert not self.complaints, "The page did what no page may do:\n" + "\n".join(self.complaints)
+
+
+@contextmanager
+def watched_page(browser: Browser, **options: Any) -> Iterator[Page]:
+    """The page of a `Window` that nobody uses before or after, and that may crash."""
+    window = Window(browser, **options)
+    try:
+        yield window.page
+        window.settle()
     finally:
-        context.close()
-    assert not complaints, "The page did what no page may do:\n" + "\n".join(complaints)
+        window.context.close()
+    window.check()
 
 
 def _watch(context: BrowserContext, complaints: list[str]) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, Playwright
 
 import graphls
 from tests.browser import hostile, steps
-from tests.browser.chromium import VARIABLE, NoBrowserError, is_wanted, launch, started, watched_page
+from tests.browser.chromium import VARIABLE, NoBrowserError, Window, is_wanted, launch, started
 
 
 @pytest.fixture(scope="package")
@@ -42,11 +42,23 @@ def color_scheme() -> str:
     return "light"
 
 
+@pytest.fixture(scope="package")
+def windows(browser: Browser) -> list[Window]:
+    """The windows that no test uses now: one, and none after a test that failed in it."""
+    return []
+
+
 @pytest.fixture
-def page(browser: Browser, color_scheme: str) -> Iterator[Page]:
-    """A page of its own, offline; the test fails at its end if it did what no page may do (see `watched_page`)."""
-    with watched_page(browser, color_scheme=color_scheme) as page:
+def page(
+    browser: Browser, windows: list[Window], color_scheme: str, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """A page as new, offline; the test fails at its end if it did what no page may do (see `Window.used`)."""
+    window = windows.pop() if windows else Window(browser)
+    failed = request.session.testsfailed
+    with window.used(color_scheme) as page:
         yield page
+    if request.session.testsfailed == failed:
+        windows.append(window)
 
 
 @pytest.fixture(scope="session")

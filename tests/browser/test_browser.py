@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
-from tests.browser.chromium import HELP, VARIABLE, open_file, watched_page
+from tests.browser.chromium import HELP, VARIABLE, Window, open_file, watched_page
 
 ROOT = Path(__file__).parents[2]
 COUNTER = """<!doctype html><meta charset="utf-8"><title>Counter</title>
@@ -53,12 +53,20 @@ def test_a_page_is_shown_and_used(page: Page, tmp_path: Path, color_scheme: str)
     expect(page.locator("body")).to_have_css("color", colour)
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Window:
+    return Window(browser)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_page_that_misbehaves_fails_its_test(browser: Browser, tmp_path: Path, fault: str) -> None:
+def test_a_page_that_misbehaves_fails_its_test(window: Window, tmp_path: Path, fault: str) -> None:
     path = written(tmp_path, f"<!doctype html><title>Fault</title><body><script>{fault}</script>")
-    with pytest.raises(AssertionError, match="no page may do") as raised, watched_page(browser) as page:
+    with pytest.raises(AssertionError, match="no page may do") as raised, window.used() as page:
         open_file(page, path)
     assert FAULTS[fault] in str(raised.value)
+    path.write_text("<!doctype html><title>None</title>")
+    with window.used() as page:
+        open_file(page, path)
 
 
 def test_a_page_that_crashes_fails_its_test(browser: Browser) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+import graphls
+from graphls import ops
 from tests.browser.pages import (
     box,
     choose,
@@ -162,3 +167,18 @@ def test_a_state_leads_to_its_line(page: Page) -> None:
     assert is_painted(line(page, "state @fc2.bias")) and not is_painted(line(page, "state @fc2.weight"))
     line(page, "%cast =").click(position={"x": 4, "y": 9})
     assert not is_painted(line(page, "state @fc2.bias"))
+
+
+def test_a_line_of_a_notebook_is_called_as_there(page: Page, tmp_path: Path) -> None:
+    code, file = "def run(x):\n    return ops.exp(x)\n", "<ipython-input-7-0a1b2c>"
+    linecache.cache[file] = len(code), None, code.splitlines(True), file
+    names: dict[str, Any] = {"ops": ops}
+    exec(compile(code, file, "exec"), names)
+    show(page, graphls.compile(names["run"], np.ones(3, np.float32), backend="numpy").show(tmp_path / "page.html"))
+    expect(line(page, "%exp =")).to_contain_text("| Cell In[7], line 2")
+    line(page, "%exp =").click()
+    expect(details(page)).to_contain_text("return ops.exp(x)")
+    details(page).get_by_role("button", name="Cell In[7], line 2").click()
+    source = page.get_by_role("tabpanel", name="Source")
+    expect(source.get_by_role("heading")).to_have_text("Cell In[7]")
+    expect(source.locator(".here")).to_contain_text("return ops.exp(x)")

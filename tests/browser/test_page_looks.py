@@ -120,11 +120,22 @@ def test_a_narrow_window_holds_everything(browser: Browser, digits_page: Path) -
         controls = page.locator(", ".join(f"{part}:visible" for part in parts)).all()
         for part in [*controls, page.get_by_role("combobox"), stage(page, "10_order"), graph(page), text(page)]:
             expect(part).to_be_in_viewport(ratio=0.99)
-        assert place(graph(page))["height"] > 200 and place(text(page))["height"] > 150
+        assert place(graph(page))["height"] > 200 and place(text(page))["height"] > 200
+        expect(page.get_by_role("region", name="Selection")).to_be_hidden()
         box(page, "phase forward").locator(".fold").tap()
         search(page, "convolution %conv2").first.tap()
         expect(box(page, "convolution %conv2")).to_be_in_viewport(ratio=0.99)
         assert place(page.get_by_role("region", name="Selection"))["width"] > 350
+
+
+def test_what_is_selected_has_the_groups_around_it_in_sight(page: Page) -> None:
+    """As far as there is room: not empty paper beside them."""
+    stage(page, "04_overflow").click()
+    fold(box(page, "phase backward"))
+    panel(page, "Changes").locator(".pair", has_text="%exp").get_by_role("button").click()
+    pane, outer = place(graph(page)), place(box(page, "phase backward"))
+    assert pane["x"] <= outer["x"] < pane["x"] + 60
+    expect(box(page, "exp %exp")).to_be_in_viewport(ratio=0.99)
 
 
 def test_larger_smaller_and_fit(page: Page) -> None:

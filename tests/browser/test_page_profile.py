@@ -113,8 +113,11 @@ def test_values_of_a_run_are_shown_on_demand(page: Page) -> None:
     shown = panel(page, "Values")
     expect(shown).to_contain_text(re.compile(r"\d+ float values of one run, \d+ of them not finite everywhere\."))
     bad = shown.locator(".pair", has_text="%cast_1").first
-    expect(bad).to_contain_text(re.compile(r"min .* · max .* · mean .* · zeros .* % · not finite [\d.]+ %"))
+    expect(bad).to_contain_text(re.compile(r"not finite [\d.]+ % · min .* · max .* · mean .* · zeros .* %$"))
     expect(bad.get_by_role("img", name="Histogram of %cast_1: ")).to_be_visible()
+    nowhere = shown.locator(".pair", has_text="not finite 100.0 %").first
+    expect(nowhere).to_contain_text(re.compile(r"not finite 100\.0 %$"))
+    expect(nowhere.get_by_role("img")).to_have_count(0)
     bad.get_by_role("button").click()
     expect(fact(page, "gives")).to_contain_text("not finite")
     backward, button = box(page, "phase backward").first, page.get_by_role("button", name="not finite")
@@ -130,3 +133,12 @@ def test_values_of_a_run_are_shown_on_demand(page: Page) -> None:
     expect(page.get_by_role("tab", name="Values")).to_be_hidden()
     expect(page.get_by_role("tab", name="Memory")).to_be_hidden()
     expect(button).to_be_hidden()
+
+
+def test_a_run_without_an_overflow_has_nothing_to_tint(page: Page, tmp_path: Path) -> None:
+    x = np.ones(3, np.float32)
+    step = graphls.compile(lambda x: x / 4, x, backend="numpy")
+    show(page, step.show(tmp_path / "page.html", values=step.record(x)))
+    expect(panel(page, "Values")).to_contain_text("all of them finite")
+    expect(panel(page, "Values").locator(".pair").first).to_contain_text(re.compile(r"KiB|B\s*min .* zeros 0\.0 %$"))
+    expect(page.get_by_role("button", name="not finite")).to_be_hidden()

@@ -178,7 +178,9 @@ def test_panels_are_those_of_the_stage(page: Page, digits_step: graphls.Compiled
     expect(text(page)).to_contain_text("state @conv1.weight")
 
 
-def test_stages_for_which_there_is_no_room_are_reached_by_arrows(page: Page) -> None:
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_stages_for_which_there_is_no_room_are_reached_by_arrows(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
     tabs = page.get_by_role("tablist", name="Stages of the compiler")
     earlier, later = (page.get_by_role("button", name=f"{name} stages") for name in ("Earlier", "Later"))
 

@@ -201,3 +201,24 @@ def test_segments_have_the_colours_of_their_engines() -> None:
     assert text.count(f'color="{ENGINES["numpy"]}"') == 2 and 'label="<mine>"' in text
     assert_dot(text)
     assert "engine" not in to_svg(step()).split("</style>")[1]
+
+
+LONG = "backbone_of_the_network.a_rather_long_name_of_a_layer.ANameInCamelCaseThatIsLong.weight"
+
+
+def test_no_name_is_cut() -> None:
+    text = (
+        f"graph @{LONG.replace('.', '_')}(%x: f32[4,4]) {{\n"
+        f"  state @{LONG}: f32[4,4]\n"
+        f"  %{LONG} = matmul(%x, @{LONG}) : f32[4,4]  // forward {LONG}\n"
+        f"  @{LONG} <- %{LONG}\n  return %{LONG}\n}}\n"
+    )
+    graph = parse(text)
+    picture = drawn(graph)
+    assert "\u2026" not in to_svg(graph) + to_dot(graph)
+    (head,) = texts(picture, "head")
+    assert head == LONG.replace(".", "_")
+    joined = "".join(texts(picture, "more") + texts(picture, "name"))
+    for name in (f"%{LONG}", f"\u2190 @{LONG}", f"\u2192 @{LONG}", f"%{LONG}: f32[4,4]".replace(" ", "")):
+        assert name.replace(" ", "") in joined.replace(" ", "")
+    assert all(len(line) <= 38 for line in texts(picture, "more"))

@@ -5,7 +5,9 @@ const MARGIN = 700;
 const TRAIL = 34;
 const PAPER = 900;
 const TOP = 14;
+const BESIDE = 100;
 const LONG = 26;
+const BELOW = 62;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -196,7 +198,7 @@ class Drawing {
     this.around = hidden;
     this.trail.hidden = !hidden.length;
     this.trail.replaceChildren(...hidden.map((item) => element("button", { className: "link", type: "button", title: `Go to ${item.group.path || item.label}`, onclick: () => this.events.select(item, true) },
-      ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(item.label || "(unnamed)", 24) }))));
+      ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(item.label || "(unnamed)", 60) }))));
   }
 
   box(box) {
@@ -237,12 +239,12 @@ class Drawing {
     head.append(stacked(open ? [box.title.join("")] : box.title, { className: "title" }));
     if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
     if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));
-    if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle }));
+    if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle.join("") }));
     const phases = item.phases.size === 1 ? [...item.phases][0] : "mixed";
     const body = element("div", { className: `box ${group ? "group" : "node"} ${kind} ${phases}${open ? " open" : ""}${item.border && !open ? " border" : ""}`, tabIndex: -1, role: "button", title: titleTip(item), "aria-label": spoken(item) }, head);
     if (item.group?.engine) body.dataset.engine = item.group.engine;
     if (group) body.setAttribute("aria-expanded", String(open));
-    if (!open && box.subtitle && !this.isFar) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
+    if (!open && box.subtitle.length && !this.isFar) body.append(stacked(box.subtitle, { className: "subtitle" }));
     for (const chip of this.isFar ? [] : box.chips) body.append(this.chip(chip));
     if (item.bad && this.tinted) {
       body.classList.add("bad");
@@ -319,9 +321,18 @@ class Drawing {
   reveal(item, focus) {
     const box = this.drawing.byItem.get(item), { scroller, zoom } = this;
     if (!box) return;
-    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth - 40), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
-    if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
-    if (top - TRAIL < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
+    const around = [];
+    for (let outer = item.parent; outer; outer = outer.parent) around.push(this.drawing.byItem.get(outer));
+    // What is out of sight comes into the middle, or nearer to the borders around it, so that no paper beside them is seen.
+    const look = (at, length, from, room, before) => {
+      const start = before + at(box) * zoom, end = start + Math.min(length * zoom, room - 2 * TRAIL);
+      if (start - TRAIL >= from && end <= from + room) return from;
+      const borders = around.map((outer) => before + at(outer) * zoom - TRAIL);
+      return Math.max((start + end - room) / 2, borders.findLast((border) => border > borders[0] - BESIDE) ?? 0);
+    };
+    const left = look((each) => each.left, box.width, scroller.scrollLeft, scroller.clientWidth, this.left);
+    const top = look((each) => each.top, box.height, scroller.scrollTop, scroller.clientHeight, TOP);
+    scroller.scrollTo(left, top);
     this.refresh();
     if (focus) this.elementOf(item)?.focus({ preventScroll: true });
   }
@@ -342,7 +353,7 @@ class Drawing {
   // The zoom at which all of a drawing can be seen, at most full size.
   fitting({ width, height }) {
     const { clientWidth, clientHeight } = this.scroller;
-    return Math.min(1, (clientWidth - 50) / width, (clientHeight - 30) / height);
+    return Math.min(1, (clientWidth - 50) / width, (clientHeight - BELOW) / height);
   }
 
   fit() {

@@ -3,6 +3,8 @@
 
 const GAP = { x: 18, y: 30, across: 44, side: 14, top: 30, bottom: 12, label: 12 };
 const LONGEST = 300;
+const LONGEST_NAME = 200;
+const COLUMNS = 36;
 const WIDEST_ROW = 1500;
 const TALL = 1600;
 const ASPECT = 1.3;
@@ -21,23 +23,29 @@ function textWidth(text, font) {
   return widths.get(key);
 }
 
-const widest = (lines, font) => Math.max(...lines.map((line) => textWidth(line, font)));
+const widest = (lines, font) => Math.max(0, ...lines.map((line) => textWidth(line, font)));
 
 const STRONG = "600 12px system-ui, sans-serif";
-const SMALL = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const SMALL = `11px ${getComputedStyle(document.documentElement).getPropertyValue("--mono")}`;
 
-const short = (text, most = 42) => (text.length > most ? `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : text);
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : text);
 
-// A name in lines that end at dots, and end in an ellipsis where it has more of them.
-function brokenAtDots(text, most, lines = 3) {
-  const found = [""];
-  for (const part of text.split(/(?<=\.)(?=.)/u)) {
-    if (found.at(-1) && found.at(-1).length + part.length > most) found.push("");
-    found[found.length - 1] += part;
+// Where a name or a list of them may go on in the next line, the best places first.
+const BREAKS = [/(?<=\.|, )(?=.)/u, /(?<=[\/_ :-])(?=.)/u, /(?<=[a-z0-9])(?=[A-Z])/u, /(?=.)/u];
+
+// A text in lines of so many characters.
+function broken(text, most = COLUMNS, breaks = BREAKS) {
+  if (text.length <= most || !breaks.length) return [text];
+  const found = [];
+  for (const part of text.split(breaks[0])) {
+    if (found.length && found.at(-1).length + part.length <= most) found[found.length - 1] += part;
+    else found.push(...broken(part, most, breaks.slice(1)));
   }
-  const rest = found.splice(lines - 1).join("");
-  return [...found, ...(rest ? [rest] : [])].map((line) => short(line, most));
+  return found;
 }
+
+// A name in lines; only what is longer than any name is ends in an ellipsis.
+const linesOf = (name) => broken(short(name, LONGEST_NAME));
 
 function shortType(value) {
   return short(typeText(value), 30);
@@ -53,23 +61,24 @@ function labelsOf(item) {
 
 function chipsOf(item) {
   const chips = [
-    ...item.reads.map((state) => ({ state, lines: brokenAtDots(valueText(state), 36), written: item.writes.includes(state) })),
-    ...item.writes.filter((state) => !item.reads.includes(state)).map((state) => ({ state, lines: brokenAtDots(valueText(state), 36), written: true })),
+    ...item.reads.map((state) => ({ state, lines: linesOf(valueText(state)), written: item.writes.includes(state) })),
+    ...item.writes.filter((state) => !item.reads.includes(state)).map((state) => ({ state, lines: linesOf(valueText(state)), written: true })),
   ];
   return chips.length > MOST_CHIPS ? [...chips.slice(0, MOST_CHIPS - 1), { lines: [`+ ${chips.length - MOST_CHIPS + 1} states`] }] : chips;
 }
 
+// The lines below a title.
 function subtitleOf(item) {
-  if (item.kind === "port") return "";
+  if (item.kind === "port") return [];
   const share = item.share >= 0.001 ? ` · ${shareText(item.share)}` : "";
-  if (isGroup(item)) return (item.count === 1 && item.node < 0 ? short(nodeName(item.first), 34) : counted(item.count, "node")) + share;
-  return short(data.nodes[item.node].outputs.map(valueText).join(" "), 34) + share;
+  const text = !isGroup(item) ? data.nodes[item.node].outputs.map(valueText).join(" ") : item.count === 1 && item.node < 0 ? nodeName(item.first) : counted(item.count, "node");
+  return broken(short(text, LONGEST_NAME) + share);
 }
 
 // The lines of a title.
 function titleOf(item) {
-  if (item.kind === "port") return [short(valueText(item.value), 34)];
-  return item.label.trim() ? brokenAtDots(item.label, 36, 2) : [`"${item.label}"`];
+  if (item.kind === "port") return linesOf(valueText(item.value));
+  return item.label.trim() ? linesOf(item.label) : [`"${item.label}"`];
 }
 
 // The sign of a group, the badges and the marks that stand beside a title.
@@ -82,11 +91,10 @@ function headWidth(item) {
 function measuredLeaf(item) {
   const title = titleOf(item), subtitle = subtitleOf(item), labels = labelsOf(item), chips = chipsOf(item);
   const head = widest(title, STRONG) + (item.kind === "port" ? 20 : 22 + headWidth(item));
-  const inner = Math.max(head, textWidth(subtitle, SMALL) + 20, ...chips.map((chip) => widest(chip.lines, SMALL) + 34));
+  const inner = Math.max(head, widest(subtitle, SMALL) + 20, ...chips.map((chip) => widest(chip.lines, SMALL) + 34));
   const width = Math.round(Math.min(LONGEST, Math.max(64, inner)));
-  const more = 17 * (title.length - 1) + chips.reduce((sum, chip) => sum + 3 + 14 * chip.lines.length, chips.length ? 3 : 0);
-  const height = (subtitle ? 42 : 26) + more;
-  return { item, open: false, title, subtitle, labels, chips, width, height, boxes: [], wires: [] };
+  const more = 17 * (title.length - 1) + 16 * subtitle.length + chips.reduce((sum, chip) => sum + 3 + 14 * chip.lines.length, chips.length ? 3 : 0);
+  return { item, open: false, title, subtitle, labels, chips, width, height: 26 + more, boxes: [], wires: [] };
 }
 
 // The two ways in which rows may follow each other: downwards with the boxes of a row side by side, or from left to right
@@ -112,7 +120,7 @@ function measuredGroup(item, isOpen) {
     source: slots[source], target: slots[target], values, control: (flags & 1) > 0, broken: (flags & 2) > 0, via: via.map(slotOf),
   }));
   const title = titleOf(item), subtitle = subtitleOf(item);
-  const least = textWidth(title.join(""), STRONG) + headWidth(item) + textWidth(subtitle, SMALL) + 50;
+  const least = textWidth(title.join(""), STRONG) + headWidth(item) + textWidth(subtitle.join(""), SMALL) + 50;
   let flow = DOWN, size = arranged(rows, wires, flow, least);
   if (size.height > TALL && isFlatter(rows, size)) [flow, size] = [ACROSS, arranged(rows, wires, ACROSS, least)];
   return { item, open: true, title, subtitle, labels: labelsOf(item), chips: [], ...size, boxes: slots, wires, flow };

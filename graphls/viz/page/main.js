@@ -271,7 +271,10 @@ function scrollStages(list) {
   };
   for (const [arrow, sign] of arrows) arrow.addEventListener("click", () => list.scrollBy({ left: sign * 0.8 * list.clientWidth }));
   list.addEventListener("scroll", look, { passive: true });
-  new ResizeObserver(look).observe(list);
+  new ResizeObserver(() => {
+    list.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    look();
+  }).observe(list);
   look();
 }
 

@@ -3,7 +3,7 @@
 const COURSE = { width: 560, memory: 130, flops: 60, strip: 9, row: 7, gap: 16 };
 const MOST_ALIVE = 24;
 const LEAST_SHARE = 0.03;
-const numberText = (number) => number === null ? "none" : String(Number(number.toPrecision(4)));
+const numberText = (number) => String(Number(number.toPrecision(4)));
 
 function countText(count) {
   const power = count < 999.5 ? 0 : Math.min(5, Math.floor(Math.log10(count * 1.0005) / 3));
@@ -43,42 +43,65 @@ class Course {
     return found;
   }
 
+  // Memory, FLOPs, phases and engines as bars over the step, and below them the largest values as long as they live.
   drawing() {
-    const { width, memory, flops, strip, row, gap } = COURSE, columns = this.columns(), wide = width / columns.length;
-    const most = Math.max(1, this.peak), sums = columns.map(([a, b]) => this.flops.slice(a, b).reduce((sum, each) => sum + each, 0)), dearest = Math.max(1, ...sums);
-    const base = gap + memory, ground = base + gap + flops, paths = new Map(), engines = new Set(this.nodes.map((_, tick) => this.engine(tick)).filter(Boolean));
+    const { width, memory, flops, strip, row, gap } = COURSE, engines = this.nodes.some((_, tick) => this.engine(tick));
+    this.base = gap + memory;
+    this.ground = this.base + gap + flops;
+    this.below = this.ground + gap + (engines ? strip + 3 : 0) + 8;
+    const largest = [...this.alive].sort((a, b) => b[3] - a[3]).slice(0, MOST_ALIVE).sort((a, b) => a[1] - b[1]);
+    this.high = this.below + largest.length * row;
+    this.cursor = shape("path", { class: "cursor", d: "" });
+    const svg = shape("svg", { viewBox: `0 0 ${width} ${this.high}`, role: "img", class: "course", "aria-label": this.told() });
+    svg.append(...this.bars(), ...this.marks(), ...largest.map((alive, i) => this.span(alive, this.below + i * row)), this.cursor);
+    return svg;
+  }
+
+  x(tick) {
+    return (tick / this.count) * COURSE.width;
+  }
+
+  // One path for all bars of a phase or of an engine.
+  bars() {
+    const { width, memory, flops, strip, gap } = COURSE, columns = this.columns(), wide = width / columns.length, paths = new Map();
+    const sums = columns.map(([a, b]) => this.flops.slice(a, b).reduce((sum, each) => sum + each, 0)), dearest = Math.max(1, ...sums);
     const bar = (key, i, from, high) => paths.set(key, `${paths.get(key) ?? ""}M${(i * wide).toFixed(1)} ${from}v${-high.toFixed(1)}h${wide.toFixed(1)}v${high.toFixed(1)}z`);
     columns.forEach(([a, b], i) => {
-      const phase = this.phase(a), engine = this.engine(a);
-      bar(`phase ${phase}`, i, base, (memory * (Math.max(...this.held.slice(a, b)) - this.always)) / most + (memory * this.always) / most);
-      if (sums[i]) bar(`phase ${phase}`, i, ground, (flops * sums[i]) / dearest);
-      bar(`phase ${phase}`, i, ground + gap, strip);
-      if (engine) bar(`engine ${engine}`, i, ground + gap + strip + 3, strip);
+      const phase = `class ${this.phase(a)}`, engine = this.engine(a);
+      bar(phase, i, this.base, (memory * Math.max(...this.held.slice(a, b))) / Math.max(1, this.peak));
+      if (sums[i]) bar(phase, i, this.ground, (flops * sums[i]) / dearest);
+      bar(phase, i, this.ground + gap, strip);
+      if (engine) bar(`data-engine ${engine}`, i, this.ground + gap + strip + 3, strip);
     });
-    const below = ground + gap + (engines.size ? strip + 3 : 0) + 8, x = (tick) => (tick / this.count) * width;
-    const largest = [...this.alive].sort((a, b) => b[3] - a[3]).slice(0, MOST_ALIVE).sort((a, b) => a[1] - b[1]);
-    const svg = shape("svg", { viewBox: `0 0 ${width} ${below + largest.length * row}`, role: "img", class: "course", "aria-label": this.told() });
-    for (const [key, d] of paths) {
-      const [kind, name] = [key.slice(0, key.indexOf(" ")), key.slice(key.indexOf(" ") + 1)];
-      svg.append(shape("path", kind === "phase" ? { d, class: name } : { d, "data-engine": name }));
-    }
-    const always = (memory * this.always) / most, text = (x, y, content, anchor = "start") => Object.assign(shape("text", { x, y, "text-anchor": anchor }), { textContent: content });
-    svg.append(shape("path", { class: "always", d: `M0 ${base}v${-always}h${width}v${always}z` }));
-    const at = x(this.peakAt + 0.5), left = at > width / 2;
-    svg.append(shape("path", { class: "peak", d: `M${at} ${gap}V${below + largest.length * row}` }), shape("circle", { class: "peak", cx: at, cy: gap, r: 3.5 }),
-      text(left ? at - 7 : at + 7, gap - 4, `${bytesText(this.peak)} at most`, left ? "end" : "start"), text(2, base - always - 3 < gap + 12 ? base - 4 : base - always - 3, `${bytesText(this.always)} always there`),
-      text(2, base + gap - 4, `FLOPs, ${countText(this.allFlops)}`));
-    largest.forEach(([value, first, last, bytes], i) => {
-      const made = this.stage.definer.get(value), d = `M${x(first).toFixed(1)} ${below + i * row}h${Math.max(1.5, x(last + 1) - x(first)).toFixed(1)}v${row - 2}H${x(first).toFixed(1)}z`;
-      const line = shape("path", { d, class: made?.phase ?? "" }), tip = shape("title", {});
-      tip.textContent = `${valueText(value)}: ${typeText(value)}, ${bytesText(bytes)}`;
-      line.append(tip);
-      svg.append(line);
+    return [...paths].map(([key, d]) => {
+      const space = key.indexOf(" ");
+      return shape("path", { d, [key.slice(0, space)]: key.slice(space + 1) });
     });
-    this.cursor = shape("path", { class: "cursor", d: "" });
-    this.high = below + largest.length * row;
-    svg.append(this.cursor);
-    return svg;
+  }
+
+  // What is always there, where the most is there, and what the bars are.
+  marks() {
+    const { width, memory, gap } = COURSE, always = (memory * this.always) / Math.max(1, this.peak), at = this.x(this.peakAt + 0.5), isLeft = at > width / 2;
+    const text = (x, y, content, anchor = "start") => Object.assign(shape("text", { x, y, "text-anchor": anchor }), { textContent: content });
+    const top = this.base - always - 3;
+    return [
+      shape("path", { class: "always", d: `M0 ${this.base}v${-always}h${width}v${always}z` }),
+      shape("path", { class: "peak", d: `M${at} ${gap}V${this.high}` }),
+      shape("circle", { class: "peak", cx: at, cy: gap, r: 3.5 }),
+      text(isLeft ? at - 7 : at + 7, gap - 4, `${bytesText(this.peak)} at most`, isLeft ? "end" : "start"),
+      text(2, top < gap + 12 ? this.base - 4 : top, `${bytesText(this.always)} always there`),
+      text(2, this.base + gap - 4, `FLOPs, ${countText(this.allFlops)}`),
+    ];
+  }
+
+  // A value from where it is made to where it is used last.
+  span([value, first, last, bytes], y) {
+    const [from, to] = [this.x(first), this.x(last + 1)];
+    const line = shape("path", { d: `M${from.toFixed(1)} ${y}h${Math.max(1.5, to - from).toFixed(1)}v${COURSE.row - 2}H${from.toFixed(1)}z`, class: this.stage.definer.get(value)?.phase ?? "" });
+    const tip = shape("title", {});
+    tip.textContent = `${valueText(value)}: ${typeText(value)}, ${bytesText(bytes)}`;
+    line.append(tip);
+    return line;
   }
 
   told() {
@@ -86,7 +109,7 @@ class Course {
   }
 
   mark(tick) {
-    this.cursor.setAttribute("d", `M${((tick + 0.5) / this.count) * COURSE.width} 0V${this.high}`);
+    this.cursor.setAttribute("d", `M${this.x(tick + 0.5)} 0V${this.high}`);
   }
 
   // The tree of cells with FLOPs, the bytes of the states that it is the first to read, and what it holds at the peak.
@@ -173,8 +196,13 @@ function valueCard(stage, value) {
   const { minimum, maximum, mean, zeros, bad, histogram } = found, most = Math.max(1, ...histogram);
   const svg = shape("svg", { viewBox: "0 0 96 24", class: "histogram", role: "img", "aria-label": `Histogram of ${valueText(value)}: ${histogram.join(" ")}` });
   svg.append(shape("path", { d: histogram.map((count, i) => count ? `M${i * 6} 24v${-Math.max(1, (24 * count) / most)}h5V24z` : "").join("") }));
-  const facts = [["min", minimum], ["max", maximum], ["mean", mean]].map(([name, number]) => `${name} ${numberText(number)}`);
-  return element("div", { className: `card${bad ? " bad" : ""}` }, svg, element("span", { textContent: [...facts, `zeros ${shareText(zeros)}`, `not finite ${shareText(bad)}`].join(" · ") }));
+  const facts = bad ? [`not finite ${shareText(bad)}`] : [], card = element("div", { className: `card${bad ? " bad" : ""}` });
+  if (minimum !== null) {
+    facts.push(...[["min", minimum], ["max", maximum], ["mean", mean]].map(([name, number]) => `${name} ${numberText(number)}`), `zeros ${shareText(zeros)}`);
+    card.append(svg);
+  }
+  card.append(element("span", { textContent: facts.join(" · ") || "no elements" }));
+  return card;
 }
 
 Panels.prototype.showValues = function () {

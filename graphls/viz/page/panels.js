@@ -28,7 +28,7 @@ class Panels {
       tab.hidden = !is;
       if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
     }
-    document.getElementById("tint").hidden = !stage.recorded;
+    document.getElementById("tint").hidden = !stage.root.bad;
     this.fill();
     this.select(null);
   }
@@ -146,10 +146,10 @@ class Panels {
 
   // The user's line with its neighbours.
   snippet(location) {
-    const [file, line] = data.locations[location], lines = data.files[file].lines;
+    const [file, line] = data.locations[location], { name: fileName, before_line: beforeLine, lines } = data.files[file];
     const made = element("div", { className: "snippet" });
     const name = element("button", { className: "link", type: "button", title: "Show all lines that made nodes", onclick: () => this.events.location(location) },
-      element("bdi", { textContent: data.files[file].name }), `:${line}`);
+      element("bdi", { textContent: fileName }), `${beforeLine}${line}`);
     made.append(name);
     for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
       if (lines[number] !== undefined) made.append(this.sourceLine(number, lines[number], number === line));
