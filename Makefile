@@ -90,9 +90,11 @@ site: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
 	@echo "out/site/index.html is the start page"
 
-# Runs the notebooks of docs/gallery, each in a process of its own, and writes what they show into them.
-gallery: $(VENV)/.installed-test
+# Runs the notebooks of docs/gallery, each in a kernel of Jupyter, and writes what they show into them; then what else
+# people see in a notebook is tried in one: cards, bars, tracebacks.
+gallery: $(VENV)/.installed-gallery
 	$(RUN) -m tools.gallery $(ARGUMENTS)
+	$(RUN) -m pytest -q tests/tools/test_notebooks.py
 
 # The wheel and the source distribution in out/dist: looked into, and tried in an environment of their own.
 dist: $(VENV)/.installed-dist
@@ -118,7 +120,7 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	$(INSTALL) '.[$(RUNTIME),demo,test]' --constraint constraints.txt
 	touch $@ $(VENV)/.installed-demo
 
-$(VENV)/.installed-docs $(VENV)/.installed-dist: $(VENV)/.installed-%: $(PACKAGES) | $(VENV)/.installed-test
+$(addprefix $(VENV)/.installed-,docs dist gallery): $(VENV)/.installed-%: $(PACKAGES) | $(VENV)/.installed-test
 	$(INSTALL) '.[$*]' --constraint constraints.txt
 	touch $@
 

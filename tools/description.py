@@ -1,11 +1,13 @@
 """What an index of packages shows: the README, whose links lead to the repository, and the addresses of the project.
 
-pyproject.toml names the repository once it has an address, as `repository` of this hook. Until then pictures are left
-out and links to files are their words, since nothing that is shown elsewhere can lead into a folder.
+The address of the repository is `repository` of this hook in pyproject.toml, or GRAPHLS_REPOSITORY in the environment
+of a build; docs/contributing.md tells of both. Without one pictures are left out and links to files are their words,
+since nothing that is shown elsewhere can lead into a folder.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,21 @@ class Description(MetadataHookInterface):  # type: ignore[misc]
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the fields that pyproject.toml calls dynamic."""
-        repository, version = self.config.get("repository", ""), metadata["version"]
+        repository, version = address(self.config), metadata["version"]
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": described(readme, repository, f"v{version}")}
         metadata["urls"] = addresses(repository)
+
+
+VARIABLE = "GRAPHLS_REPOSITORY"
+
+
+def address(config: dict[str, Any]) -> str:
+    """The address of the repository, or nothing; raises ValueError for what is none."""
+    found = str(os.environ.get(VARIABLE) or config.get("repository", "")).rstrip("/")
+    if found and not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", found):
+        raise ValueError(f"{VARIABLE} is an address such as https://host/owner/name, not {found!r}.")
+    return found
 
 
 def described(readme: str, repository: str, release: str) -> str:

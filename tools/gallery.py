@@ -1,29 +1,21 @@
 """Run the notebooks of docs/gallery and write what they show into them: `make gallery`, or `python -m tools.gallery`.
 
-Each notebook runs in a process of its own, in an empty folder, and as IPython would run it: a cell shows what it prints
-and the value of its last line. IPython itself is not needed, so that this takes a second for each notebook and no
-further package. An error ends the run and names the cell, and so does a warning, unless the cell has the tag `warns`.
-With `--check` nothing is written.
+Each notebook runs in a kernel of Jupyter of its own, in an empty folder. An error ends the run and names the cell, and
+so does a warning, unless the cell has the tag `warns`. With `--check` nothing is written, and cells must show the kinds
+of things that the file has.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import base64
 import json
-import linecache
-import multiprocessing
 import os
 import re
+import resource
 import sys
 import tempfile
-import time
-import traceback
-import warnings
 from collections.abc import Sequence
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +23,26 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 LARGEST = 150_000
 """Bytes that a notebook may have with all that it shows."""
 
+LONGEST = 300
+"""Seconds that one cell may take."""
+
 WARNS = "warns"
 """The tag of a cell that warns; a warning of any other is an error."""
 
-FORMS = {"_repr_html_": "text/html", "_repr_svg_": "image/svg+xml", "_repr_png_": "image/png"}
-"""The methods by which objects show themselves in notebooks, and what they give."""
+PREPARED = """
+import itertools, warnings
+
+def mind_warnings(info=None, *, _counts=itertools.count(1)):
+    warnings.simplefilter("always" if next(_counts) in {counts} else "error")
+
+warnings.formatwarning = lambda message, category, *rest: f"{{category.__name__}}: {{message}}\\n"
+get_ipython().events.register("pre_run_cell", mind_warnings)
+get_ipython().events.register("post_run_cell", lambda *_: warnings.resetwarnings())
+"""
+"""What a kernel runs before a notebook, with the numbers of the cells that warn; a warning is told without a path."""
+
+QUIET = ["--log-level=CRITICAL"]
+"""The kernel itself tells nothing."""
 
 Output = dict[str, Any]
 
@@ -61,91 +68,78 @@ def source_of(cell: dict[str, Any]) -> str:
     return "".join(cell["source"])
 
 
-class Shell:
-    """The names that the cells of one notebook share, and what each of them shows."""
+def run(notebook: dict[str, Any], folder: str | Path = ".") -> dict[str, Any]:
+    """The notebook with what its cells show now.
 
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__", "display": self.display}
-        self.outputs: list[Output] = []
-        self.count = 0
-
-    def run(self, source: str) -> list[Output]:
-        """Run a cell and return its outputs; raises what it raises."""
-        self.count += 1
-        self.outputs = []
-        file = f"<ipython-input-{self.count}>"
-        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-        body = ast.parse(source, file).body
-        last = body.pop() if body else None
-        if last is not None and not isinstance(last, ast.Expr):
-            body.append(last)
-        printed = _Printed(self.outputs)
-        with redirect_stdout(printed):
-            exec(compile(ast.Module(body, []), file, "exec"), self.names)
-            if isinstance(last, ast.Expr):
-                self._show(eval(compile(ast.Expression(last.value), file, "eval"), self.names))
-        return self.outputs
-
-    def run_and_warn(self, source: str) -> list[Output]:
-        """Run a cell that must warn, and show its warnings as IPython does, in front."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            self.run(source)
-        if not caught:
-            raise ValueError(f"Cell {self.count} has the tag {WARNS!r} and does not warn.")
-        texts = [f"{each.category.__name__}: {each.message}\n" for each in caught]
-        return [{"output_type": "stream", "name": "stderr", "text": texts}, *self.outputs]
-
-    def display(self, *things: object) -> None:
-        """Show objects, as IPython's function of this name does."""
-        for thing in things:
-            self.outputs.append({"output_type": "display_data", "data": bundle(thing), "metadata": {}})
-
-    def _show(self, value: object) -> None:
-        if value is not None:
-            result = {"output_type": "execute_result", "execution_count": self.count}
-            self.outputs.append({**result, "data": bundle(value), "metadata": {}})
+    Raises CellExecutionError where a cell raises or warns, with the traceback that a notebook shows, and ValueError for
+    a cell that does not warn although it has the tag.
+    """
+    done = iter(_executed([cell for cell in notebook["cells"] if _is_code(cell)], folder))
+    return {**notebook, "cells": [next(done) if _is_code(cell) else cell for cell in notebook["cells"]]}
 
 
-class _Printed(StringIO):
-    """What a cell prints, put behind what it has shown before."""
-
-    def __init__(self, outputs: list[Output]) -> None:
-        super().__init__()
-        self.outputs = outputs
-
-    def write(self, text: str) -> int:
-        if not self.outputs or self.outputs[-1]["output_type"] != "stream":
-            self.outputs.append({"output_type": "stream", "name": "stdout", "text": []})
-        stream = self.outputs[-1]
-        stream["text"] = ("".join(stream["text"]) + text).splitlines(keepends=True)
-        return len(text)
+def _is_code(cell: dict[str, Any]) -> bool:
+    return bool(cell["cell_type"] == "code")
 
 
-def bundle(value: object) -> dict[str, Any]:
-    """What a notebook keeps of a value: its text, and its picture or table where it has one."""
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # another one each time
-    found: dict[str, Any] = {"text/plain": text.splitlines(keepends=True)}
-    for method, form in FORMS.items():
-        shown = getattr(value, method, lambda: None)()
-        if isinstance(shown, bytes):
-            found[form] = base64.b64encode(shown).decode()
-        elif shown is not None:
-            found[form] = shown.splitlines(keepends=True)
-    return found
+def _executed(cells: list[dict[str, Any]], folder: str | Path) -> list[dict[str, Any]]:
+    """Cells with code, run in a kernel one after the other."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    warns = [count for count, cell in enumerate(cells, 1) if WARNS in cell["metadata"].get("tags", ())]
+    sources = [PREPARED.format(counts=warns), *map(source_of, cells)]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    place = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(book, timeout=LONGEST, kernel_name="python3", resources=place, extra_arguments=QUIET)
+    with tempfile.TemporaryDirectory() as settings, client.setup_kernel(env={**os.environ, "IPYTHONDIR": settings}):
+        for index, cell in enumerate(book.cells):
+            client.execute_cell(cell, index, store_history=index > 0)
+    found = [_kept(each.outputs) for each in book.cells[1:]]
+    silent = [count for count in warns if not any(output.get("name") == "stderr" for output in found[count - 1])]
+    if silent:
+        raise ValueError(f"Cell {silent[0]} has the tag {WARNS!r} and does not warn.")
+    numbered = enumerate(zip(cells, found, strict=True), 1)
+    return [{**cell, "outputs": outputs, "execution_count": count} for count, (cell, outputs) in numbered]
 
 
-def run(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook with what its cells show now; raises what a cell raises, and a warning as an error."""
-    shell, cells = Shell(), []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for cell in notebook["cells"]:
-            if cell["cell_type"] == "code":
-                method = shell.run_and_warn if WARNS in cell["metadata"].get("tags", ()) else shell.run
-                cell = {**cell, "outputs": method(source_of(cell)), "execution_count": shell.count}
-            cells.append(cell)
-    return {**notebook, "cells": cells}
+def _kept(outputs: Sequence[Output]) -> list[Output]:
+    """The outputs of a cell as a file has them: texts by lines, and what is printed in parts as one."""
+    kept: list[Output] = []
+    for output in outputs:
+        sorted_output = {key: output[key] for key in sorted(output)}
+        if "data" in output:
+            kept.append({**sorted_output, "data": _forms(output["data"])})
+        elif kept and kept[-1].get("name") == output["name"]:
+            kept[-1]["text"] = _lines("".join(kept[-1]["text"]) + output["text"])
+        else:
+            kept.append({**sorted_output, "text": _lines(output["text"])})
+    return kept
+
+
+def _forms(data: dict[str, str]) -> dict[str, str | list[str]]:
+    """The forms in which a cell shows a value; of two pictures the one without loss."""
+    return {form: _form(form, data[form]) for form in sorted(data) if form != "image/jpeg" or "image/png" not in data}
+
+
+def _form(form: str, data: str) -> str | list[str]:
+    """One of the forms in which a cell shows a value; where it lies in memory and the files of cells differ by run."""
+    if form.startswith("image/") and form != "image/svg+xml":
+        return data.strip()
+    return _lines(PLACE.sub("", data) if form == "text/plain" else data)
+
+
+PLACE = re.compile(r" at 0x[0-9a-fA-F]+|[^\s'\"]*/ipykernel_\d+/")
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def kinds(notebook: dict[str, Any]) -> list[list[list[str]]]:
+    """What the cells of a notebook show, by its kind: numbers and times differ by run."""
+    cells = filter(_is_code, notebook["cells"])
+    return [[sorted(o.get("data", [o.get("name", "")])) for o in cell["outputs"]] for cell in cells]
 
 
 PICTURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
@@ -176,24 +170,31 @@ def _alone(svg: str, colours: re.Match[str] | None) -> str:
 
 def run_file(path: Path, is_check: bool) -> str:
     """Run a notebook in an empty folder, write it unless this is a check, and return what went wrong, or nothing."""
-    start = time.process_time()
+    before = _seconds()
     with tempfile.TemporaryDirectory() as folder:
-        before = Path.cwd()
-        os.chdir(folder)
         try:
-            notebook = run(read(path))
-        except Exception:
-            return f"{path.name}:\n{traceback.format_exc()}"
-        finally:
-            os.chdir(before)
+            notebook = run(read(path), folder)
+        except Exception as error:
+            return f"{path.name}:\n{COLOUR.sub('', str(error))}"
+    if is_check and kinds(notebook) != kinds(read(path)):
+        return f"{path.name} shows other things than its file has: make gallery writes it anew."
     text = written(notebook)
     size = len(text.encode())
     end, image = picture(notebook)
     if not is_check:
         path.write_text(text, encoding="utf-8")
         (GALLERY / "images" / path.stem).with_suffix(end).write_bytes(image)
-    print(f"{path.stem:24} {time.process_time() - start:5.1f} s of CPU  {size / 1000:6.1f} kB", flush=True)
+    print(f"{path.stem:24} {_seconds() - before:5.1f} s of CPU  {size / 1000:6.1f} kB", flush=True)
     return f"{path.name} has {size:,} bytes, more than {LARGEST:,}." if size > LARGEST else ""
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _seconds() -> float:
+    """What kernels that have ended took of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -203,8 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
     paths = [GALLERY / f"{name}.ipynb" for name in options.names] or notebooks()
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        faults = [fault for path in paths if (fault := pool.apply(run_file, (path, options.check)))]
+    faults = [fault for path in paths if (fault := run_file(path, options.check))]
     print(*faults, sep="\n", end="")
     return 1 if faults else 0
 

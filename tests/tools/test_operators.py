@@ -13,6 +13,7 @@ from graphls import nn, ops
 from graphls.compat.finder import lookup
 from graphls.names.lazy import is_missing
 from graphls.ops.operations import OPERATORS
+from tools.operators import examples
 from tools.operators.__main__ import main
 from tools.operators.names import names, sections
 from tools.operators.page import cell_row, function_row, known_of
@@ -48,6 +49,28 @@ def test_rows_are_true() -> None:
         subject, name, item = of[path]
         row = {"ops": function_row, "nn": cell_row}[subject.package]
         assert row(name, item, {}) == row(name, item, known), path
+
+
+def test_operators_and_cells_have_examples_that_are_true() -> None:
+    """All functions, and some cells; `make pages` runs all."""
+    for subject in SUBJECTS:
+        found = examples.examples(subject.file, subject.paths)
+        texts = dict(zip(found, examples.written(PAGES[subject.file]), strict=True))
+        for path in list(found)[:: 1 if subject.package == "ops" else 12]:
+            assert examples.shown(found[path]) == texts[path], path
+
+
+def test_an_example_as_a_prompt_shows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = examples.statements('x = Tensor([1.0]); print("x is", x); ops.exp(x)')
+    text = '>>> x = Tensor([1.0])\n>>> print("x is", x)\nx is [1.]\n>>> ops.exp(x)\n'
+    assert examples.shown(lines) == text + "Tensor(shape=[1], dtype=Float32, value=[2.7183])"
+    assert examples.imports(lines) == ["from graphls import Tensor, ops"]
+    monkeypatch.setattr(examples, "FOLDER", tmp_path)
+    (tmp_path / "page.txt").write_text("get: x = ops.make(1); ops.get(x)\nops.make(2)\n")
+    found = examples.examples("page.md", ["graphls.ops.get", "graphls.ops.make"])
+    assert found == {"graphls.ops.get": ["x = ops.make(1)", "ops.get(x)"], "graphls.ops.make": ["ops.make(2)"]}
+    with pytest.raises(ValueError, match=r"page.txt has a line about nothing on its page.*: ops.make\(2\)"):
+        examples.examples("page.md", ["graphls.ops.get"])
 
 
 def is_offered(kind: str, name: str) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import graphls
 from tools.operators.subjects import without_subject
-from tools.site import flowchart, links, methods, notebooks, reference
+from tools.site import flowchart, lacking, links, methods, notebooks, reference
 
 ROOT = Path(__file__).parents[2]
 INSIDE = "backends", "trace", "onnx.operators", "compat.", "ops.operations", "ops.functional", "dataset.vision.py_"
@@ -116,3 +118,39 @@ def test_notebooks_become_pages() -> None:
     ]
     parts = ["# Two", "Text.", "```python\n1 + 1\n```", "```text\n2\n```", '<div class="output">\n<b>2</b>\n</div>\n']
     assert notebooks.page(json.dumps({"cells": cells})) == "\n\n".join(parts)
+
+
+def test_no_entry_lacks_anything() -> None:
+    """Types, a first sentence, errors, shapes and examples; what is told of belongs into the docstring."""
+    assert lacking.told() == []
+
+
+def test_what_lacks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+from graphls.ir.errors import GraphKeyError, GraphValueError
+def helper() -> None:
+    raise GraphKeyError("no")
+def calls(x: "Tensor", y) -> "Tensor":
+    \"\"\"Something\"\"\"
+    helper()
+class Kind:
+    \"\"\"A kind.\"\"\"
+    def method(self) -> None:
+        \"\"\"Raises GraphlsError.\"\"\"
+        raise GraphValueError("no")
+    def other(self):
+        \"\"\"A sentence.\"\"\"
+"""
+    (tmp_path / "made_up.py").write_text(code)
+    spec = importlib.util.spec_from_file_location("graphls.made_up", tmp_path / "made_up.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "graphls.made_up", module)
+    spec.loader.exec_module(module)
+    paths = {f"graphls.made_up.{name}": f"graphls.made_up.{name}" for name in ("calls", "Kind")}
+    monkeypatch.setattr(reference, "described", lambda: {"page": tuple(paths)})
+    monkeypatch.setattr(reference, "entries", lambda: paths)
+    assert lacking.told() == [
+        "graphls.made_up.Kind: an example",
+        "graphls.made_up.Kind.other: the type of what it returns",
+        "graphls.made_up.calls: a first sentence; types of y; errors: GraphKeyError; shapes or dtypes; an example",
+    ]

@@ -10,7 +10,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from tools.operators.page import known_of, pages
+from tools.operators.page import pages
 from tools.operators.subjects import without_subject
 
 FOLDER = Path(__file__).parents[2] / "docs" / "operators"
@@ -23,7 +23,7 @@ def main() -> str | None:
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     is_check = "--check" in sys.argv[1:]
     with redirect_stdout(io.StringIO()):  # what `ops.print_` says when it is tried
-        made = pages(known_of(there) if is_check else {})
+        made = pages(there if is_check else {})
     if is_check:
         stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
         return f"docs/operators/{', '.join(stale)}: run `make pages`." if stale else None

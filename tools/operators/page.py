@@ -15,6 +15,7 @@ from graphls.compat.names import PATHS
 from graphls.names.lazy import find, is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
+from tools.operators import examples
 from tools.operators.names import names, sections
 from tools.operators.probe import DATA, Finding, probe, probe_cell
 from tools.operators.subjects import SUBJECTS, Subject
@@ -27,6 +28,10 @@ call takes (integers that a function of floats takes become float32), whether a 
 gradient, and whether it lowers to an ONNX model for the CPU and for CUDA. An empty field means that no call could be
 made up, because a cell or a parameter is needed. The last column of a table has the names of MindSpore 2.10 that the
 row answers to: functions and operator classes of `mindspore.ops`, and cells of `mindspore.nn`.
+
+Every page ends with examples, in which numbers have four digits. What is no tensor, number or setting of the right kind
+raises a GraphTypeError, and shapes, dtypes or settings that do not fit raise a GraphValueError, with the line of the
+call: entries tell errors only where there is more to say.
 """
 COLUMNS = "| name | what it is | dtypes | gradient | CPU | CUDA | MindSpore |\n|---|---|---|---|---|---|---|"
 PACKAGES = {"ops": "Functions of `graphls.ops`", "nn": "Cells of `graphls.nn`"}
@@ -36,9 +41,10 @@ Found = Mapping[str, Sequence[str]]
 """What rows say was found by trying, their last columns but one, by full names."""
 
 
-def pages(known: Found) -> dict[str, str]:
-    """Each page as Markdown, by its file; what is `known` is not tried again."""
-    subjects = {s.file: _joined([f"# {s.title}", *_tables(s, known)]) for s in SUBJECTS}
+def pages(there: Mapping[str, str]) -> dict[str, str]:
+    """Each page as Markdown, by its file; what stands `there`, in the pages by their files, is not tried again."""
+    known = known_of(there)
+    subjects = {s.file: _joined([f"# {s.title}", *_tables(s, known), _examples(s, there)]) for s in SUBJECTS}
     lacking = [
         "# Not offered",
         "What MindSpore 2.10 has and graphls has not, by MindSpore's own headings.",
@@ -48,7 +54,11 @@ def pages(known: Found) -> dict[str, str]:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _examples(subject: Subject, there: Mapping[str, str]) -> str:
+    return examples.section(subject.file, subject.paths, there.get(subject.file, ""))
 
 
 def _index() -> str:

@@ -23,6 +23,11 @@ class Subject:
         known = {f"graphls.{self.package}.{module}" for module in self.modules}
         return {name: item for name, item in public(self.package).items() if item.__module__ in known}
 
+    @property
+    def paths(self) -> list[str]:
+        """Their full names."""
+        return [f"graphls.{self.package}.{name}" for name in self.members]
+
 
 def public(package: str) -> dict[str, Any]:
     """The public names of "ops" or "nn" and what they are, in order."""

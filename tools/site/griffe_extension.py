@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from typing import Any
 
 import griffe
 
 from tools.site import reference
+
+FILE, LINKED = re.compile(r"\bdocs/([\w/]+\.md)"), r"[docs/\1](../\1)"
+"""Pages that docstrings name, which lead to them from all pages of the reference."""
 
 
 class Records(griffe.Extension):  # type: ignore[misc]
@@ -29,7 +34,16 @@ def _mend(package: Any, path: str) -> None:
     elif name in place.members and not reference.is_value(of):
         member = place.members[name]
         known = member.final_target if member.is_alias else member
-        known.docstring = griffe.Docstring(inspect.getdoc(of) or "", parent=known)
+        known.docstring = griffe.Docstring(FILE.sub(LINKED, inspect.getdoc(of) or ""), parent=known)
+    if path in reference.examples():
+        _exemplify(place.members[name], reference.examples()[path])
+
+
+def _exemplify(member: Any, example: str) -> None:
+    """Give an operator the example that stands on its page."""
+    known = member.final_target if member.is_alias else member
+    text = known.docstring.value if known.docstring else ""
+    known.docstring = griffe.Docstring(f"{text}\n\nExamples:\n{textwrap.indent(example, '    ')}", parent=known)
 
 
 def _source(package: Any, of: Any, path: str) -> Any:

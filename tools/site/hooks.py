@@ -7,6 +7,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from tools.operators.examples import TITLE
 from tools.operators.subjects import SUBJECTS
 from tools.site import flowchart, links, notebooks, reference
 
@@ -61,6 +62,6 @@ def on_page_markdown(markdown: str, page: Any, **options: Any) -> str:
     source = next((source for source, place in OUTSIDE.items() if place == file), f"docs/{file}")
     text = flowchart.drawn(links.relinked(markdown, source, OUTSIDE))
     if file in PACKAGES:
-        described = reference.described()[file]
+        text, described = text.partition(f"\n{TITLE}\n")[0], reference.described()[file]  # entries have the examples
         return "\n\n".join([links.rows(text, PACKAGES[file]), "## Reference", *map(reference.entry, described)])
     return text if file.startswith("reference/") else links.named(text, reference.entries())

@@ -6,12 +6,15 @@ import importlib
 import inspect
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tools.operators.examples import entries as entries_of
 from tools.operators.subjects import SUBJECTS
 from tools.site import methods
 
+PAGES = Path(__file__).parents[2] / "docs" / "operators"
 TYPES = "DType bfloat16 bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 
 
@@ -105,19 +108,31 @@ def pages() -> tuple[Page, ...]:
 
 def operator_paths() -> dict[str, list[str]]:
     """What stands on each page of docs/operators, by full names."""
-    return {f"operators/{s.file}": [f"graphls.{s.package}.{name}" for name in s.members] for s in SUBJECTS}
+    return {f"operators/{s.file}": s.paths for s in SUBJECTS}
+
+
+@cache
+def examples() -> dict[str, str]:
+    """The examples that pages of docs/operators have, by full names."""
+    texts = {s: (PAGES / s.file).read_text(encoding="utf-8") for s in SUBJECTS}
+    found = {path: text for s in SUBJECTS for path, text in entries_of(s.file, s.paths, texts[s]).items()}
+    return {entries()[path]: text for path, text in found.items()}
 
 
 @cache
 def entries() -> dict[str, str]:
-    """Every public name with the name under which it is described: the first one, of those that mean the same."""
-    found: dict[str, str] = {}
+    """Every public name with that under which it is described: of several its own, or the first."""
+    several = [*operator_paths().values(), *(page.paths for page in pages())]
+    paths = list(dict.fromkeys(path for paths in several for path in paths))
     first: dict[int, str] = {}
-    for paths in [*operator_paths().values(), *(page.paths for page in pages())]:
-        for path in paths:
-            of = item(path)
-            found[path] = path if isinstance(of, (int, str)) else first.setdefault(id(of), path)
-    return found
+    for path in sorted(paths, key=lambda path: not _is_own_name(path)):
+        first.setdefault(id(item(path)), path)
+    return {path: path if isinstance(item(path), (int, str)) else first[id(item(path))] for path in paths}
+
+
+def _is_own_name(path: str) -> bool:
+    """Whether a function of a page of operators goes by the name that it was written with."""
+    return path.startswith("graphls.ops.") and path.rpartition(".")[2] == getattr(item(path), "__name__", "")
 
 
 @cache
