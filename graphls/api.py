@@ -38,6 +38,7 @@ from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
+from graphls.steps.untrained import warn_of_untrained
 from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import read_inputs, static_inputs
@@ -111,6 +112,7 @@ def _compiled(
     _require_equal_ranks(result.graph)
     divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
+    warn_of_untrained(cell, traced)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)
@@ -134,6 +136,23 @@ def load_step(
 
     Raises GraphFileError for a file that cannot be read; GraphValueError for one that is damaged, of a newer version or
     of another export, and for states that are missing or of other shapes.
+
+    Raises GraphTypeError for a directory that is neither a string nor a path.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1))
+        >>> x, y = np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)
+        >>> step = graphls.compile(train, x, y)
+        >>> step(x, y)
+        Tensor(shape=[], dtype=Float32, value=1.0)
+        >>> folder = step.export("step")
+        >>> again = graphls.load_step("step")
+        >>> again(x, y)  # the second step, in a process that need not have the classes
+        Tensor(shape=[], dtype=Float32, value=0.15999998152256012)
     """
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
@@ -196,11 +215,24 @@ def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[st
     """Trace a cell or function on inputs like these; the graph has no backward yet.
 
     `names` are those of the inputs, by default the parameters of a cell.
+
+    Raises GraphTypeError for what can be no step, and inside of `construct`.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> traced = graphls.trace_graph(lambda x: ops.relu(x) * 2, np.ones((2, 3), np.float32))
+        >>> [node.primitive.name for node in traced.graph.nodes]
+        ['relu', 'constant', 'mul']
     """
     if current_tracer() is not None:
         raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
     if not callable(cell):
         raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.")
+    if hasattr(cell, "named_buffers") and hasattr(cell, "forward") and not isinstance(cell, Cell):
+        text = f"compile takes a cell or a function, and {type(cell).__name__} is a module of PyTorch"
+        raise GraphTypeError(f"{text}; write it as a nn.Cell, which graphls.interop.torch gives its weights.")
     if names is None:
         names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
     return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))

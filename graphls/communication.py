@@ -32,7 +32,15 @@ BACKENDS = ("hccl", "nccl", "mccl", "mpi")
 
 
 class GlobalComm:
-    """The backend and the group of all ranks."""
+    """The backend and the group of all ranks.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()
+        >>> communication.GlobalComm.INITED, communication.get_group_size(communication.GlobalComm.WORLD_COMM_GROUP)
+        (True, 1)
+        >>> communication.release()
+    """
 
     BACKEND = ""
     WORLD_COMM_GROUP = NCCL_WORLD_COMM_GROUP
@@ -45,6 +53,13 @@ def init(backend_name: str | None = None) -> None:
     Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
     A process alone logs once that it is. Raises GraphTypeError for a name that is no string, GraphValueError for an
     unknown one, GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # under `mpiexec -n 4 python train.py` there are four ranks
+        >>> communication.get_rank(), communication.get_group_size()
+        (0, 1)
+        >>> communication.release()
     """
     if backend_name is not None and not isinstance(backend_name, str):
         raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
@@ -65,23 +80,55 @@ def release() -> None:
 
 
 def get_rank(group: str | None = None) -> int:
-    """The number of this process in the group, from 0. Raises GraphRuntimeError before `init`."""
+    """The number of this process in the group, from 0. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_rank()
+        0
+        >>> communication.release()
+    """
     return _group("get_rank", group).rank
 
 
 def get_group_size(group: str | None = None) -> int:
-    """The number of processes in the group. Raises GraphRuntimeError before `init`."""
+    """The number of processes in the group. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_group_size()
+        1
+        >>> communication.release()
+    """
     return _group("get_group_size", group).size
 
 
 def get_local_rank(group: str | None = None) -> int:
-    """The number of this process among those of the group on this machine. Raises GraphRuntimeError before `init`."""
+    """The number of this process among those of the group on this machine. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_local_rank()
+        0
+        >>> communication.release()
+    """
     found = _group("get_local_rank", group)
     return found.local.index(found.rank)
 
 
 def get_local_rank_size(group: str | None = None) -> int:
-    """The number of processes of the group on this machine. Raises GraphRuntimeError before `init`."""
+    """The number of processes of the group on this machine. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_local_rank_size()
+        1
+        >>> communication.release()
+    """
     return len(_group("get_local_rank_size", group).local)
 
 
@@ -90,6 +137,15 @@ def create_group(group: str, rank_ids: Sequence[int]) -> None:
 
     Raises GraphTypeError for other arguments than a name and numbers, GraphValueError for a name that there is and for
     numbers of no ranks, GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_group_size("first")
+        1
+        >>> communication.destroy_group("first")
+        >>> communication.release()
     """
     _require_init("create_group")
     if not isinstance(group, str):
@@ -100,13 +156,31 @@ def create_group(group: str, rank_ids: Sequence[int]) -> None:
 
 
 def destroy_group(group: str) -> None:
-    """Forget a group; raises GraphValueError where there is none of that name, GraphRuntimeError before `init`."""
+    """Forget a group; raises GraphValueError where there is none of that name, GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
     _require_init("destroy_group")
     destroy(group)
 
 
 def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:
-    """The number among all ranks of one of a group; raises GraphValueError where the group has none such."""
+    """The number among all ranks of one of a group; raises GraphValueError where the group has none such.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_world_rank_from_group_rank("first", 0)
+        0
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
     members = _group("get_world_rank_from_group_rank", group).members
     if group_rank_id not in range(len(members)):
         raise GraphValueError(f"The group {group!r} has no rank {group_rank_id}, only {len(members)} ranks.")
@@ -114,7 +188,17 @@ def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:
 
 
 def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
-    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it."""
+    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_group_rank_from_world_rank(0, "first")
+        0
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
     members = _group("get_group_rank_from_world_rank", group).members
     if world_rank_id not in members:
         raise GraphValueError(f"Rank {world_rank_id} is none of the group {group!r}, which has {list(members)}.")
@@ -122,7 +206,15 @@ def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
 
 
 def get_process_group_ranks(group: str | None = None) -> list[int]:
-    """The numbers, among all ranks, of those of a group."""
+    """The numbers, among all ranks, of those of a group.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_process_group_ranks()
+        [0]
+        >>> communication.release()
+    """
     return list(_group("get_process_group_ranks", group).members)
 
 

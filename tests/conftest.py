@@ -5,21 +5,26 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from graphls.backends.onnxruntime import ort
 from graphls.backends.onnxruntime.threads import threads
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
+from tests import messages
 
-settings.register_profile("fixed", max_examples=60, derandomize=True, deadline=None)
-settings.register_profile("quick", max_examples=10, derandomize=True, deadline=None)
-settings.register_profile("explore", max_examples=2000, deadline=None)
+QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine fails no test
+settings.register_profile("fixed", max_examples=60, derandomize=True, **QUIET)
+settings.register_profile("quick", max_examples=10, derandomize=True, **QUIET)
+settings.register_profile("explore", max_examples=2000, **QUIET)
 settings.load_profile("fixed")
 
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes, each of which would compile again
+# Tests start hundreds of processes, each of which would compile again, and to rewrite asserts takes half of collecting.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 ON_ALL_CORES = {"backends", "bundles", "networks", "openvino", "sharing", "steps"}
 """The folders in which it matters that steps compute on several threads; tests of the whole project do so as well."""
@@ -33,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the engine of `--engine` run what would run on ONNX Runtime, and `--cut` cut steps into segments."""
+    config.pluginmanager.register(messages)
     if config.getoption("--cut"):
         from tests import cut
 
@@ -61,6 +67,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     folder = re.match(r"tests/(\w+)/", item.nodeid)
     is_small = WORKERS > 1 and folder and folder[1] not in ON_ALL_CORES
     ort.threads = _one if is_small else threads
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Look for garbage behind the last test of a file, and never again in what stays: it becomes more and more."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def _one() -> int:

@@ -9,8 +9,6 @@ import pytest
 
 from tests.cuda import __main__ as run
 from tests.cuda import report
-from tests.cuda.forced import LEFT_OUT
-from tests.left_out import left_out
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,13 +30,6 @@ def test_a_run_that_was_stopped_tells_what_it_had(tmp_path: Path) -> None:
     assert text.startswith("== checks: was stopped after 9 s, 9 s: 1 passed, 2 failed, 1 skipped\n12 ms\n")
     assert "skipped 1: no loop" in text and text.count("assert 1 == 2") == 1
     assert report.read(tmp_path / "none") == []
-
-
-def test_what_is_left_out_exists() -> None:
-    for pattern, reason in left_out(LEFT_OUT):
-        file, _, name = pattern.partition("::")
-        source = (ROOT / file).read_text(encoding="utf-8")
-        assert reason and f"def {name.partition('[')[0]}(" in source if name else source
 
 
 def test_folders_that_run_on_a_card_exist() -> None:

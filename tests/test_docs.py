@@ -48,7 +48,8 @@ def test_blocks_that_do_not_run_are_those_of_other_frameworks(page: Path) -> Non
     for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL):
         compile(block, page.name, "exec")
         assert any(word in block for word in OTHERS), "a block of ours is ```python and runs"
-    assert set(re.findall(r"(?m)^```(\w+)$", text)) <= {"mermaid", "py", "python", "text", "toml"}
+    assert set(re.findall(r"(?m)^```(\w+)$", text)) <= {"mermaid", "py", "pycon", "python", "text", "toml"}
+    assert page.parent.name == "operators" or "```pycon" not in text, "tests/tools/test_operators.py runs those"
     assert page.parent == DOCS or page.name == "README.md" or "```python" not in text, "only pages in docs/ run"
 
 

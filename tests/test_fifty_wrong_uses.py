@@ -18,6 +18,17 @@ T = Tensor(X)
 W = Parameter(np.ones((2, 3), np.float32), name="w")
 
 
+class Module:
+    """What a module of PyTorch is known by."""
+
+    named_buffers = state_dict = lambda self: iter(())
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+    __call__ = forward
+
+
 def net() -> nn.Cell:
     return nn.Dense(3, 3)
 
@@ -97,7 +108,12 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.nll_loss(X, LABELS.astype(np.float32)), TypeError, "int32 or int64 labels"),
     (lambda: nn.L1Loss()(X, X * np.nan), ValueError, "6 labels are nan or infinite"),
     (lambda: ops.max(ops.zeros((0, 2)), 0), ValueError, "no elements"),
+    (lambda: ops.cross_entropy(X, LABELS.astype(np.float32)), TypeError, r"labels.astype\('int32'\)"),
+    (lambda: nn.SmoothL1Loss()(X[:, :1], X[:, 0]), ValueError, r"labels.expand_dims\(-1\) has it"),
     # cells, optimizers and training steps
+    (lambda: nn.Conv2d(3, 8, 3, padding=1), ValueError, "give pad_mode='pad'"),
+    (lambda: nn.SGD(nn.SequentialCell(net()), 0.1), TypeError, r"give network.trainable_params\(\), which has 2"),  # type: ignore[arg-type]
+    (lambda: net()([[1.0] * 3] * 200), TypeError, r"\[\[1.0, 1.0, 1.0\], .*\.\.\.\] is neither .*: Tensor\(values\)"),
     (lambda: nn.Dense(0, 3), ValueError, "'in_channels' must be int and must > 0"),
     (lambda: nn.Dense(3, 3, activation="rulu"), KeyError, "did you mean 'relu'"),
     (lambda: nn.Dropout(p=1.5), ValueError, "'p' must be at least 0 and at most 1"),
@@ -114,6 +130,12 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.assign(T, X), TypeError, "Parameter to write to"),
     # compiling and differentiating
     (lambda: graphls.compile("relu", X), TypeError, "takes a cell or a function, not str"),
+    (lambda: graphls.compile(Module(), X), TypeError, "Module is a module of PyTorch; write it as a nn.Cell"),
+    (
+        lambda: graphls.save_checkpoint(graphls.compile(nn.ReLU(), X), "step.ckpt"),  # type: ignore[arg-type]
+        TypeError,
+        "give the cell that was compiled",
+    ),
     (lambda: graphls.compile(nn.ReLU(), X)(X[:1]), ValueError, "shapes are static"),
     (lambda: graphls.compile(nn.ReLU(), X)(), TypeError, "got 0 arguments"),
     (lambda: graphls.grad(nn.ReLU(), 1)(X), TypeError, "grad_position 1 needs more"),

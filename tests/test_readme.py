@@ -42,6 +42,15 @@ def test_the_step_shows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (tmp_path / "step.html").read_text().startswith("<!doctype html>")
 
 
+def test_commands_name_files_that_a_dump_has(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(EXAMPLE, "README.md", "exec"), names)
+    names["step"].dump(tmp_path)
+    (file,) = re.findall(r"python -m graphls \w+ out/(\S+\.ir)", README)
+    assert len(list(tmp_path.glob(file))) == 1
+
+
 def test_the_step_answers_what_overflowed() -> None:
     output = io.StringIO()
     with contextlib.redirect_stdout(output):

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 KNOWN: dict[str, tuple[str, ...]] = {
     "of a thread, by a context variable": (
         "tensors.executor.EXECUTOR", "dataset.randomness._current", "onnx.training.onnxblock.accessor._open",
+        "ops.gradients._IS_GRADIENT", "tensors.tape._TAPE",
     ),
     "locks": (
         "sharing.locks.COMPILING", "sharing.locks.LOOSE", "sharing.locks.SEEDING", "sharing.locks._JOINING",
@@ -29,7 +30,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "sharing.forks._held", "ranks.reading._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
-        "steps.scaling._told", "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
+        "backends.openvino.runtime._threads", "steps.scaling._told", "steps.untrained._told",
+        "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
     ),
     "each change is one assignment or one call into C": (
         "backends.onnxruntime.guard._survived", "backends.onnxruntime.operators._operations",
@@ -39,16 +41,17 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "passes.manager._numbers",
         "ranks.division._communicators", "ranks.reading._ended", "ranks.reading._gone", "ranks.reading._states",
         "ranks.watch.Watching.watch", "ranks.world.Ranks.groups",
-        "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
-        "tensors.configuration.Configuration.changes", "train.event_file._numbers",
+        "sharing.forks._before_forks", "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers",
+        "sharing.forks._renewed",
+        "tensors.configuration.Configuration.changes", "tensors.dispatch._plans", "train.event_file._numbers",
     ),
     "a thread that does one task after the other, or each thread its own": (
         "backends.draws.AHEAD", "ranks.shards._kept", "ranks.talk._QUEUE",
     ),
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",
-        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.compositions.RULES",
-        "passes.compositions.SUMS", "passes.manager._passes", "ranks.watch.BEHIND_ALL",
+        "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS",
+        "passes.compositions.RULES", "passes.compositions.SUMS", "passes.manager._passes", "ranks.watch.BEHIND_ALL",
         "tensors.methods.METHODS", "tensors.vocabulary._functions", "trace.compiler._compilers",
         "trace.rewriting.forms._makers",
     ),

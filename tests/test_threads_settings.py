@@ -131,10 +131,10 @@ def test_a_warning_that_is_given_once_is_given_once(recwarn: pytest.WarningsReco
         def step_end(self, run_context: Any) -> None:
             pass
 
-    from graphls.train.callbacks.callback import _warn_of_old_hooks
+    from graphls.train.callbacks.callback import _warn_of_hooks
 
     one_rank.force_one_rank(True)
-    in_threads(4, lambda number: _warn_of_old_hooks(Old))
+    in_threads(4, lambda number: _warn_of_hooks(Old))
     in_threads(4, lambda number: context.set_auto_parallel_context(device_num=8))
     one_rank.force_one_rank(False)
     texts = [str(w.message) for w in recwarn]

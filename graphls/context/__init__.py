@@ -71,6 +71,16 @@ def set_context(**kwargs: Any) -> None:
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
     class, GraphRuntimeError for a device or an engine that is not there; then nothing has changed.
+
+    Raises GraphKeyError for an engine that there is not.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import context
+        >>> context.set_context(mode=context.GRAPH_MODE, save_graphs=False)
+        >>> context.get_context("save_graphs")
+        False
+        >>> context.reset_context()
     """
     for name, value in kwargs.items():
         require_known("set_context", name, KEYS)
@@ -85,7 +95,13 @@ def set_context(**kwargs: Any) -> None:
 
 
 def get_context(attr_key: str) -> Any:
-    """The value of a setting; raises GraphValueError for a name that is none."""
+    """The value of a setting; raises GraphValueError for a name that is none.
+
+    Examples:
+        >>> from graphls import context
+        >>> context.get_context("device_target")
+        'CPU'
+    """
     require_known("get_context", attr_key, KEYS)
     if attr_key == "device_target" and _settings.given(attr_key) is None:
         return next(name for name, device in DEVICES.items() if device == kind_of(default_device()))
@@ -110,7 +126,15 @@ def kept_context() -> Iterator[None]:
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """Choose the device that compiled steps run on; raises as `set_context`."""
+    """Choose the device that compiled steps run on; raises as `set_context`.
+
+    Examples:
+        >>> from graphls import context
+        >>> context.set_device("CPU")
+        >>> context.get_context("device_target")
+        'CPU'
+        >>> context.reset_context()
+    """
     set_context(device_target=device_target, **({} if device_id is None else {"device_id": device_id}))
 
 
@@ -120,6 +144,11 @@ def set_cache_dir(path: str | os.PathLike[str] | None, limit: int = LIMIT) -> No
     Beyond `limit` bytes, by default 4 GiB, those go that were not used for longest. None leaves it to the environment
     variable GRAPHLS_CACHE, without which nothing is kept. Raises GraphTypeError and GraphValueError for what is no path
     and no number of bytes. See docs/cache.md.
+
+    Examples:
+        >>> import graphls
+        >>> graphls.set_cache_dir("steps")  # what is compiled from here on is kept there, and found by the next start
+        >>> graphls.set_cache_dir(None)
     """
     if path is None:
         set_context(enable_compile_cache=False)
@@ -177,7 +206,15 @@ def _card(number: int) -> int:
 
 
 def set_deterministic(deterministic: bool) -> None:
-    """Whether steps on a GPU give the same bits in every run; raises as `set_context`."""
+    """Whether steps on a GPU give the same bits in every run; raises as `set_context`.
+
+    Raises GraphTypeError for what is neither True nor False.
+
+    Examples:
+        >>> from graphls import context
+        >>> context.set_deterministic(True)
+        >>> context.reset_context()
+    """
     if not isinstance(deterministic, bool):
         raise GraphTypeError(f"set_deterministic takes True or False, not {deterministic!r}.")
     set_context(deterministic="ON" if deterministic else "OFF")

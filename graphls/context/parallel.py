@@ -14,7 +14,13 @@ from graphls.sharing.settings import Settings
 
 
 class ParallelMode:
-    """The names of MindSpore's parallel modes."""
+    """The names of MindSpore's parallel modes.
+
+    Examples:
+        >>> from graphls import ParallelMode
+        >>> ParallelMode.DATA_PARALLEL
+        'data_parallel'
+    """
 
     STAND_ALONE = "stand_alone"
     DATA_PARALLEL = "data_parallel"
@@ -92,6 +98,13 @@ def set_auto_parallel_context(**kwargs: object) -> None:
     Raises GraphTypeError and GraphValueError for an unknown key or mode and for other values that a setting cannot
     have, and GraphRuntimeError for other ranks than there are and for what divides a network; where scripts of
     MindSpore run alone, these become one device, after a warning.
+
+    Examples:
+        >>> from graphls import context
+        >>> context.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+        >>> context.get_auto_parallel_context("parallel_mode")
+        'data_parallel'
+        >>> context.reset_auto_parallel_context()
     """
     wanted = {}
     for name, value in kwargs.items():
@@ -191,7 +204,13 @@ def _warn_once(name: str, value: object) -> None:
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:
-    """The value of a setting of parallel training; raises GraphValueError for a name that is none."""
+    """The value of a setting of parallel training; raises GraphValueError for a name that is none.
+
+    Examples:
+        >>> from graphls import context
+        >>> context.get_auto_parallel_context("gradients_mean")
+        False
+    """
     require_known("get_auto_parallel_context", attr_key, DEFAULTS)
     given = _settings.given(attr_key)
     return _settings[attr_key] if given is not None or attr_key not in FIXED else _fixed(attr_key)

@@ -13,7 +13,7 @@ from graphls.importing.types import text_of
 from graphls.ir.graph import PHASES
 from graphls.ir.location import Location
 
-_LOCATION = re.compile(r"(.+):(-?\d{1,18})", re.DOTALL | re.ASCII)
+_LOCATION = re.compile(r"(.+)(?::|(?<=\]), line )(-?\d{1,18})", re.DOTALL | re.ASCII)
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,18})', re.ASCII)
 _OF_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
 _LONGEST = 20_000

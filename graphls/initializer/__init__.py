@@ -82,6 +82,14 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
     """A tensor of initial values: from a name such as "zeros" or "normal", a number, a tensor or an Initializer.
 
     Raises GraphValueError for an unknown name and for a tensor of another shape, GraphTypeError for any other object.
+
+    Examples:
+        >>> from graphls.initializer import Normal, initializer
+        >>> initializer("ones", (2, 3))
+        Tensor(shape=[2, 3], dtype=Float32, value=[[1. 1. 1.]
+         [1. 1. 1.]])
+        >>> print(f"{initializer(Normal(0.02), (1000,)).asnumpy().std():.2f}")
+        0.02
     """
     if isinstance(init, (Tensor, np.ndarray)):
         return _given(init, shape, dtype)

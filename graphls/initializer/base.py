@@ -17,6 +17,14 @@ class Initializer:
     """How the values of a new parameter follow from its shape; calling it gives them.
 
     One of a user's own defines `__call__(shape)`, or `_initialize(array)`, which fills an array, as in MindSpore.
+
+    Examples:
+        >>> from graphls.initializer import Initializer, initializer
+        >>> class Ramp(Initializer):
+        ...     def _initialize(self, array):
+        ...         array[:] = range(len(array))
+        >>> initializer(Ramp(), (4,))
+        Tensor(shape=[4], dtype=Float32, value=[0. 1. 2. 3.])
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -36,7 +44,13 @@ class Initializer:
 
 
 def fans(shape: Shape) -> tuple[int, int]:
-    """How many inputs an output has and how many outputs an input, for a weight (outputs, inputs, kernel...)."""
+    """How many inputs an output has and how many outputs an input, for a weight (outputs, inputs, kernel...).
+
+    Examples:
+        >>> from graphls.initializer import fans
+        >>> fans((64, 3, 5, 5))
+        (75, 1600)
+    """
     if len(shape) < 2:
         return math.prod(shape), math.prod(shape)
     window = math.prod(shape[2:])

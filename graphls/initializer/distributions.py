@@ -13,7 +13,15 @@ from graphls.tensors.random import generator
 
 
 class Normal(Initializer):
-    """Normally distributed numbers of a standard deviation `sigma` around `mean`."""
+    """Normally distributed numbers of a standard deviation `sigma` around `mean`.
+
+    Raises GraphValueError for a negative `sigma`.
+
+    Examples:
+        >>> from graphls.initializer import Normal, initializer
+        >>> print(f"{initializer(Normal(0.02, mean=1.0), (10000,)).asnumpy().mean():.2f}")
+        1.00
+    """
 
     def __init__(self, sigma: float = 0.01, mean: float = 0.0) -> None:
         self.sigma, self.mean = number("Normal", "sigma", sigma), number("Normal", "mean", mean)
@@ -26,6 +34,13 @@ class TruncatedNormal(Initializer):
     """Normally distributed numbers, of which those outside of [a, b] standard deviations are drawn again.
 
     `sigma` is the standard deviation before that.
+
+    Raises GraphValueError for a negative `sigma` and for bounds that hold no number that is drawn.
+
+    Examples:
+        >>> from graphls.initializer import TruncatedNormal, initializer
+        >>> bool(abs(initializer(TruncatedNormal(0.02), (1000,))).max() <= 0.04)
+        True
     """
 
     def __init__(self, sigma: float = 0.01, mean: float = 0.0, a: float = -2.0, b: float = 2.0) -> None:
@@ -45,7 +60,15 @@ class TruncatedNormal(Initializer):
 
 
 class Uniform(Initializer):
-    """Numbers spread evenly over [-scale, scale)."""
+    """Numbers spread evenly over [-scale, scale).
+
+    Raises GraphValueError for a `scale` that is no number of its range.
+
+    Examples:
+        >>> from graphls.initializer import Uniform, initializer
+        >>> bool(abs(initializer(Uniform(0.5), (1000,))).max() <= 0.5)
+        True
+    """
 
     def __init__(self, scale: float = 0.07) -> None:
         self.scale = number("Uniform", "scale", scale)
@@ -55,7 +78,15 @@ class Uniform(Initializer):
 
 
 class XavierUniform(Initializer):
-    """Evenly spread numbers up to gain * sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010)."""
+    """Evenly spread numbers up to gain * sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010).
+
+    Raises GraphValueError for a `gain` that is no number of its range.
+
+    Examples:
+        >>> from graphls.initializer import XavierUniform, initializer
+        >>> print(f"{initializer(XavierUniform(), (64, 64)).asnumpy().max():.2f}")  # sqrt(6 / (64 + 64))
+        0.22
+    """
 
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = number(type(self).__name__, "gain", gain)
@@ -68,7 +99,13 @@ class XavierUniform(Initializer):
 
 
 class XavierNormal(XavierUniform):
-    """Normally distributed numbers of deviation gain * sqrt(2 / (fan in + fan out)) (Glorot and Bengio, 2010)."""
+    """Normally distributed numbers of deviation gain * sqrt(2 / (fan in + fan out)) (Glorot and Bengio, 2010).
+
+    Examples:
+        >>> from graphls.initializer import XavierNormal, initializer
+        >>> print(f"{initializer(XavierNormal(), (100, 100)).asnumpy().std():.2f}")  # sqrt(2 / (100 + 100))
+        0.10
+    """
 
     def __call__(self, shape: Shape) -> Array:
         return Normal(self._deviation(shape))(shape)
@@ -79,6 +116,12 @@ class HeUniform(Initializer):
 
     The gain is sqrt(2 / (1 + negative_slope ** 2)) for "leaky_relu" and sqrt(2) for "relu"; `mode` says whether fan
     counts the inputs ("fan_in") or the outputs ("fan_out"). Raises GraphValueError for other words.
+
+    Examples:
+        >>> from graphls import nn
+        >>> from graphls.initializer import HeUniform
+        >>> print(f"{nn.Dense(128, 64, weight_init=HeUniform()).weight.asnumpy().max():.2f}")  # sqrt(3) * sqrt(2 / 128)
+        0.22
     """
 
     def __init__(self, negative_slope: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> None:
@@ -96,7 +139,13 @@ class HeUniform(Initializer):
 
 
 class HeNormal(HeUniform):
-    """Normally distributed numbers of the standard deviation gain / sqrt(fan) (He et al., 2015)."""
+    """Normally distributed numbers of the standard deviation gain / sqrt(fan) (He et al., 2015).
+
+    Examples:
+        >>> from graphls.initializer import HeNormal, initializer
+        >>> print(f"{initializer(HeNormal(), (64, 200)).asnumpy().std():.2f}")  # sqrt(2 / 200)
+        0.10
+    """
 
     def __call__(self, shape: Shape) -> Array:
         return Normal(self._deviation(shape))(shape)
@@ -107,6 +156,11 @@ class VarianceScaling(Initializer):
 
     The `distribution` is "truncated_normal", "untruncated_normal" or "uniform". Raises GraphTypeError and
     GraphValueError for other arguments.
+
+    Examples:
+        >>> from graphls.initializer import VarianceScaling, initializer
+        >>> print(f"{initializer(VarianceScaling(2.0, 'fan_out'), (200, 64)).asnumpy().std():.2f}")  # sqrt(2 / 200)
+        0.10
     """
 
     def __init__(

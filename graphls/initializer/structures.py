@@ -14,7 +14,14 @@ from graphls.tensors.random import generator
 
 
 class Constant(Initializer):
-    """One number everywhere."""
+    """One number everywhere.
+
+    Examples:
+        >>> from graphls.initializer import Constant, initializer
+        >>> initializer(Constant(0.5), (2, 2))
+        Tensor(shape=[2, 2], dtype=Float32, value=[[0.5 0.5]
+         [0.5 0.5]])
+    """
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -24,21 +31,42 @@ class Constant(Initializer):
 
 
 class Zero(Constant):
-    """Zeros."""
+    """Zeros.
+
+    Examples:
+        >>> from graphls.initializer import Zero, initializer
+        >>> initializer(Zero(), (2, 2))
+        Tensor(shape=[2, 2], dtype=Float32, value=[[0. 0.]
+         [0. 0.]])
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0)
 
 
 class One(Constant):
-    """Ones."""
+    """Ones.
+
+    Examples:
+        >>> from graphls.initializer import One, initializer
+        >>> initializer(One(), (2, 2))
+        Tensor(shape=[2, 2], dtype=Float32, value=[[1. 1.]
+         [1. 1.]])
+    """
 
     def __init__(self) -> None:
         super().__init__(1.0)
 
 
 class Identity(Initializer):
-    """A matrix with ones on the diagonal; raises GraphValueError for another rank than 2."""
+    """A matrix with ones on the diagonal; raises GraphValueError for another rank than 2.
+
+    Examples:
+        >>> from graphls.initializer import Identity, initializer
+        >>> initializer(Identity(), (2, 2))
+        Tensor(shape=[2, 2], dtype=Float32, value=[[1. 0.]
+         [0. 1.]])
+    """
 
     def __call__(self, shape: Shape) -> Array:
         require_rank("Identity", shape, (2,))
@@ -49,6 +77,13 @@ class Orthogonal(Initializer):
     """`gain` times rows, or columns where there are more rows, that are orthonormal (Saxe et al., 2014).
 
     All axes after the first count as one. Raises GraphValueError for a rank below 2.
+
+    Examples:
+        >>> from graphls.initializer import Orthogonal, initializer
+        >>> rows = initializer(Orthogonal(), (2, 4))
+        >>> (rows @ rows.T).round(decimals=3) + 0.0
+        Tensor(shape=[2, 2], dtype=Float32, value=[[1. 0.]
+         [0. 1.]])
     """
 
     def __init__(self, gain: float = 1.0) -> None:
@@ -67,6 +102,11 @@ class Sparse(Initializer):
     """A matrix of normally distributed numbers, with zeros in the share `sparsity` of each column (Martens, 2010).
 
     Raises GraphTypeError and GraphValueError for a share outside of [0, 1] and for another rank than 2.
+
+    Examples:
+        >>> from graphls.initializer import Sparse, initializer
+        >>> int((initializer(Sparse(0.5), (10, 4)) == 0).sum())
+        20
     """
 
     def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
@@ -86,6 +126,12 @@ class Dirac(Initializer):
 
     Raises GraphTypeError and GraphValueError for what is no number of groups of the outputs, and for a rank that is not
     3, 4 or 5.
+
+    Examples:
+        >>> from graphls.initializer import Dirac, initializer
+        >>> initializer(Dirac(), (2, 2, 1)).squeeze(-1)
+        Tensor(shape=[2, 2], dtype=Float32, value=[[1. 0.]
+         [0. 1.]])
     """
 
     def __init__(self, groups: int = 1) -> None:

@@ -28,14 +28,13 @@ CELL = {
     "forward": "call the cell; its method is named construct", "parameters": "use cell.trainable_params()",
     "named_parameters": "use cell.parameters_and_names()", "modules": "use cell.cells_and_names()",
     "named_modules": "use cell.cells_and_names()", "children": "use cell.cells()",
-    "named_children": "use cell.name_cells()", "state_dict": f"{_SAVE}; {_WEIGHTS}",
-    "load_state_dict": f"{_LOAD}; {_WEIGHTS}", "zero_grad": _NO_ZERO,
+    "named_children": "use cell.name_cells()", "zero_grad": _NO_ZERO,
     "cuda": _DEVICE, "cpu": _DEVICE, "to": f"{_FLOAT}; {_DEVICE}", "half": _FLOAT, "float": _FLOAT, "double": _FLOAT,
     "bfloat16": _FLOAT, "requires_grad_": "set requires_grad of the parameters, or give weights to value_and_grad",
     "register_parameter": "assign a Parameter to an attribute of the cell",
 }  # fmt: skip
 OPTIMIZER = {
-    "step": _STEP, "zero_grad": _NO_ZERO, "state_dict": _SAVE, "load_state_dict": _LOAD,
+    "step": _STEP, "zero_grad": _NO_ZERO,
     "param_groups": "groups are given to the optimizer as dicts, and get_lr() tells the learning rate",
     "add_param_group": "all groups are given when the optimizer is made",
 }  # fmt: skip

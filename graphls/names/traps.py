@@ -98,7 +98,17 @@ EPSILON = Trap(
     "{name} has epsilon={epsilon}, MindSpore's default, and weights of PyTorch are trained with 1e-5 unless their "
     "model says another; write epsilon=1e-5.",
 )
-TRAPS = KEEP_PROB, STRIDE, MOMENTUM, EPSILON
+OUTER = Trap(
+    "`nn.MSELoss()(x, y)` of the shapes (8, 1) and (8,); `nn.L1Loss`, `nn.HuberLoss` and their functions",
+    "both broadcast to (8, 8), so each prediction meets each label",
+    "the same, with a warning",
+    "`nn.MSELoss()(x.squeeze(-1), y)`",
+    "the losses have the shape of neither",
+    lambda given: given.values["shape"] not in (given.values["predictions"], given.values["labels"]),
+    "{name} broadcasts predictions {predictions} and labels {labels} to {shape}, so that predictions meet the "
+    "labels of others; give both one shape, by squeeze(-1) or expand_dims(-1).",
+)
+TRAPS = KEEP_PROB, STRIDE, MOMENTUM, EPSILON, OUTER
 """All of them; the table in docs/differences.md is made from them."""
 _DEPRECATED = "For Dropout, this parameter `keep_prob` will be deprecated, please use `p` instead."
 """What MindSpore 2 says of each Dropout without a `p`; it says nothing of the other traps."""
@@ -132,15 +142,13 @@ def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def warn_where(trap: Trap, name: str, given: Given) -> None:
-    """Warn of something with these settings, if they look like the other meaning."""
-    if trap.looks_other(given):
+    """Warn of something with these settings, if they look like the other meaning, of which no script of MindSpore."""
+    if not Meaning.is_mindspore and trap.looks_other(given):
         warn(trap.text.format(**{**given.values, "name": name}))
 
 
 def _tell(trap: Trap, name: str, given: Given) -> None:
     """Warn of a call; Python shows it once for each line."""
-    if Meaning.is_mindspore:
-        if trap is KEEP_PROB and given.values.get("p") is None:
-            warn(_DEPRECATED)
-    else:
-        warn_where(trap, name, given)
+    if Meaning.is_mindspore and trap is KEEP_PROB and given.values.get("p") is None:
+        warn(_DEPRECATED)
+    warn_where(trap, name, given)

@@ -69,6 +69,14 @@ def fake_quantize(
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already or
     has adapters, and where no product matches.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.quantization import fake_quantize
+        >>> net = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.Dense(8, 2))
+        >>> fake_quantize(net, np.ones((1, 8), np.float32))
+        ['0.weight', '2.weight']
     """
     if not isinstance(net, Cell):
         raise GraphTypeError(f"fake_quantize takes a Cell, not {type(net).__name__}.")

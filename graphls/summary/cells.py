@@ -18,7 +18,17 @@ from graphls.trace.trace import Traced
 
 
 def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summary:
-    """What a step does cell by cell: its final graph, the trace that it comes from, and notes on its device."""
+    """What a step does cell by cell: its final graph, the trace that it comes from, and notes on its device.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> from graphls.summary import summarise
+        >>> traced = graphls.trace_graph(nn.SequentialCell(nn.Dense(3, 4), nn.ReLU()), np.ones((2, 3), np.float32))
+        >>> [(cell.path, cell.parameters, cell.flops) for cell in summarise(traced.graph, traced).cells]
+        [('', 16, 64), ('0', 16, 56), ('1', 0, 8)]
+    """
     found = measure(graph)
     tree = _tree(graph, traced)
     for scope in found.flops:
@@ -43,7 +53,17 @@ def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summ
 
 
 def page_of(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> str:
-    """A compiled step as HTML: its graph in a few words, and its summary."""
+    """A compiled step as HTML: its graph in a few words, and its summary.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> from graphls.summary import page_of
+        >>> traced = graphls.trace_graph(nn.Dense(3, 4), np.ones((2, 3), np.float32))
+        >>> page_of(traced.graph, traced)[:4]
+        '<sty'
+    """
     summary = summarise(graph, traced, notes)
     windows = sum(node.primitive.name == "overflow_start" for node in walk(graph))
     phases = ", ".join(f"{phase.nodes:,} {phase.phase}" for phase in summary.phases)

@@ -33,6 +33,14 @@ class CellSummary:
     have that it uses, each parameter once: those that its forward reads, and of those that only its backward reads
     the trainable ones. `trainable` are those that require a gradient. `flops` are the floating point operations of
     its forward, `made` the bytes of the values that this makes and `kept` those of them that the backward reads.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> first, *_ = graphls.compile(nn.Dense(3, 4), np.ones((2, 3), np.float32)).summary().cells
+        >>> first.kind, first.parameters, [str(kind) for kind in first.outputs]
+        ('', 16, ['f32[2,4]'])
     """
 
     path: str
@@ -65,7 +73,16 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """What the nodes of one phase take: how many they are, their operations, and the bytes of the values they make."""
+    """What the nodes of one phase take: how many they are, their operations, and the bytes of the values they make.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> (forward,) = graphls.compile(nn.Dense(3, 4), np.ones((2, 3), np.float32)).summary().phases
+        >>> forward.phase, forward.flops
+        ('forward', 56)
+    """
 
     phase: str
     nodes: int
@@ -83,6 +100,15 @@ class Summary(Sequence[CellSummary]):
     reshaped value shares the memory of the value itself, and constants take none. `other_states` are the elements
     of states that are none of these parameters, like moments and counters. `notes` are sentences on what of the step
     does not run on its device.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> net = nn.SequentialCell(nn.Dense(3, 4), nn.ReLU())
+        >>> summary = graphls.compile(net, np.ones((2, 3), np.float32)).summary()
+        >>> summary.parameter_bytes, [cell.kind for cell in summary.cells]
+        (64, ['', 'Dense', 'ReLU'])
     """
 
     name: str
@@ -127,6 +153,8 @@ class Summary(Sequence[CellSummary]):
 
     def __str__(self) -> str:
         return self.text(shutil.get_terminal_size((WIDTH, 24)).columns)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         page = Page("Summary", f"{shown(self.name)}: {short(self.flops)} floating point operations in a step")

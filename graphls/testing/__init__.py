@@ -39,10 +39,25 @@ _SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 6e4, -6e4, 1e-7)
 
 
 def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
-    """Assert that a pass (or a pipeline, or its text) makes the graph `after` of the graph `before`.
+    r"""Assert that a pass (or a pipeline, or its text) makes the graph `after` of the graph `before`.
 
     Returns the graph that was made. Raises AssertionError with the difference where it is another one (of the
     texts, where the structure is the same), and whatever the pass itself raises.
+
+    Raises GraphTypeError for what is no pass and for graphs that are no texts.
+
+    Examples:
+        >>> from graphls.testing import check_pass
+        >>> before = '''
+        ... graph @main(%x: f32[2]) {
+        ...   %unused = exp(%x) : f32[2]
+        ...   %y = log(%x) : f32[2]
+        ...   return %y
+        ... }
+        ... '''
+        >>> graph = check_pass("dce", before, before.replace("  %unused = exp(%x) : f32[2]\n", ""))
+        >>> len(graph.nodes)
+        1
     """
     __tracebackhide__ = True
     made = as_pipeline(passes).run(parse(before, file="before"), keep=False).graph
@@ -59,6 +74,10 @@ def check_primitive(primitive: type[Primitive] | Primitive | str) -> None:
     text form reads back. Takes a subclass of Primitive, an instance or a name, and milliseconds for each sample.
 
     Raises AssertionError that names the law, the sample and the dtype, and GraphTypeError for anything else.
+
+    Examples:
+        >>> from graphls.testing import check_primitive
+        >>> check_primitive("exp")  # raises where a law does not hold
     """
     __tracebackhide__ = True
     from graphls.testing.laws import check
@@ -74,6 +93,23 @@ def run_case(path: str | PathLike[str], bless: bool = False) -> None:
     With a line `// keeps values`, both graphs also run on random numbers and must give the same bits;
     `// keeps values 1e-6` allows that relative or absolute difference. Raises AssertionError that shows what differs
     between the graphs or, where values do, the file, the place, by how much, and what is allowed.
+
+    Raises GraphTypeError for a case whose head names no pass.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls.testing import run_case
+        >>> _ = Path("case.ir").write_text('''// pass: dce
+        ... graph @main(%x: f32[2]) {
+        ...   %unused = exp(%x) : f32[2]
+        ...   return %x
+        ... }
+        ... -----
+        ... graph @main(%x: f32[2]) {
+        ...   return %x
+        ... }
+        ... ''')
+        >>> run_case("case.ir")
     """
     __tracebackhide__ = True
     case = _Case.read(Path(path))
@@ -158,10 +194,18 @@ def _difference(expected: str, made: str) -> str:
 
 
 def random_inputs(graph: Graph, seed: int = 0, *, special: bool = False) -> tuple[list[Array], dict[str, Array]]:
-    """Arrays for the inputs of a graph, and for its states by name; the same ones for the same seed.
+    r"""Arrays for the inputs of a graph, and for its states by name; the same ones for the same seed.
 
     Floats are normally distributed, integers from 0 to 3. `special` puts infinities, nan, zeros of both
     signs, and very large and small numbers among the floats.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.testing import random_inputs
+        >>> graph = parse("graph @main(%x: f32[2,3]) {\n  return %x\n}\n")
+        >>> (x,), states = random_inputs(graph)
+        >>> x.shape, x.dtype, states
+        ((2, 3), dtype('float32'), {})
     """
     rng = np.random.default_rng(seed)
     inputs = [_random(v.type, rng, special) for v in graph.inputs]
@@ -180,12 +224,18 @@ def _random(kind: Type, rng: np.random.Generator, special: bool) -> Array:
 
 
 def assert_same_values(before: Graph, after: Graph, *, tolerance: float = 0.0, runs: int = 3) -> None:
-    """Assert that two graphs with the same inputs and states give the same outputs and new states.
+    r"""Assert that two graphs with the same inputs and states give the same outputs and new states.
 
     Both run in the reference interpreter, `runs` times on different random numbers. Without a `tolerance`
     they also run on infinities, nan and the like, and every bit must be the same (but one nan is as good as
     another). With one, floats may differ by that much, relatively or absolutely. Raises AssertionError that says
     where they differ most, by how much, and what is allowed.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.testing import assert_same_values
+        >>> text = "graph @main(%x: f32[2]) {\n  %y = abs(%x) : f32[2]\n  return %y\n}\n"
+        >>> assert_same_values(parse(text), parse(text))
     """
     __tracebackhide__ = True
     same = _signature(before) == _signature(after)

@@ -10,7 +10,16 @@ Array = np.ndarray[Any, Any]
 
 
 def same_bits(first: Array, second: Array) -> bool:
-    """Whether two arrays have the same dtype, shape and bits; every nan counts as the same."""
+    """Whether two arrays have the same dtype, shape and bits; every nan counts as the same.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.testing import same_bits
+        >>> same_bits(np.float32([0.0, np.nan]), np.float32([0.0, np.nan]))
+        True
+        >>> same_bits(np.float32([0.0]), np.float32([-0.0]))
+        False
+    """
     return _is_alike(first, second) and not _other_bits(first, second).any()
 
 

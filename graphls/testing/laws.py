@@ -15,7 +15,7 @@ import onnx
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Builder, DType, Graph, Value, dump, interpret, parse, verify
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import bfloat16, float16, float32, float64, type_of
 from graphls.primitives.primitive import Array, Elementwise, Primitive, Sample
@@ -245,4 +245,4 @@ def _hold(primitive: Primitive, law: Callable[..., None], place: str, trial: Cal
         sentence = (law.__doc__ or "").partition("\n")[0]
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         message = f"{primitive.name} breaks a law{place}: {sentence}\n{kind}{str(error).strip()}"
-        raise AssertionError(message) from error
+        raise AssertionError(message) from (None if isinstance(error, (AssertionError, GraphlsError)) else error)

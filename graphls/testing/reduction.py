@@ -30,6 +30,22 @@ def reduce_graph(graph: Graph, predicate: Predicate, *, attempts: int = 2000) ->
     GraphlsError in the predicate counts as false. Where the fault may end the process, the predicate asks `run_apart`.
 
     Raises GraphValueError where the predicate does not hold for `graph` itself.
+
+    Examples:
+        >>> from graphls.ir import parse
+        >>> from graphls.testing import reduce_graph
+        >>> graph = parse('''
+        ... graph @main(%x: f32[2]) {
+        ...   %a = exp(%x) : f32[2]
+        ...   %b = log(%a) : f32[2]
+        ...   %c = abs(%b) : f32[2]
+        ...   return %c
+        ... }
+        ... ''')
+        >>> def has_log(graph):
+        ...     return any(node.primitive.name == "log" for node in graph.nodes)
+        >>> [node.primitive.name for node in reduce_graph(graph, has_log).nodes]
+        ['log']
     """
     reducer = _Reducer(predicate, attempts)
     if not reducer.holds(_trimmed(graph)) and not reducer.holds(graph):
@@ -177,6 +193,11 @@ class Ending:
     """How a call in a process of its own ended: it `returned`, `raised`, `died` or `hung`.
 
     `text` is what was returned, the exception, or the name of the signal that ended the process.
+
+    Examples:
+        >>> from graphls.testing import Ending
+        >>> Ending("raised", "GraphValueError").kind
+        'raised'
     """
 
     kind: str
@@ -189,6 +210,14 @@ def run_apart(function: Callable[[Graph], object], graph: Graph, *, seconds: flo
     `start` is "fork" or "spawn"; by default processes are forked where the system can, which takes milliseconds. One
     that is spawned imports the function again, so it must stand at the top of a module. After `seconds` the
     process is ended. Raises GraphValueError for another `start`.
+
+    Examples:
+        >>> import os
+        >>> from graphls import parse
+        >>> from graphls.testing import run_apart
+        >>> graph = parse("graph @g(%x: f32[2]) { return %x }")
+        >>> run_apart(lambda graph: None, graph), run_apart(lambda graph: os.abort(), graph)
+        (Ending(kind='returned', text='None'), Ending(kind='died', text='SIGABRT'))
     """
     known = multiprocessing.get_all_start_methods()
     if start not in ("", *known):

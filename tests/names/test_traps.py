@@ -17,6 +17,7 @@ from graphls.compat import mint_nn
 from graphls.names.traps import TRAPS
 from tools.traps import PAGE, filled
 
+COLUMN, ROW = (graphls.Tensor(np.ones(shape, np.float32)) for shape in ((8, 1), 8))
 X = graphls.Tensor(np.ones((1, 2, 4, 4), np.float32))
 
 
@@ -39,6 +40,9 @@ TRAPPED: dict[str, Callable[[], Any]] = {
     "BatchNorm2d with momentum=0.1 keeps 10% .* is 1 - 0.1 here": lambda: nn.BatchNorm2d(2, momentum=0.1),
     "BatchNorm1d with momentum=0.01 keeps 1% of": lambda: nn.BatchNorm1d(2, 1e-5, 0.01),
     "SyncBatchNorm with momentum=0.1": lambda: nn.SyncBatchNorm(2, momentum=0.1),
+    r"mse_loss broadcasts predictions \(8, 1\) and labels \(8,\) to \(8, 8\)": lambda: nn.MSELoss()(COLUMN, ROW),
+    r"huber_loss broadcasts predictions \(8,\) and": lambda: ops.huber_loss(ROW, COLUMN),
+    "l1_loss broadcasts": lambda: graphls.compile(lambda x: ops.l1_loss(x, x[:, 0]), COLUMN),
 }
 MEANT: list[Callable[[], Any]] = [
     lambda: [nn.Dropout(), nn.Dropout(0.5), nn.Dropout(0.9), nn.Dropout(keep_prob=0.1), nn.Dropout(p=0.1)],
@@ -46,6 +50,7 @@ MEANT: list[Callable[[], Any]] = [
     lambda: [nn.MaxPool2d(2, 2), nn.MaxPool2d(3, 1), nn.MaxPool2d(3, stride=1), nn.MaxPool2d(3, pad_mode="same")],
     lambda: [nn.MaxPool2d(), nn.AvgPool2d(1), nn.MaxPool2d((1, 1)), ops.avg_pool2d(X, 2, 1), ops.max_pool2d(X, 2)],
     lambda: [nn.BatchNorm2d(2), nn.BatchNorm2d(2, momentum=0.5), nn.BatchNorm2d(2, momentum=0.0)],
+    lambda: [nn.MSELoss()(COLUMN, COLUMN), nn.MSELoss()(COLUMN, COLUMN[:1]), ops.l1_loss(COLUMN, COLUMN[0, 0])],
     lambda: [mint_nn.BatchNorm2d(2, momentum=0.9), mint_nn.MaxPool2d(2), mint_nn.Dropout(0.1)],
 ]
 

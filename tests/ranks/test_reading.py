@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from graphls.ranks import reading
@@ -24,6 +22,5 @@ def test_steps_of_sessions_that_have_gone_count_and_their_clocks_are_freed(monke
         own.ticks += 2
         clock.ticks += 1
         del session
-        gc.collect()
         assert reading._steps() == 3 * (number + 1)
         assert len(reading._counted[1]) <= 2
