@@ -30,12 +30,13 @@ END = object()
 class Prefetcher:
     """Rows of one pass, made by a thread that runs ahead by `size` rows at most.
 
-    The thread knows nothing of this object's owner, so that one who forgets the pass frees it.
+    The thread knows nothing of this object's owner, so that one who forgets the pass frees it, and it ends when this
+    object is forgotten, as by a Ctrl-C on the way to `stop`: its weak reference puts itself among the permits.
     """
 
     def __init__(self, rows: Rows, size: int) -> None:
         self._channel = _Channel(size)
-        self._thread = Task(_fill, rows, self._channel)
+        self._thread = Task(_fill, rows, self._channel, weakref.ref(self, self._channel.permits.put))
         start("graphls-dataset", self._thread)
 
     def take(self) -> Any:
@@ -62,7 +63,7 @@ class _Channel:
 
     def __init__(self, size: int) -> None:
         self.rows: SimpleQueue[Any] = SimpleQueue()
-        self.permits: SimpleQueue[bool] = SimpleQueue()
+        self.permits: SimpleQueue[Any] = SimpleQueue()
         self.stopped = False
         self.process = os.getpid()
         for _ in range(size):
@@ -74,10 +75,10 @@ class _Raised:
         self.error = error
 
 
-def _fill(rows: Rows, channel: _Channel) -> None:
+def _fill(rows: Rows, channel: _Channel, owner: object) -> None:
     try:
         iterator = rows()
-        while channel.permits.get() and not channel.stopped:
+        while channel.permits.get() is True and not channel.stopped:
             row = next(iterator, END)
             channel.rows.put(row)
             if row is END:

@@ -19,7 +19,6 @@ from graphls.dataset.config import get_seed
 from graphls.dataset.pipeline.workers import Closed, Job, Pool, Task, run_here
 from graphls.dataset.randomness import Key
 from graphls.ir.location import user_location
-from graphls.sharing.threads import interrupts_deferred
 
 
 class Node:
@@ -204,9 +203,8 @@ class Run:
     def _made(self, job: Job) -> Pool:
         if self._closed:
             raise Closed
-        with interrupts_deferred():  # or a worker that has started, and that nobody knows yet, never ends
-            pool = Pool(job)
-            self._pools.add(pool)
+        pool = Pool(job)
+        self._pools.add(pool)
         if self._closed:
             pool.close()
             raise Closed
@@ -224,12 +222,11 @@ class Run:
         """End all workers, so that nobody waits for them; a pass that goes on starts new ones."""
         if os.getpid() != self._process:
             return
-        with interrupts_deferred():
-            with self._lock:
-                pools, self._pools = self._pools, set()
-                self._idle.clear()
-            for pool in pools:
-                pool.close()
+        with self._lock:
+            pools, self._pools = self._pools, set()
+            self._idle.clear()
+        for pool in pools:
+            pool.close()
 
     def close(self) -> None:
         """End all workers for good."""

@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 import warnings
+import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -155,12 +156,16 @@ class Worker(ABC):
 
 
 class ThreadWorker(Worker):
-    """A thread, which shares the objects of the pipeline and waits while others hold the interpreter."""
+    """A thread, which shares the objects of the pipeline and waits while others hold the interpreter.
+
+    It ends when it is closed or forgotten, as by a Ctrl-C on the way to `close`: then its weak reference, which the
+    thread holds, puts itself into the tasks.
+    """
 
     def __init__(self, job: Job) -> None:
-        self._tasks: SimpleQueue[Chunk | None] = SimpleQueue()
+        self._tasks: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[Answer | None] = SimpleQueue()
-        arguments = (job.function, self._tasks, self._answers)
+        arguments = (job.function, self._tasks, self._answers, weakref.ref(self, self._tasks.put))
         threads.start("graphls-dataset-worker", threads.Task(_serve_thread, *arguments))
 
     def send(self, chunk: Chunk) -> None:
@@ -178,9 +183,10 @@ class ThreadWorker(Worker):
         self._answers.put(None)
 
 
-def _serve_thread(function: Work, tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]) -> None:
-    while (chunk := tasks.get()) is not None:
-        answers.put(run_chunk(function, *chunk, alone=False))
+def _serve_thread(function: Work, tasks: SimpleQueue[Any], answers: SimpleQueue[Answer | None], owner: object) -> None:
+    while type(chunk := tasks.get()) is tuple:
+        key, rows = chunk
+        answers.put(run_chunk(function, key, rows, alone=False))
 
 
 class ProcessWorker(Worker):
