@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphls import log
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ranks.watch import start_watch
-from graphls.ranks.world import WORLD, Group, create, destroy, find_group, join
+from graphls.ranks.world import WORLD, Group, create, destroy, destroy_all, find_group, join
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP",
@@ -75,7 +75,19 @@ def init(backend_name: str | None = None) -> None:
 
 
 def release() -> None:
-    """End communication."""
+    """End communication and forget all groups, on all ranks; `init` sets it up again.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.release()
+        >>> communication.init()
+        >>> communication.create_group("first", [0])  # there is none of this name any more
+        >>> communication.release()
+    """
+    destroy_all()
+    GlobalComm.BACKEND = ""
     GlobalComm.INITED = False
 
 

@@ -138,15 +138,6 @@ def scatter_add(input: Tensor, dim: int, index: TensorLike, src: TensorLike) -> 
     return ops.tensor_scatter_elements(input, index, src, dim, "add")
 
 
-def searchsorted(
-    sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: TensorLike | None = None,
-) -> Tensor:  # fmt: skip
-    """Where values would stand in sorted rows; `sorter` has the order that sorts rows which are not."""
-    rows = sorted_sequence if sorter is None else ops.gather_elements(sorted_sequence, -1, sorter)
-    return ops.searchsorted(rows, values, out_int32=out_int32, right=right or side == "right")
-
-
 def var_mean(
     input: TensorLike, dim: Axis | None = None, *, correction: int = 1, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -168,7 +159,7 @@ def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0, compute_mode: str = ""
 
 _NAMES = """
 clone flatten gather max min median norm var std meshgrid transpose t randperm normal item bernoulli multinomial diag
-empty empty_like index_add scatter_add searchsorted var_mean std_mean cdist
+empty empty_like index_add scatter_add var_mean std_mean cdist
 """
 DEFINED = _NAMES.split()
 """Functions that are another than those of `graphls.ops`."""

@@ -213,8 +213,7 @@ def rollaxis(x: TensorLike, axis: int, start: int = 0) -> Tensor:
 
 def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
     """Where values would stand in a sorted row; `sorter` has the order that sorts one which is not."""
-    rows = a if sorter is None else ops.gather(a, sorter, 0)
-    return ops.searchsorted(rows, v, out_int32=True, right=side == "right")
+    return ops.searchsorted(a, v, out_int32=True, side=side, sorter=sorter)
 
 
 def sometrue(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -22,7 +22,7 @@ from graphls.ops.losses import (
     require_same_shape,
     require_tensors,
 )
-from graphls.ops.operands import apply, float_of, tensor_of
+from graphls.ops.operands import Operand, apply, float_of, tensor_of
 from graphls.ops.transcendental import root
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
@@ -184,7 +184,10 @@ class FocalLoss(LossBase):
 
 
 class TripletMarginLoss(LossBase):
-    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis."""
+    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+
+    A call may give another margin, a number or a tensor of one.
+    """
 
     def __init__(
         self, p: float = 2, swap: bool = False, eps: float = 1e-6, reduction: str = "mean", margin: float = 1.0
@@ -195,7 +198,7 @@ class TripletMarginLoss(LossBase):
         self.eps = positive("TripletMarginLoss", "eps", eps)
         self.margin = number("TripletMarginLoss", "margin", margin, 0)
 
-    def construct(self, x: Tensor, positive: Tensor, negative: Tensor, margin: float | None = None) -> Tensor:
+    def construct(self, x: Tensor, positive: Tensor, negative: Tensor, margin: Operand | None = None) -> Tensor:
         margin = self.margin if margin is None else margin
         return ops.triplet_margin_loss(x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction)
 

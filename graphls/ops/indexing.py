@@ -12,10 +12,11 @@ import numpy as np
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, broadcast_shapes, int32, int64
+from graphls.ops.creation import zeros_like
 from graphls.ops.elementwise import add, logical_and, where
-from graphls.ops.joins import Join, replaced
+from graphls.ops.joins import OF_SLICES, Join, replaced
 from graphls.ops.operands import Shape, apply, in_graph, tensor_in, tensor_of
-from graphls.ops.record import in_place, operation
+from graphls.ops.record import in_place, operation, tensor_method
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
@@ -395,11 +396,18 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     return where(reshape(mask, (*mask.shape, *(1 for _ in rest))), fitting(value, rest), x)
 
 
+@tensor_method("index_put")
 @in_place("index_put_")
-def _index_put(x: TensorLike, indices: Tensor, values: TensorLike, accumulate: bool = False) -> Tensor:
-    """x with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
+def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
+    """The tensor with values written where index tensors, one for each axis, say; with `accumulate` they are added.
+
+    Where the indices name an element twice, the last value stays, or both are added.
+    """
     position = tuple(indices)
-    return setitem(x, position, add(getitem(x, position), values) if accumulate else values)
+    if not accumulate:
+        return setitem(x, position, values)
+    x = tensor_of(x)
+    return add(x, written(zeros_like(x), items_of(position, x), tensor_in(values, x.dtype), OF_SLICES["add"]))
 
 
 @in_place("index_copy_")

@@ -36,10 +36,11 @@ from graphls.ops.elementwise import (
 from graphls.ops.operands import Operand, apply, floats, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import amax, mean, sum
+from graphls.ops.shapes import reshape
 from graphls.ops.together import together
 from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -374,7 +375,7 @@ def triplet_margin_loss(
     anchor: TensorLike,
     positive: TensorLike,
     negative: TensorLike,
-    margin: float = 1.0,
+    margin: Operand = 1.0,
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
@@ -383,15 +384,28 @@ def triplet_margin_loss(
     """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
 
     The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to
-    the anchor and to the positive (Balntas et al., 2016). Raises GraphValueError for settings that do not fit.
+    the anchor and to the positive (Balntas et al., 2016). A margin is a number or a tensor of one. Raises
+    GraphTypeError and GraphValueError for settings that do not fit.
     """
     name = "triplet_margin_loss"
     dtype, (x, near, far) = operands(name, anchor, positive, negative)
     how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
     to_far = _distance(x, far, *how)
     to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
-    lacking = add(sub(_distance(x, near, *how), to_far), checks.number(name, "margin", margin, 0))
+    lacking = add(sub(_distance(x, near, *how), to_far), _margin(name, margin, x.dtype))
     return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
+
+
+def _margin(name: str, margin: Operand, dtype: DType) -> Operand:
+    """A margin of 0 or more, which a graph may compute."""
+    if not is_tensor(margin):
+        return checks.number(name, "margin", margin, 0)
+    tensor = tensor_of(margin)
+    if tensor.size != 1:
+        raise GraphValueError(f"The margin of {name} is one number, not {tensor.type}.")
+    if isinstance(tensor, Symbol):
+        return reshape(cast(tensor, dtype), ())
+    return checks.number(name, "margin", tensor.item(), 0)
 
 
 def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
@@ -410,5 +424,4 @@ def _triplet_margin_loss(
     x: Any, positive: Any, negative: Any, margin: Operand, p: int = 2, swap: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    number = float(margin.item()) if isinstance(margin, Tensor) else margin
-    return triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)
+    return triplet_margin_loss(x, positive, negative, margin, p, eps, swap, reduction)

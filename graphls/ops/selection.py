@@ -202,22 +202,41 @@ def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: in
     return apply("gather_gradient", counted, cast(x, int64), axis=0, size=minlength)
 
 
-@operation
+@operation(also="mint")
 def searchsorted(
-    sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
+    sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: TensorLike | None = None,
+) -> Tensor:  # fmt: skip
     """The positions along the last axis of a rising sequence where values keep it so: before equal ones, or behind.
 
-    The sequence is a vector, or has the axes of the values but for the last. int64 unless `out_int32`. Every value is
-    compared with the whole sequence. Raises GraphValueError for other shapes.
+    The sequence is a vector, or has the axes of the values but for the last; where it does not rise, the indices of
+    `sorter`, which has its shape, say in which order it does. With `right`, or the `side` "right", positions are behind
+    equal ones. int64 unless `out_int32`. Every value is compared with the whole sequence. Raises GraphValueError for
+    other shapes and sides, and for the `side` "left" beside `right`.
     """
     rising, wanted = dispatch.promoted(operand_of(sorted_sequence), operand_of(values))
     if not rising.ndim or (rising.ndim > 1 and rising.shape[:-1] != wanted.shape[:-1]):
         message = f"searchsorted takes a vector, or one for each vector of {wanted.type}, not {rising.type}."
         raise GraphValueError(message)
+    rising = rising if sorter is None else _in_order(rising, tensor_of(sorter))
     rows = rising if rising.ndim == 1 else expand_dims(rising, -2)
-    is_before = (less_equal if right else less)(rows, expand_dims(wanted, -1))
+    is_before = (less_equal if _is_right(right, side) else less)(rows, expand_dims(wanted, -1))
     return sum(cast(is_before, int32 if out_int32 else int64), -1)
+
+
+def _in_order(x: Tensor, order: Tensor) -> Tensor:
+    if order.shape != x.shape:
+        message = f"The sorter of searchsorted has an index for each element of {x.type}, not {order.type}."
+        raise GraphValueError(message)
+    return gather_elements(x, -1, order)
+
+
+def _is_right(right: bool, side: str | None) -> bool:
+    if side not in (None, "left", "right"):
+        raise GraphValueError(f"The side of searchsorted is 'left' or 'right', not {side!r}.")
+    if right and side == "left":
+        raise GraphValueError("searchsorted cannot take right=True beside side='left'; give one of the two.")
+    return right or side == "right"
 
 
 @operation

@@ -56,8 +56,8 @@ def choose(x: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> 
 
 @tensor_method("searchsorted")
 def _searchsorted(x: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
-    """Where values would stand in a sorted tensor; `sorter` has the order that sorts one which is not."""
-    return searchsorted(x if sorter is None else gather(x, sorter, 0), v, out_int32=True, right=side == "right")
+    """Where values would stand in a sorted tensor, as `ops.searchsorted`."""
+    return searchsorted(x, v, out_int32=True, side=side, sorter=sorter)
 
 
 @tensor_method()
@@ -92,13 +92,6 @@ def fill_diagonal(x: TensorLike, fill_value: float, wrap: bool = False) -> Tenso
     mask = np.zeros(x.shape, bool)
     np.fill_diagonal(mask, True, wrap)
     return where(Tensor(mask), fill_value, x)
-
-
-@tensor_method()
-def index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
-    """The tensor with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
-    position = tuple(indices)
-    return setitem(x, position, getitem(x, position) + values if accumulate else values)
 
 
 @tensor_method()

@@ -154,3 +154,10 @@ def destroy(name: str) -> None:
     Ranks.groups = left
     if group.comm is not None:
         group.comm.Free()
+
+
+def destroy_all() -> None:
+    """Forget all groups but that of all ranks."""
+    for name in [*Ranks.groups]:
+        if name != WORLD:
+            destroy(name)

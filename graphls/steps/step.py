@@ -245,8 +245,9 @@ class Compiled:
         return folder
 
     def show(
-        self, path: str | os.PathLike[str], profile: Profile | None = None, values: Recording | None = None
-    ) -> Path:
+        self, path: str | os.PathLike[str] = "step.html", profile: Profile | None = None,
+        values: Recording | None = None,
+    ) -> Path:  # fmt: skip
         """Write a page that shows every stage of this step, as one HTML file, and return its path.
 
         It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows

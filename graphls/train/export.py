@@ -16,7 +16,7 @@ FORMATS = ("AIR", "ONNX", "MINDIR")
 def export(
     net: Callable[..., object],
     *inputs: object,
-    file_name: str | os.PathLike[str],
+    file_name: str | os.PathLike[str] = "",
     file_format: str = "MINDIR",
     dynamic_axes: DynamicAxes | None = None,
     opset: int | None = None,
@@ -78,6 +78,9 @@ def export(
 def _check(net: object, file_name: object, file_format: object, options: Mapping[str, object]) -> None:
     if not callable(net):
         raise GraphTypeError(f"For 'export', 'net' must be a Cell or a function, but got {net!r}.")
+    if file_name == "":
+        text = "export writes a file and needs its name: export(net, x, file_name='net.onnx', file_format='ONNX')"
+        raise GraphTypeError(f"{text}.")
     if not isinstance(file_name, (str, os.PathLike)):
         raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
     for name in options:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import Type, as_dtype
+from graphls.nn.cell import Cell, input_names
 from graphls.tensors.tensor import Tensor, array_of
 from graphls.train.batches import as_dataset, said_of_columns
 
@@ -48,15 +49,18 @@ def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
 class Feed:
     """The rows of a dataset, epoch by epoch, as arrays.
 
-    `columns` is how many a row has to have, None for any number. As a context manager it ends what the dataset does
-    in the background. A dataset of a user's own gives its iterator for those of MindSpore's arguments that it takes
-    (`num_epochs`, `do_copy`, `output_numpy`), and is reset behind each epoch where it has `reset`, as MindSpore does.
+    `columns` is how many a row has to have; without, it has no more than `network` takes, or any number where that is
+    None as well. As a context manager it ends what the dataset does in the background. A dataset of a user's own gives
+    its iterator for those of MindSpore's arguments that it takes (`num_epochs`, `do_copy`, `output_numpy`), and is
+    reset behind each epoch where it has `reset`, as MindSpore does.
     """
 
-    def __init__(self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1) -> None:
+    def __init__(
+        self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1, network: Cell | None = None
+    ) -> None:
         self.name = name
         dataset = as_dataset(name, dataset)
-        self.columns, self.advice = columns, said_of_columns(dataset)
+        self.columns, self.network, self.advice = columns, network, said_of_columns(dataset)
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
         self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
 
@@ -84,12 +88,23 @@ class Feed:
                 raise GraphValueError(NO_DATA)
 
     def _row(self, row: Any) -> Row:
-        if self.columns is not None and len(row) != self.columns:
+        if len(row) != self.columns:
+            self._check(len(row))
+        return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
+
+    def _check(self, count: int) -> None:
+        """Raise for a row with as many columns as nobody takes."""
+        if self.columns is not None:
             raise GraphValueError(
-                f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {len(row)}, please "
+                f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {count}, please "
                 f"check the number of elements returned by '{self.name}'{self.advice}.",
             )
-        return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
+        taken = count if self.network is None else len(input_names(self.network, count))
+        if taken < count:
+            raise GraphTypeError(
+                f"A row of '{self.name}' has {count} columns, of which {type(self.network).__name__}.construct takes "
+                f"{taken}, and no loss_fn was given that takes labels: Model(network, loss_fn, optimizer).",
+            )
 
 
 def _then(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
@@ -116,11 +131,11 @@ def _iterator(dataset: Any, options: Mapping[str, object]) -> Any:
     return create(**{name: options[name] for name in options if any(p.name == name for p in parameters)})
 
 
-def first_row(owner: str, dataset: Any, name: str, columns: int | None) -> Row:
+def first_row(owner: str, dataset: Any, name: str, columns: int | None, network: Cell | None = None) -> Row:
     """The first row of a dataset, which stays at its place; raises as steps_of_epoch and Feed do."""
     steps_of_epoch(owner, dataset)
     step = first_step(dataset)
-    with Feed(dataset, name, columns, num_epochs=1) as feed:
+    with Feed(dataset, name, columns, 1, network) as feed:
         rows = feed.epoch()
         row = next(rows, None)
         if isinstance(rows, Generator):

@@ -219,7 +219,7 @@ class Model:
         if train_dataset is None and valid_dataset is None:
             raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.")
         if train_dataset is not None:
-            self._runner.find(first_row("Model.build", train_dataset, "train_dataset", self._columns))
+            self._runner.find(first_row("Model.build", train_dataset, "train_dataset", self._columns, self._network))
         if valid_dataset is not None:
             evaluation = self._required_evaluation("Model.build")
             evaluation.find(first_row("Model.build", valid_dataset, "valid_dataset", evaluation.columns))
@@ -337,7 +337,7 @@ class Model:
         agree_on_writers(told.list_callback)
         with (
             CallbackManager(callbacks) as hooks,
-            Feed(told.train_dataset, "train_dataset", self._columns, count) as feed,
+            Feed(told.train_dataset, "train_dataset", self._columns, count, self._network) as feed,
         ):
             Training(self._runner, hooks, told, manager, after_epoch).run(epochs, feed, sink_size)
 

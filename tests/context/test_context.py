@@ -11,7 +11,7 @@ import pytest
 import graphls as gl
 from graphls import context, nn
 from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
-from graphls.communication import GlobalComm, get_group_size, get_rank, init, release
+from graphls.communication import GlobalComm, create_group, get_group_size, get_rank, init, release
 from graphls.context.keys import KEYS
 from graphls.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
 from graphls.ir.errors import GraphlsError
@@ -167,6 +167,14 @@ def test_communication_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         get_rank("mine")
     with pytest.raises(ValueError, match="'hccl', 'nccl', 'mccl' or 'mpi', not 'gloo'"):
         init("gloo")
+    create_group("mine", [0])
+    release()
+    assert (GlobalComm.INITED, GlobalComm.BACKEND) == (False, "")
+    init()
+    with pytest.raises(ValueError, match="There is no group 'mine'"):
+        get_rank("mine")
+    create_group("mine", [0])
+    assert get_group_size("mine") == 1
     release()
     monkeypatch.setenv("RANK_SIZE", "8")
     with pytest.raises(RuntimeError, match="RANK_SIZE says that 8 processes train together"):

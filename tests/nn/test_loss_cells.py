@@ -50,6 +50,8 @@ CELLS: list[tuple[nn.Cell, Any, tuple[Any, ...]]] = [
     (nn.MultiLabelSoftMarginLoss(WEIGHTS), ops.multilabel_soft_margin_loss(X, Q, WEIGHTS), (X, Q)),
     (nn.CosineEmbeddingLoss(0.1), ops.cosine_embedding_loss(X, Y, PAIRS, 0.1), (X, Y, PAIRS)),
     (nn.TripletMarginLoss(3, True, margin=0.5), ops.triplet_margin_loss(X, Y, Z, 0.5, 3, swap=True), (X, Y, Z)),
+    (nn.TripletMarginLoss(), ops.triplet_margin_loss(X, Y, Z, 2.5), (X, Y, Z, np.array(2.5, np.float32))),
+    (nn.TripletMarginLoss(), ops.triplet_margin_loss(X, Y, Z, 2.5), (X, Y, Z, np.array([2.5], np.float32))),
 ]
 
 

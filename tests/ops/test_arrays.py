@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import ops
+from graphls import Tensor, ops
+from graphls.compat import mint
 from tests.ops.agree import agree
 from tests.ops.slopes import assert_slopes
 
@@ -167,6 +168,17 @@ def test_counts_and_searches() -> None:
     assert ops.searchsorted(edges, values, out_int32=True).dtype is graphls.int32
 
 
+def test_a_sorter_is_of_vectors_and_of_rows_alike() -> None:
+    rows, values = np.array([[3, 1, 2], [5, 9, 7]], np.float32), np.array([[2, 4], [7, 5]], np.float32)
+    order = np.argsort(rows, -1)
+    for side, wanted in (("left", [[1, 3], [1, 0]]), ("right", [[2, 3], [2, 1]])):  # PyTorch's numbers
+        agree(lambda r, v, s=side: ops.searchsorted(r, v, side=s, sorter=order), np.array(wanted), rows, values)
+        assert Tensor(rows).searchsorted(Tensor(values), side, Tensor(order)).tolist() == wanted
+        assert mint.searchsorted(Tensor(rows), Tensor(values), side=side, sorter=Tensor(order)).tolist() == wanted
+        expected = np.searchsorted(rows[0], values, side, order[0])
+        assert Tensor(rows[0]).searchsorted(values, side, order[0]).tolist() == expected.tolist()
+
+
 WRONG: list[Any] = [
     (lambda x: ops.chunk(x, 0), ValueError, "'chunks' must be at least 1"),
     (lambda x: ops.tensor_split(x, 0), ValueError, "1 piece or more"),
@@ -195,6 +207,9 @@ WRONG: list[Any] = [
     (lambda x: ops.strided_slice(x, (0,), (1, 2)), ValueError, "as many ends"),
     (lambda x: ops.bincount(x), ValueError, "vector of integers"),
     (lambda x: ops.searchsorted(ops.ones((3, 2)), x), ValueError, "one for each vector"),
+    (lambda x: ops.searchsorted(x, x, side="up"), ValueError, "'left' or 'right', not 'up'"),
+    (lambda x: ops.searchsorted(x, x, right=True, side="left"), ValueError, "give one of the two"),
+    (lambda x: ops.searchsorted(x, x, sorter=Tensor([0])), ValueError, "an index for each element"),
     (lambda x: ops.space_to_depth(x, 2), ValueError, r"\(N, C, H, W\)"),
     (lambda x: ops.space_to_depth(ops.ones((1, 1, 3, 2)), 2), ValueError, "cannot make blocks of 2 times 2"),
     (lambda x: ops.depth_to_space(ops.ones((1, 2, 3, 2)), 2), ValueError, "cannot make blocks"),

@@ -95,6 +95,26 @@ def test_methods(number: int) -> None:
     agree(function, expected, X, rtol=1e-3 if number == 33 else 1e-5, atol=1e-4)
 
 
+def test_index_put_adds_each_time_that_an_index_comes() -> None:
+    rows, values = np.array([0, 0, 1]), np.arange(9, dtype=np.float32).reshape(3, 3)
+    added = X.copy()
+    np.add.at(added, rows, values)
+    agree(lambda x, v: x.index_put((rows,), v, accumulate=True), added, X, values)
+    at, wanted = (rows, np.array([2, 2, 0])), X + np.array([[0, 0, 2], [1, 0, 0]], np.float32)
+    agree(lambda x: x.index_put(at, 1.0, accumulate=True), wanted, X)
+    agree(lambda x: x.index_put((1, 2), 1.0, accumulate=True), X + np.eye(6)[5].reshape(2, 3), X)
+    changed = graphls.Tensor(X.copy())
+    assert changed.index_put_((graphls.Tensor(rows),), graphls.Tensor(values), True) is changed
+    np.testing.assert_allclose(changed.asnumpy(), added, rtol=1e-6)
+
+
+def test_gradients_of_index_put_are_those_of_pytorch() -> None:
+    x, v = np.array([[1, 2], [3, 4], [5, 6]], np.float32), np.array([[10, 20], [30, 40], [50, 60]], np.float32)
+    slopes = graphls.grad(lambda x, v: (x.index_put((graphls.Tensor([0, 0, 2]),), v, True) ** 2).sum(), (0, 1))(x, v)
+    assert slopes[0].tolist() == [[82, 124], [6, 8], [110, 132]]
+    assert slopes[1].tolist() == [[82, 124], [82, 124], [110, 132]]
+
+
 BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
 COMPARE = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
 BITS = [operator.and_, operator.or_, operator.xor]

@@ -154,6 +154,10 @@ GROUPS = """
         communication.get_rank("both")
     except ValueError as error:
         told += " " + str(error).partition(" (")[0]
+    communication.release()
+    communication.init()
+    communication.create_group("first", [1, 0])
+    assert collectives.AllReduce(group="first")(x).tolist() == own[0]
     print(RANK, own, mine, sizes, world, told)
 """
 GONE = "There is no group 'both'; make it with create_group, on all ranks."

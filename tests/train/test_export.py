@@ -219,6 +219,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"file_format": "AIR"}, GraphValueError, "AIR is MindSpore's own"),
     ({"file_format": "onnx"}, GraphValueError, r"must be one of \['AIR', 'ONNX', 'MINDIR'\]"),
     ({"file_name": 3}, GraphTypeError, "'file_name' must be a string"),
+    ({"file_name": ""}, GraphTypeError, "needs its name: export.net, x, file_name='net.onnx'"),
     ({"net": 3}, GraphTypeError, "'net' must be a Cell"),
     ({"enc_key": b"", "file_format": "ONNX"}, GraphTypeError, "no argument 'enc_key'"),
 ]
@@ -229,6 +230,8 @@ def test_wrong_exports(tmp_path: Path, options: dict[str, Any], error: type[Exce
     given = {"net": nn.Dense(2, 2), "file_name": str(tmp_path / "a"), **options}
     with pytest.raises(error, match=text):
         export(given.pop("net"), normal(1, 2), **given)
+    with pytest.raises(GraphTypeError, match="export writes a file and needs its name"):
+        export(nn.Dense(2, 2), normal(1, 2), "net.onnx", file_format="ONNX")
 
 
 def test_a_full_disk_leaves_the_model_that_was_there(tmp_path: Path) -> None:

@@ -121,6 +121,16 @@ def test_columns_that_are_no_batch_and_a_forgotten_optimizer_are_told() -> None:
     assert repr(model) == f"Model({type(NET).__name__}, {type(LOSS).__name__})"
 
 
+def test_a_forgotten_loss_is_told() -> None:
+    optimizer = train.Model(NET, None, nn.SGD(NET.trainable_params(), 0.1))
+    said = "has 2 columns, of which Dense.construct takes 1, and no loss_fn was given"
+    for model in (train.Model(NET), optimizer):
+        for run in (lambda m: m.train(1, Rows(*line())), lambda m: m.build(Rows(*line()), sink_mode=False)):
+            with pytest.raises(TypeError, match=said) as caught:
+                run(model)
+            assert isinstance(caught.value, GraphlsError) and "\n" not in str(caught.value)
+
+
 def test_a_dataset_whose_epochs_are_empty_is_refused() -> None:
     class Empty(Rows):
         def get_dataset_size(self) -> int:

@@ -228,3 +228,9 @@ def test_a_step_shows_itself_and_dumps_its_page(tmp_path: Path) -> None:
     compiled.dump(tmp_path / "out")
     assert shown.read_bytes() == (tmp_path / "out" / "index.html").read_bytes()
     assert shown.read_text() == page(compiled.stages, device="cpu")
+
+
+def test_a_step_shows_itself_where_one_is_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert step().show().read_bytes() == step().show("other.html").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.html", "step.html"]
