@@ -6,13 +6,18 @@ from graphls.train.metrics.accuracy import (
     Top5CategoricalAccuracy,
     TopKCategoricalAccuracy,
 )
+from graphls.train.metrics.bleu import BleuScore
 from graphls.train.metrics.by_name import get_metric_fn, get_metrics, names
 from graphls.train.metrics.classification import EvaluationBase
 from graphls.train.metrics.confusion import ConfusionMatrix
+from graphls.train.metrics.confusion_measures import ConfusionMatrixMetric
 from graphls.train.metrics.error import MAE, MSE, Dice, Loss, Perplexity
 from graphls.train.metrics.metric import Metric, rearrange_inputs
+from graphls.train.metrics.occlusion import OcclusionSensitivity
 from graphls.train.metrics.retrieval import F1, Fbeta, Precision, Recall
 from graphls.train.metrics.roc import ROC, auc
+from graphls.train.metrics.similarity import CosineSimilarity
+from graphls.train.metrics.surface_distances import HausdorffDistance, MeanSurfaceDistance, RootMeanSquareDistance
 
 __all__ = [
     "F1",
@@ -20,15 +25,22 @@ __all__ = [
     "MSE",
     "ROC",
     "Accuracy",
+    "BleuScore",
     "ConfusionMatrix",
+    "ConfusionMatrixMetric",
+    "CosineSimilarity",
     "Dice",
     "EvaluationBase",
     "Fbeta",
+    "HausdorffDistance",
     "Loss",
+    "MeanSurfaceDistance",
     "Metric",
+    "OcclusionSensitivity",
     "Perplexity",
     "Precision",
     "Recall",
+    "RootMeanSquareDistance",
     "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy",
     "TopKCategoricalAccuracy",

@@ -13,26 +13,38 @@ from graphls.train.metrics.accuracy import (
     Top5CategoricalAccuracy,
     TopKCategoricalAccuracy,
 )
+from graphls.train.metrics.bleu import BleuScore
 from graphls.train.metrics.confusion import ConfusionMatrix
+from graphls.train.metrics.confusion_measures import ConfusionMatrixMetric
 from graphls.train.metrics.error import MAE, MSE, Dice, Loss, Perplexity
 from graphls.train.metrics.metric import Metric
+from graphls.train.metrics.occlusion import OcclusionSensitivity
 from graphls.train.metrics.retrieval import F1, Precision, Recall
 from graphls.train.metrics.roc import ROC, auc
+from graphls.train.metrics.similarity import CosineSimilarity
+from graphls.train.metrics.surface_distances import HausdorffDistance, MeanSurfaceDistance, RootMeanSquareDistance
 
 _METRICS: dict[str, Callable[..., Any]] = {
     "F1": F1,
     "acc": Accuracy,
     "accuracy": Accuracy,
     "auc": auc,
+    "bleu_score": BleuScore,
     "confusion_matrix": ConfusionMatrix,
+    "confusion_matrix_metric": ConfusionMatrixMetric,
+    "cosine_similarity": CosineSimilarity,
     "dice": Dice,
+    "hausdorff_distance": HausdorffDistance,
     "loss": Loss,
     "mae": MAE,
+    "mean_surface_distance": MeanSurfaceDistance,
     "mse": MSE,
+    "occlusion_sensitivity": OcclusionSensitivity,
     "perplexity": Perplexity,
     "precision": Precision,
     "recall": Recall,
     "roc": ROC,
+    "root_mean_square_distance": RootMeanSquareDistance,
     "top_1_accuracy": Top1CategoricalAccuracy,
     "top_5_accuracy": Top5CategoricalAccuracy,
     "topk": TopKCategoricalAccuracy,

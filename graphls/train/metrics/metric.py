@@ -80,12 +80,15 @@ class Metric(ABC):
 
     def _arrays(self, inputs: tuple[object, ...]) -> list[Array]:
         """The inputs of `update` as arrays; raises GraphValueError for another number of them."""
+        self._check_number(inputs)
+        return [as_array(x) for x in inputs]
+
+    def _check_number(self, inputs: tuple[object, ...]) -> None:
         if len(inputs) != len(self.inputs):
             raise GraphValueError(
                 f"For '{type(self).__name__}.update', it needs {len(self.inputs)} inputs "
                 f"({', '.join(self.inputs)}), but got {len(inputs)}.",
             )
-        return [as_array(x) for x in inputs]
 
     def _check_some(self, count: object) -> None:
         if not count:

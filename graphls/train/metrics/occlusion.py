@@ -1,0 +1,146 @@
+"""Which parts of an image a network looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.tensors.tensor import Tensor
+from graphls.train.metrics.arguments import check_type
+from graphls.train.metrics.metric import Array, Metric, as_array, rearrange_inputs
+
+
+class OcclusionSensitivity(Metric):
+    """How much less a network gives for a class where a part of its image is covered, for each place of the part.
+
+    `pad_val` is what covers, and `margin` how far from the place it reaches: from i - margin up to and without i +
+    margin along each axis, channels too; an int, or a list of one int for each axis but the first. `n_batch` images
+    are computed at once. `b_box` is a list [first, last, first, last, ...] of the places along each axis but the
+    first, where a number below 0 stands for the first or the last there is; None for all.
+
+    Raises GraphTypeError for settings of another type, and GraphValueError for an `n_batch` below 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.train import OcclusionSensitivity
+        >>> network = nn.Dense(4, 2, weight_init="ones")
+        >>> metric = OcclusionSensitivity(margin=1)
+        >>> metric.clear()
+        >>> metric.update(network, np.array([[1, 2, 3, 4]], np.float32), np.array(1))
+        >>> metric.eval()
+        array([1., 3., 5., 7.], dtype=float32)
+    """
+
+    inputs = ("classification model", "predicted value", "label")
+
+    def __init__(
+        self,
+        pad_val: float = 0.0,
+        margin: int | list[int] = 2,
+        n_batch: int = 128,
+        b_box: list[int] | None = None,
+    ) -> None:
+        super().__init__()
+        check_type(self, "pad_val", pad_val, float)
+        check_type(self, "margin", margin, list if isinstance(margin, list) else int)
+        check_type(self, "n_batch", n_batch, int)
+        if n_batch < 1:
+            raise GraphValueError(f"For 'OcclusionSensitivity', 'n_batch' must be at least 1, not {n_batch}.")
+        if b_box is not None:
+            check_type(self, "b_box", b_box, list)
+        self.pad_val, self.margin, self.n_batch, self.b_box = pad_val, margin, n_batch, b_box
+        self.clear()
+
+    def clear(self) -> None:
+        self._map: Array | None = None
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in a network, an image (1, ...) and the number of the class, in the place of those before.
+
+        Raises GraphTypeError for what is no Cell, and for a class that is no integer; GraphRuntimeError for several
+        images or classes; GraphValueError for a class that the network has not, and for a margin or a box that do not
+        fit the image.
+        """
+        self._check_number(inputs)
+        network, image = inputs[0], as_array(inputs[1])
+        if not isinstance(network, Cell):
+            raise GraphTypeError(f"For 'OcclusionSensitivity', the model must be a Cell, not {type(network).__name__}.")
+        if not image.ndim or image.shape[0] != 1:
+            raise GraphRuntimeError(f"For 'OcclusionSensitivity', the image is one, (1, ...), not {image.shape}.")
+        label = _label(inputs[2])
+        first, last = self._box(image.shape[1:])
+        whole = _scores(network, image, label)[0]
+        places = np.stack(np.meshgrid(*map(np.arange, first, last + 1), indexing="ij"), axis=-1)
+        batches = _batches(places.reshape(-1, image.ndim - 1), self.n_batch)
+        parts = [_scores(network, self._covered(image, batch), label) for batch in batches]
+        self._map = (whole - np.concatenate(parts)).reshape(places.shape[:-1]).squeeze()
+
+    def _box(self, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """The first and the last place along each axis."""
+        sizes = np.array(shape)
+        if self.b_box is None:
+            return np.zeros_like(sizes), sizes - 1
+        box = np.array(self.b_box).reshape(-1)
+        if box.size != 2 * sizes.size:
+            raise GraphValueError(
+                f"For 'OcclusionSensitivity', 'b_box' has a first and a last place for each of {sizes.size} axes, "
+                f"not {self.b_box}.",
+            )
+        first, last = np.maximum(box[::2], 0), np.where(box[1::2] < 0, sizes - 1, box[1::2])
+        if (last >= sizes).any() or (first > last).any():
+            raise GraphValueError(
+                f"For 'OcclusionSensitivity', 'b_box' must lie in the image, first before last, not {self.b_box} in "
+                f"{shape}.",
+            )
+        return first, last
+
+    def _covered(self, image: Array, places: Array) -> Array:
+        """A batch of the image, each covered at one place."""
+        axes = image.ndim - 1
+        margin = np.array(self.margin if isinstance(self.margin, list) else [self.margin] * axes)
+        if margin.size != axes:
+            raise GraphValueError(
+                f"For 'OcclusionSensitivity', 'margin' is an int or a list of {axes} ints, not {self.margin}.",
+            )
+        batch = np.repeat(image, len(places), axis=0)
+        for covered, place in zip(batch, places, strict=True):
+            bounds = zip(np.maximum(place - margin, 0), np.maximum(place + margin, 0), strict=True)
+            covered[tuple(slice(start, stop) for start, stop in bounds)] = self.pad_val
+        return batch
+
+    def eval(self) -> Array:
+        """What covering each place takes from the class, without axes of one place.
+
+        Raises GraphRuntimeError before the first `update`.
+        """
+        if self._map is None:
+            raise GraphRuntimeError("The 'OcclusionSensitivity' must be updated before it is evaluated.")
+        return self._map
+
+
+def _label(x: object) -> int:
+    label = as_array(x)
+    if label.size != 1:
+        raise GraphRuntimeError(f"For 'OcclusionSensitivity', the label is one number, not {label.size}.")
+    if label.dtype.kind not in "iu":
+        raise GraphTypeError(f"For 'OcclusionSensitivity', the label must be an integer, not {label.dtype}.")
+    return int(label.item())
+
+
+def _batches(places: Array, size: int) -> list[Array]:
+    return [places[start : start + size] for start in range(0, len(places), size)]
+
+
+def _scores(network: Cell, images: Array, label: int) -> Array:
+    """What the network gives for the class, for each image."""
+    scores = network(Tensor(images)).asnumpy()
+    if scores.ndim != 2 or not -scores.shape[1] <= label < scores.shape[1]:
+        raise GraphValueError(
+            f"For 'OcclusionSensitivity', the model gives (N, C) with the class {label}, not {scores.shape}.",
+        )
+    return np.asarray(scores[:, label])

@@ -1,0 +1,177 @@
+"""How far the surface of a predicted region is from that of the true one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.train.metrics.arguments import check_choice, check_type
+from graphls.train.metrics.metric import Array, Metric, as_array, rearrange_inputs
+from graphls.train.metrics.surfaces import distances, edges
+
+_KINDS = ("euclidean", "chessboard", "taxicab")
+
+
+class SurfaceMetric(Metric):
+    """A distance between the surfaces of two regions: those of the images that were taken in last."""
+
+    inputs = ("predicted value", "true value", "label index")
+
+    def __init__(self, distance_metric: str) -> None:
+        super().__init__()
+        check_choice(self, "distance_metric", distance_metric, _KINDS)
+        self.distance_metric = distance_metric
+        self.clear()
+
+    def clear(self) -> None:
+        self._edges: tuple[Array, Array] | None = None
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in a predicted and a true image of one shape, and the number that stands where the region is.
+
+        They take the place of those before. Raises GraphTypeError for a label that is no number, and GraphValueError
+        for one that is in neither image, and for images of different shapes.
+        """
+        self._check_number(inputs)
+        predicted, labels, label = as_array(inputs[0]), as_array(inputs[1]), inputs[2]
+        if not isinstance(label, Real):
+            raise GraphTypeError(f"For '{type(self).__name__}', the label index must be int or float, not {label!r}.")
+        if predicted.shape != labels.shape:
+            raise GraphValueError(
+                f"For '{type(self).__name__}', both images must have one shape, not {predicted.shape} and "
+                f"{labels.shape}.",
+            )
+        regions = predicted == label, labels == label
+        if not (regions[0].any() or regions[1].any()):
+            raise GraphValueError(f"For '{type(self).__name__}', the label index {label} is in neither image.")
+        self._edges = self._edges_of(*regions)
+
+    def _edges_of(self, predicted: Array, labels: Array) -> tuple[Array, Array]:
+        return edges(predicted), edges(labels)
+
+    def eval(self) -> float:
+        """The distance, infinite where a region has no surface; raises GraphRuntimeError before the first `update`."""
+        self._check_some(self._edges)
+        assert self._edges is not None
+        predicted, labels = self._edges
+        if not (predicted.any() and labels.any()):
+            return np.inf
+        return float(self._distance(predicted, labels))
+
+    def _between(self, first: Array, second: Array) -> Array:
+        """How far each element of the first surface is from the second."""
+        return distances(second, self.distance_metric)[first]
+
+    @abstractmethod
+    def _distance(self, predicted: Array, labels: Array) -> Any:
+        """The distance of two surfaces that both have elements."""
+
+
+class HausdorffDistance(SurfaceMetric):
+    """The largest distance from the surface of either region to that of the other, or a percentile of the distances.
+
+    `distance_metric` is "euclidean", "chessboard" or "taxicab", `percentile` a float of 0 to 100 or None for the
+    largest (as is 0.0), and `directed` asks for the distances of the prediction alone. `crop` leaves out what is
+    around both regions, and axes that are then one element long, along which the surface is not looked for.
+
+    Raises GraphTypeError and GraphValueError for settings that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import HausdorffDistance
+        >>> metric = HausdorffDistance()
+        >>> metric.clear()
+        >>> metric.update(np.array([[3, 0, 1], [1, 3, 0], [1, 0, 2]]), np.array([[0, 2, 1], [1, 2, 1], [0, 0, 1]]), 0)
+        >>> round(metric.eval(), 4)
+        1.4142
+    """
+
+    def __init__(
+        self,
+        distance_metric: str = "euclidean",
+        percentile: float | None = None,
+        directed: bool | None = False,
+        crop: bool | None = True,
+    ) -> None:
+        if percentile is not None:
+            check_type(self, "percentile", percentile, float)
+            if not 0 <= percentile <= 100:
+                raise GraphValueError(f"For 'HausdorffDistance', 'percentile' must be 0 to 100, not {percentile}.")
+        for name, value in (("directed", directed), ("crop", crop)):
+            if value is not None:
+                check_type(self, name, value, bool)
+        self.percentile, self.directed, self.crop = percentile, directed, crop
+        super().__init__(distance_metric)
+
+    def _edges_of(self, predicted: Array, labels: Array) -> tuple[Array, Array]:
+        if self.crop:
+            there = np.nonzero(predicted | labels)
+            box = tuple(slice(places.min(), places.max() + 1) for places in there) if predicted.ndim else ()
+            predicted, labels = predicted[box].squeeze(), labels[box].squeeze()
+        return super()._edges_of(predicted, labels)
+
+    def _distance(self, predicted: Array, labels: Array) -> Any:
+        forth = self._one_way(predicted, labels)
+        return forth if self.directed else max(forth, self._one_way(labels, predicted))
+
+    def _one_way(self, first: Array, second: Array) -> Any:
+        found = self._between(first, second)
+        return np.percentile(found, self.percentile) if self.percentile else found.max()
+
+
+class MeanSurfaceDistance(SurfaceMetric):
+    """The mean distance from the surface of the predicted region to that of the true one.
+
+    `symmetric` gives the mean of that and of the mean distance the other way. `distance_metric` is "euclidean",
+    "chessboard" or "taxicab". Raises GraphTypeError and GraphValueError for settings that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import MeanSurfaceDistance
+        >>> metric = MeanSurfaceDistance()
+        >>> metric.clear()
+        >>> metric.update(np.array([[3, 0, 1], [1, 3, 0], [1, 0, 2]]), np.array([[0, 2, 1], [1, 2, 1], [0, 0, 1]]), 0)
+        >>> round(metric.eval(), 4)
+        0.8047
+    """
+
+    def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
+        check_type(self, "symmetric", symmetric, bool)
+        self.symmetric = symmetric
+        super().__init__(distance_metric)
+
+    def _distance(self, predicted: Array, labels: Array) -> Any:
+        forth = self._between(predicted, labels).mean()
+        return (forth + self._between(labels, predicted).mean()) / 2 if self.symmetric else forth
+
+
+class RootMeanSquareDistance(SurfaceMetric):
+    """The mean of the squares of the distances from the surface of the predicted region to that of the true one.
+
+    `symmetric` gives the root of the mean of that and of the mean the other way. Without it there is no root, so that
+    the numbers are MindSpore's, whose documentation has one. `distance_metric` is "euclidean", "chessboard" or
+    "taxicab". Raises GraphTypeError and GraphValueError for settings that do not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.train import RootMeanSquareDistance
+        >>> metric = RootMeanSquareDistance()
+        >>> metric.clear()
+        >>> metric.update(np.array([[3, 0, 1], [1, 3, 0], [1, 0, 2]]), np.array([[0, 2, 1], [1, 2, 1], [0, 0, 1]]), 0)
+        >>> round(metric.eval(), 4)
+        1.0
+    """
+
+    def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
+        check_type(self, "symmetric", symmetric, bool)
+        self.symmetric = symmetric
+        super().__init__(distance_metric)
+
+    def _distance(self, predicted: Array, labels: Array) -> Any:
+        forth = (self._between(predicted, labels) ** 2).mean()
+        return np.sqrt((forth + (self._between(labels, predicted) ** 2).mean()) / 2) if self.symmetric else forth
