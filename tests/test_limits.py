@@ -66,6 +66,8 @@ def test_cells_that_are_nested_deep_need_a_higher_limit() -> None:
     lambda: nn.Dense(2**30, 2**30),
     lambda: graphls.Parameter(np.broadcast_to(np.float32(1), (2**40, 2))),
     lambda: graphls.compile(lambda x: x + ops.sum(ops.standard_normal((2**40,))), X)(X),
+    lambda: graphls.compile(lambda x: ops.exp(ops.broadcast_to(x[:1, :1], (2**20, 2**20))), X)(X),
+    lambda: graphls.compile(lambda x: ops.sum(ops.exp(ops.broadcast_to(x[:1, :1], (2**20, 2**20)))), X)(X),
 ])  # fmt: skip
 def test_tensors_that_no_memory_holds(make: Any) -> None:
     with pytest.raises(GraphMemoryError):

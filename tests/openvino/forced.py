@@ -17,12 +17,17 @@ LEFT_OUT = Path(__file__).with_name("left_out.txt")
 """Tests that are about ONNX Runtime, or that OpenVINO cannot pass."""
 
 
+_open_session = api._session
+
+
 def pytest_configure() -> None:
     """Let every step that names no engine run on OpenVINO where that takes it."""
-    session = api._session
-    api._session = lambda name, device, engine, graph, states: session(
-        name, device, _forced(name, device, engine), graph, states
-    )
+    api._session = _session
+
+
+def _session(name: str, device: Any, engine: str, graph: Graph, states: Any) -> Any:
+    """A session as the project opens it; a function with a name, so that steps which hold it can be pickled."""
+    return _open_session(name, device, _forced(name, device, engine), graph, states)
 
 
 def _forced(backend: str, device: Any, engine: str) -> str:

@@ -12,9 +12,11 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.backends.onnx.writer import Writer
 from graphls.backends.openvino.runtime import core, has_bfloat16, load_openvino
+from graphls.backends.openvino.target import target
 from graphls.ir import Builder, Graph, Value, interpret, parse, verify
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphMemoryError, GraphRuntimeError, GraphTypeError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.primitive import f32
 from tests.openvino.whole import on_openvino
@@ -144,6 +146,26 @@ def test_an_error_of_openvino_is_one_of_graphls(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("graphls.backends.openvino.model.core", Refusing)
     with pytest.raises(GraphRuntimeError, match="OpenVINO refused the step: The shapes differ"):
         graphls.compile(lambda x: x * 2, X, engine="openvino")
+
+
+@pytest.mark.parametrize("total", [True, False])
+def test_a_step_that_no_memory_holds_says_so(total: bool) -> None:
+    def large(x: Any) -> Any:
+        rows = ops.exp(ops.broadcast_to(x, (2**20, 2**20)))
+        return ops.sum(rows) if total else rows
+
+    one = np.ones((1, 1), F32)
+    with pytest.raises(GraphMemoryError, match=r"too small for this step; .* \(tests/openvino/test_session.py"):
+        graphls.compile(large, one, engine="openvino")(one)
+
+
+def test_attributes_that_no_operator_has_are_an_error_where_it_has_another_form() -> None:
+    e = Writer("main", target())
+    x = e.take_parameter("x", Type(float32, (2,)))
+    with pytest.raises(GraphTypeError, match="Unrecognized attribute: axis for operator Relu"):
+        e.operator("Relu", [x], {"axis": 3})
+    with pytest.raises(GraphTypeError, match=r"Relu cannot have an attribute 'axis' of \{\}"):
+        e.operator("Relu", [x], {"axis": {}})
 
 
 def picked(kind: str) -> Any:

@@ -84,6 +84,7 @@ class Writer:
         """
         form = self.target.forms.get(kind)
         if form is not None:
+            self._check_attributes(kind, attributes or {})
             return form(self, inputs, attributes or {})
         (name,) = self.results(kind, inputs, attributes or {}, 1, domain)
         return name
@@ -113,6 +114,14 @@ class Writer:
         if self._made[0] is self.body:
             self._made[1].update(names)
         return names
+
+    def _check_attributes(self, kind: str, attributes: Mapping[str, Any]) -> None:
+        """Raise GraphTypeError for attributes that an operator cannot have, which its other form may never read."""
+        _set_attributes(NodeProto(op_type=kind), attributes)
+        unknown = attributes.keys() - onnx.defs.get_schema(kind, self.opset).attributes.keys()
+        if unknown:
+            text = f"Unrecognized attribute: {', '.join(sorted(unknown))} for operator {kind}; leave it out."
+            raise GraphTypeError(text)
 
     def _node_name(self, output: str, kind: str) -> str:
         node = self.node

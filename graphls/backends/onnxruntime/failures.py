@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.onnxruntime.guard import first_line
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reach import behind
 
@@ -35,9 +35,12 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
     return {write.state.name for write in graph.writes if write.value in made}
 
 
-def failure(error: Exception, node: Node | None) -> GraphRuntimeError:
+def failure(error: Exception, node: Node | None) -> GraphlsError:
     """What a user is told of an error of the runtime: at the line of the operator that failed, where that is known."""
     text, reason = "ONNX Runtime could not run the step", first_line(error)
+    if re.search("[Ff]ailed to allocate|bad_alloc", str(error)):
+        wanting = GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
+        return wanting if node is None else wanting.at(node.loc)
     if node is None:
         return GraphRuntimeError(f"{text}: {reason}")
     cell = f" of {node.scope}" if node.scope else ""

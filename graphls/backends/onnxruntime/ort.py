@@ -30,6 +30,7 @@ from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.indices import early_states
 from graphls.ir.plan import Plan, plan_of
+from graphls.ir.reporting import checked
 from graphls.ir.types import Type
 from graphls.sharing.arrays import empty
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
@@ -213,7 +214,7 @@ class OrtSession(Session, BoundStates):
 
     def _empty(self, kind: Type) -> Any:
         if self.device == "cpu":
-            return empty(kind.shape, kind.dtype.numpy)
+            return checked(empty, kind.shape, kind.dtype.numpy)
         of_shape = self.runtime.OrtValue.ortvalue_from_shape_and_type
         return DeviceBuffer(of_shape(kind.shape, kind.dtype.numpy, self.device, self.cuda.id), self.cuda.id)
 

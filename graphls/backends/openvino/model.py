@@ -15,9 +15,8 @@ from graphls.backends.onnx.weights import complete, serialised
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.quotients import keep_quotients
-from graphls.backends.openvino.runtime import EXACT, compiled, core, first_line, imported, load_openvino
+from graphls.backends.openvino.runtime import EXACT, compiled, core, failure, imported, load_openvino
 from graphls.backends.openvino.target import target
-from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph
 
 MODEL, TABLE = "model", "table"
@@ -39,7 +38,7 @@ class Model:
         return lower(self.graph, kernel_is_right=is_right, target=self.target)
 
     def open(self) -> tuple[Any, Ports]:
-        """A compiled model, and what its inputs and outputs are; raises GraphRuntimeError where OpenVINO refuses it."""
+        """A compiled model, and what its inputs and outputs are; raises GraphlsError where OpenVINO refuses it."""
         with large_blocks_apart():
             return self._taken() or self._compiled()
 
@@ -49,7 +48,7 @@ class Model:
             keep_quotients(read)
             made = compiled(read, self.settings)
         except RuntimeError as error:
-            raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error
+            raise failure("OpenVINO refused the step", error) from error
         if self.cache and self.key:
             table = json.dumps(table_of(self.graph, self.lowered)).encode()
             self.cache.keep(self.key, {TABLE: table, MODEL: made.export_model().getbuffer()})

@@ -15,10 +15,11 @@ from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.model import Model
 from graphls.backends.openvino.request import Request
-from graphls.backends.openvino.runtime import EXACT, first_line
+from graphls.backends.openvino.runtime import EXACT, failure
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Node, Value
 from graphls.ir.plan import Segment
+from graphls.ir.reporting import checked
 from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
 from graphls.sharing.arrays import empty
@@ -119,7 +120,7 @@ class OpenvinoPart(BoundStates):
             return self.looking.failed(error)
         if isinstance(error, IndexError) and self.fault:
             return _index_fault(self.ports.guarded[int(self.fault) - 1])
-        return GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}")
+        return failure("OpenVINO could not run the step", error)
 
     def spoil(self, reason: str) -> None:
         """Nothing is written in place."""
@@ -135,7 +136,7 @@ class OpenvinoPart(BoundStates):
         return array
 
     def _empty(self, kind: Type) -> Array:
-        return empty(kind.shape, kind.dtype.numpy)
+        return checked(empty, kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> Request:
         with large_blocks_apart():  # as it takes memory for all inputs and outputs once more, until they are bound

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 from weakref import WeakSet
 
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
@@ -97,6 +97,13 @@ def imported(data: memoryview, settings: Mapping[str, object]) -> Any:
 def has_bfloat16() -> bool:
     """Whether the processor computes products of bfloat16."""
     return "BF16" in core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def failure(what: str, error: Exception) -> GraphlsError:
+    """The error for what OpenVINO raised: a GraphMemoryError where memory was wanting, else a GraphRuntimeError."""
+    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+        return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
+    return GraphRuntimeError(f"{what}: {first_line(error)}")
 
 
 def first_line(error: Exception) -> str:
