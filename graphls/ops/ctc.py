@@ -64,9 +64,9 @@ def ctc_loss(
     check_reduction(name, reduction)
     labels, times, counts = map(tensor_of, (targets, input_lengths, target_lengths))
     _check(name, x, labels, times, counts, blank, zero_infinity)
-    spread = _between_blanks(labels, blank, x.shape[2])
-    alphas = _forward(x, spread, blank, times)
-    losses = _total(alphas, counts)
+    spread = between_blanks(labels, blank, x.shape[2])
+    alphas = paths_forward(x, spread, blank, times)
+    losses = total_of(alphas, counts)
     losses = where(greater(losses, -IMPOSSIBLE / 10), 0.0 if zero_infinity else math.inf, losses)
     if reduction == "mean":
         losses = div(losses, cast(maximum(counts, 1), losses.dtype))
@@ -101,7 +101,7 @@ def check_lengths(name: str, setting: str, lengths: Tensor, most: int) -> None:
         raise GraphRuntimeError(message)
 
 
-def _between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
+def between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
     """Labels with a blank before, between and behind them: (N, 2 * S + 1); what is no class is padding."""
     n, size = labels.shape
     own = clip_by_value(cast(labels, int64), 0, classes - 1)
@@ -110,24 +110,29 @@ def _between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
     return concat((pairs, full((n, 1), blank, dtype=int64)), 1)
 
 
-def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
+def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: bool = True) -> Tensor:
     """The logarithms of the probabilities of all beginnings, by time, sample and position: (T, N, positions).
 
-    After the length of a sample they stay as they were.
+    After the length of a sample they stay as they were. Unless a label that is repeated `merges`, every time that has
+    a label is a label of its own.
     """
     n, positions = labels.shape
     picked = gather_elements(x, 2, broadcast_to(expand_dims(labels, 0), (x.shape[0], n, positions)))
     picked = maximum(picked, IMPOSSIBLE)  # finite, since the gradient of logaddexp of two -inf is nan
     # The blank between two labels may be left out, so that a path moves on by two; between equal labels it may not,
     # as they would be one label that lasts longer.
-    can_skip = logical_and(not_equal(labels, blank), not_equal(labels, _moved(labels, 2, blank)))
+    can_skip = not_equal(labels, blank)
+    if merges:
+        can_skip = logical_and(can_skip, not_equal(labels, _moved(labels, 2, blank)))
+    is_blank = equal(labels, blank)
     before = in_graph(arange(positions))
     start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, positions))
 
     def step(alpha: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
         time, own = now
         skipped = where(can_skip, _moved(alpha, 2, IMPOSSIBLE), IMPOSSIBLE)
-        reached = logaddexp(logaddexp(alpha, _moved(alpha, 1, IMPOSSIBLE)), skipped)
+        stayed = alpha if merges else where(is_blank, alpha, IMPOSSIBLE)
+        reached = logaddexp(logaddexp(stayed, _moved(alpha, 1, IMPOSSIBLE)), skipped)
         new = where(expand_dims(less(time, times), 1), maximum(add(reached, own), IMPOSSIBLE), alpha)
         return new, new
 
@@ -142,7 +147,7 @@ def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
     return concat((full((n, count), value, dtype=x.dtype), cut(x, 1, 0, positions - count)), 1)
 
 
-def _total(alphas: Tensor, counts: Tensor) -> Tensor:
+def total_of(alphas: Tensor, counts: Tensor) -> Tensor:
     """-log of the probability that a sample ends on its last label or on the blank behind it."""
     last = alphas[-1]
     ends = expand_dims(mul(cast(counts, int64), 2), 1)

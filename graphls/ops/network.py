@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.ir.checks import number, positive, probability
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import bool_
+from graphls.ir.types import bool_, uint8
 from graphls.ops.creation import one_hot, ones
 from graphls.ops.elementwise import (
     abs,
@@ -21,19 +21,21 @@ from graphls.ops.elementwise import (
     expm1,
     greater,
     greater_equal,
+    less,
     less_equal,
     log,
     maximum,
     mul,
     neg,
+    not_equal,
     sign,
     sub,
     tanh,
     where,
 )
 from graphls.ops.gradients import with_gradient
-from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of, weight_of
-from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand
+from graphls.ops.operands import ShapeLike, apply, axis_of, float_of, in_single, numbers, tensor_of, weight_of
+from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand, sizes_of_draw, standard_uniform
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
@@ -41,7 +43,7 @@ from graphls.ops.state import stop_gradient
 from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.random import generator
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
@@ -175,6 +177,32 @@ def _dropout(x: TensorLike, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int =
         return x, ones(x.shape, x.dtype)
     mask = drawn("random_bernoulli", joined_seed(Seed0, Seed1), shape=x.shape, probability=kept)
     return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0), cast(mask, x.dtype)
+
+
+@operator_class("DropoutGenMask", "Seed0 Seed1")
+def _dropout_mask(shape: ShapeLike, keep_prob: TensorLike, Seed0: int = 0, Seed1: int = 0) -> Tensor:
+    """Ones with the probability `keep_prob`, else zeros: uint8 of a shape, of which `DropoutDoMask` makes use.
+
+    MindSpore packs eight into one byte. Raises GraphTypeError and GraphValueError for what is no probability.
+    """
+    kept, seed = tensor_of(keep_prob), joined_seed(Seed0, Seed1)
+    if isinstance(kept, Symbol):
+        return cast(less(standard_uniform(shape, seed), kept), uint8)
+    share = _kept_share("DropoutGenMask", kept.item())
+    return cast(drawn("random_bernoulli", seed, shape=sizes_of_draw(shape), probability=share), uint8)
+
+
+@operator_class("DropoutDoMask")
+def _masked_dropout(input_x: TensorLike, mask: TensorLike, keep_prob: TensorLike) -> Tensor:
+    """x divided by `keep_prob` where a mask of its shape is not 0, and 0 elsewhere.
+
+    Raises GraphValueError for a mask of another shape.
+    """
+    x, mask, kept = float_of(input_x), tensor_of(mask), tensor_of(keep_prob)
+    if mask.shape != x.shape:
+        message = f"DropoutDoMask takes a mask in the shape of x, {x.shape}, as of DropoutGenMask, not {mask.type}."
+        raise GraphValueError(message)
+    return where(not_equal(mask, 0), div(x, cast(kept, x.dtype)), 0.0)
 
 
 def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:

@@ -126,16 +126,16 @@ def _scaled(points: Tensor, size: int, align_corners: bool) -> Tensor:
 def _inside(positions: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Positions moved onto the image; for "zeros" those that are far outside to where there are only zeros."""
     if padding_mode == "zeros":
-        return _between(positions, -2.0, size + 1.0)
+        return between(positions, -2.0, size + 1.0)
     if padding_mode == "reflection":
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
         # A triangle wave of the period 2 * span: positions beyond an edge come back from it.
         wave = sub(span, abs(sub(mod(sub(positions, low), 2 * span), span))) if span else mul(positions, 0.0)
         positions = add(wave, low) if span else wave
-    return _between(positions, 0.0, size - 1.0)
+    return between(positions, 0.0, size - 1.0)
 
 
-def _between(positions: Tensor, low: float, high: float) -> Tensor:
+def between(positions: Tensor, low: float, high: float) -> Tensor:
     """Positions between two bounds, a nan at the lower; those that are moved have no gradient."""
     positions = where(greater(positions, low), positions, low)
     return where(less(positions, high), positions, high)
@@ -236,7 +236,7 @@ def bounding_box_decode(
 
     def decoded(anchors: Tensor, deltas: Tensor) -> Tensor:
         px, py, pw, ph = _centred(anchors)
-        dx, dy, dw, dh = (add(mul(d, s), m) for d, s, m in zip(_columns(deltas), *codes, strict=True))
+        dx, dy, dw, dh = (add(mul(d, s), m) for d, s, m in zip(columns_of(deltas), *codes, strict=True))
         ends = []
         for p, size, d, log_size, limit in ((px, pw, dx, dw, limits[1]), (py, ph, dy, dh, limits[0])):
             half = sub(mul(mul(size, exp(clip_by_value(log_size, -most, most))), 0.5), 0.5)
@@ -257,7 +257,7 @@ def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
     if boxes.ndim != 2 or boxes.shape[1] != 4 or metas.shape != (3,):
         message = f"check_valid takes boxes (N, 4) and three numbers, not {boxes.type} and {metas.type}."
         raise GraphValueError(message)
-    x0, y0, x1, y1 = _columns(boxes)
+    x0, y0, x1, y1 = columns_of(boxes)
     bottom, right = (sub(mul(metas[i], metas[2]), 1.0) for i in range(2))
     starts = logical_and(greater_equal(x0, 0.0), greater_equal(y0, 0.0))
     return logical_and(starts, logical_and(less_equal(x1, right), less_equal(y1, bottom)))
@@ -271,13 +271,13 @@ def _boxes(name: str, first: TensorLike, second: TensorLike) -> tuple[Tensor, ..
     return made
 
 
-def _columns(boxes: Tensor) -> list[Tensor]:
+def columns_of(boxes: Tensor) -> list[Tensor]:
     return [squeeze(cut(boxes, 1, i, i + 1), 1) for i in range(4)]
 
 
 def _centred(boxes: Tensor) -> tuple[Tensor, ...]:
     """The centres of boxes, x and y, and their widths and heights."""
-    x0, y0, x1, y1 = _columns(boxes)
+    x0, y0, x1, y1 = columns_of(boxes)
     centres = mul(add(x0, x1), 0.5), mul(add(y0, y1), 0.5)
     return *centres, add(sub(x1, x0), 1.0), add(sub(y1, y0), 1.0)
 
@@ -314,9 +314,9 @@ def crop_and_resize(
     height, width = _crop_sizes(name, x, corners, numbers, crop_size, method)
     outside = number(name, "extrapolation_value", extrapolation_value)
     check_range(x, numbers, 0)
-    y0, x0, y1, x1 = _columns(corners)
+    y0, x0, y1, x1 = columns_of(corners)
     rows, columns = _places(y0, y1, x.shape[1], height), _places(x0, x1, x.shape[2], width)
-    found = _cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
+    found = cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
     inside = logical_and(expand_dims(_is_inside(rows, x.shape[1]), 2), expand_dims(_is_inside(columns, x.shape[2]), 1))
     return where(expand_dims(inside, -1), found, outside)
 
@@ -348,7 +348,7 @@ def _is_inside(positions: Tensor, size: int) -> Tensor:
     return logical_and(greater_equal(positions, 0.0), less_equal(positions, float(size - 1)))
 
 
-def _cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
+def cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
     def pixels(row: Tensor, column: Tensor) -> Tensor:
         lines = add(mul(numbers, x.shape[1]), row)
         positions = add(expand_dims(mul(lines, x.shape[2]), 2), expand_dims(column, 1))

@@ -292,6 +292,25 @@ def test_dropout_gives_its_mask(backend: str) -> None:
     assert (ops.Dropout(0.0)(x)[0].asnumpy() == 0).all()
 
 
+@pytest.mark.parametrize("is_tensor", [False, True])
+def test_a_mask_is_made_and_applied(is_tensor: bool) -> None:
+    x = np.ones((16, 64), F32)
+
+    def masked(t: Any, share: Any) -> Any:
+        kept = share if is_tensor else 0.75
+        mask = ops.DropoutGenMask(Seed0=3)((16, 64), kept)
+        return mask, *ops.value_and_grad(lambda t: ops.DropoutDoMask()(t, mask, kept).sum())(t)
+
+    for backend in BACKENDS:
+        mask, total, slopes = graphls.compile(masked, x, F32(0.75), backend=backend)(x, F32(0.75))
+        kept = mask.asnumpy()
+        assert mask.dtype is graphls.uint8 and set(np.unique(kept)) == {0, 1} and 0.65 < kept.mean() < 0.85
+        np.testing.assert_allclose(slopes.asnumpy(), kept / 0.75, rtol=1e-6)
+        assert float(total) == pytest.approx(kept.sum() / 0.75, rel=1e-5)
+    first, again = (ops.DropoutGenMask(1, 2)((9,), graphls.Tensor(0.5)).tolist() for _ in range(2))
+    assert first == again
+
+
 def test_random_numbers() -> None:
     first, again = (ops.TruncatedNormal(seed=3)((4000,)).asnumpy() for _ in range(2))
     assert (first == again).all() and np.abs(first).max() <= 2 and abs(first.std() - 0.88) < 0.04
@@ -389,6 +408,8 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.SparseSoftmaxCrossEntropyWithLogits()(X, np.zeros(3, F32)), TypeError, "int32 or int64 labels"),
     (lambda: ops.SegmentSum()(X, np.array([1, 0, 2])), ValueError, "rising integers of 0 or more"),
     (lambda: ops.ConfusionMatrix(3)(LABELS, COLUMNS[:2]), ValueError, "vectors of one size"),
+    (lambda: ops.DropoutGenMask()((2, 3), 1.5), ValueError, "keep_prob"),
+    (lambda: ops.DropoutDoMask()(X, np.ones(4, np.uint8), 0.5), ValueError, "a mask in the shape of x"),
     (lambda: ops.EqualCount()(X, X[:2]), ValueError, "tensors of one shape"),
     (lambda: ops.SplitV((1, 3), 1, 3)(X), ValueError, "SplitV takes 3 sizes"),
     (lambda: ops.DiagPart()(X), ValueError, "sizes that come twice"),
