@@ -20,9 +20,11 @@ Betas = tuple[float, float]
 class ByElement(Optimizer):
     """An optimizer that subtracts from each parameter what `step_of` gives, with a few states that begin as a number.
 
-    `made` is the number and the name of each state.
+    `made` is the number and the name of each state, and `torch_kind` what PyTorch calls an optimizer whose formula,
+    states and settings are the same.
     """
 
+    torch_kind: str | None = None
     made: tuple[tuple[str, float], ...] = ()
 
     def __init__(self, params: Parameters, lr: LearningRate, weight_decay: Decay, **settings: Any) -> None:
@@ -50,6 +52,7 @@ def _mean(state: Parameter, share: float, value: Tensor) -> Tensor:
 class RMSprop(ByElement):
     """s = alpha * s + (1 - alpha) * g * g; w = w - lr * g / (sqrt(s) + eps), as in PyTorch."""
 
+    torch_kind = "RMSprop"
     made = (("square_avg", 0.0), ("grad_avg", 0.0), ("momentum_buffer", 0.0))
 
     def __init__(
@@ -73,6 +76,7 @@ class RMSprop(ByElement):
 class Adagrad(ByElement):
     """h = h + g * g; w = w - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(h) + eps), as in PyTorch."""
 
+    torch_kind = "Adagrad"
     made = (("sum", 0.0),)
 
     def __init__(
@@ -91,6 +95,7 @@ class Adagrad(ByElement):
 class NAdam(ByElement):
     """Adam with Nesterov's momentum (Dozat, 2016), whose share grows with the updates, as in PyTorch."""
 
+    torch_kind = "NAdam"
     made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0), ("mu_product", 1.0))
 
     def __init__(
@@ -118,6 +123,7 @@ class NAdam(ByElement):
 class RAdam(ByElement):
     """Adam that divides by squares once there are enough of them to know their spread (Liu et al., 2020)."""
 
+    torch_kind = "RAdam"
     made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0))
 
     def __init__(
@@ -129,15 +135,26 @@ class RAdam(ByElement):
     def step_of(self, g: Tensor, rate: Tensor, count: Tensor, states: list[Parameter]) -> Tensor:
         beta1, beta2 = self.settings["betas"]
         mean, squares = _mean(states[0], beta1, g), _mean(states[1], beta2, ops.square(g))
+        bias, left, factor = self._rectified(ops.cast(count, "float64"))
+        scaled = ops.div(ops.sqrt(left), ops.add(ops.sqrt(squares), self.settings["eps"]))
+        step = ops.mul(ops.div(mean, bias), rate)
+        return ops.where(ops.greater(factor, 0.0), ops.mul(ops.mul(step, scaled), factor), step)
+
+    def _rectified(self, count: Tensor) -> list[Tensor]:
+        """1 - beta1 ** t, 1 - beta2 ** t and the factor of the step, 0 while too few squares are known.
+
+        They are computed in float64: the length of the average is a small difference of large numbers.
+        """
+        beta1, beta2 = self.settings["betas"]
         most = 2 / (1 - beta2) - 1
-        left = ops.pow(beta2, count)
-        length = ops.sub(most, ops.div(ops.mul(ops.mul(count, 2.0), left), ops.sub(1.0, left)))
+        power = ops.pow(beta2, count)
+        left = ops.sub(1.0, power)
+        length = ops.sub(most, ops.div(ops.mul(ops.mul(count, 2.0), power), left))
+        is_known = ops.greater(length, 5.0)
         spread = ops.mul(ops.mul(ops.sub(length, 4.0), ops.sub(length, 2.0)), most)
         spread = ops.div(spread, ops.mul(length, (most - 4) * (most - 2)))
-        root = ops.div(ops.sqrt(ops.sub(1.0, left)), ops.add(ops.sqrt(squares), self.settings["eps"]))
-        is_known = ops.greater(length, 5.0)
-        factor = ops.where(is_known, ops.mul(root, ops.sqrt(ops.where(is_known, spread, 1.0))), 1.0)
-        return ops.mul(ops.mul(ops.div(mean, ops.sub(1.0, ops.pow(beta1, count))), factor), rate)
+        factor = ops.where(is_known, ops.sqrt(ops.where(is_known, spread, 1.0)), 0.0)
+        return [ops.cast(each, "float32") for each in (ops.sub(1.0, ops.pow(beta1, count)), left, factor)]
 
 
 class Adadelta(nn.Adadelta):

@@ -10,7 +10,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 
 Array = np.ndarray[Any, Any]
+Result = TypeVar("Result")
 
 STORAGES: dict[str, DType] = {
     "FloatStorage": float32, "DoubleStorage": float64, "HalfStorage": float16, "BFloat16Storage": bfloat16,
@@ -43,9 +44,18 @@ def decode(data: bytes) -> dict[str, Array]:
     A pickle can run any code, so only tensors, dicts, lists, texts and numbers are made of this one. Raises
     GraphValueError for a file that is no such archive, that is damaged, or that holds anything else.
     """
+    return _decoded(data, _tensors)
+
+
+def decode_all(data: bytes) -> Any:
+    """All that a file holds, with arrays for tensors; of anything else, and raising, as `decode`."""
+    return _decoded(data, _arrays)
+
+
+def _decoded(data: bytes, made: Callable[[Any], Result]) -> Result:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _tensors(_Reader(archive).load())
+            return made(_Reader(archive).load())
     except GraphlsError:
         raise
     except zipfile.BadZipFile:
@@ -107,7 +117,7 @@ class _Reader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """What a name in a pickle stands for; raises GraphValueError for all but a few."""
-        if (module, name) == ("collections", "OrderedDict"):
+        if module == "collections" and name in ("Counter", "OrderedDict"):  # milestones of a schedule are a Counter
             return OrderedDict
         if module == "torch" and name in STORAGES:
             return _Known(STORAGES[name], None)
@@ -151,6 +161,17 @@ def _tensors(found: Any) -> dict[str, Array]:
         return {str(name): value.array for name, value in weights.items()}
     names = ", ".join(map(repr, [*weights][:8]))
     raise GraphValueError(f"it holds {names}, and no tensors as one of {', '.join(INSIDE)}; {ADVICE}")
+
+
+def _arrays(found: Any) -> Any:
+    """What a pickle holds, with the array of each tensor in its place."""
+    if isinstance(found, _Held):
+        return found.array
+    if isinstance(found, Mapping):
+        return {name: _arrays(value) for name, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return type(found)(map(_arrays, found))
+    return found
 
 
 def network_in(found: Mapping[Any, Any]) -> Mapping[Any, Any]:

@@ -150,19 +150,26 @@ def _beginnings(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
 
 def found_for(place: Place, tensors: Tensors, beginning: Prefixes) -> Found | None:
     """What a file has for a place, in the layout of the parameter; None where it has nothing."""
+    present = present_for(place, tensors.arrays, beginning)
+    return None if present is None else made_of(place, *present, tensors)
+
+
+def present_for(place: Place, known: Mapping[str, object], beginning: Prefixes) -> tuple[Recipe, list[str]] | None:
+    """The first recipe whose names are all known, and what they are; None where there is none."""
     for recipe in place.recipes():
-        names = [_known(name, tensors, beginning) for name in recipe.names]
+        names = [next((each for each in beginning.of(name) if each in known), None) for name in recipe.names]
         present = [name for name in names if name is not None]
         if len(present) == len(names):
-            return _made(place, recipe, present, tensors)
+            return recipe, present
     return None
 
 
-def _known(name: str, tensors: Tensors, beginning: Prefixes) -> str | None:
-    return next((each for each in beginning.of(name) if each in tensors.arrays), None)
+def names_of(rows: Iterable[Place]) -> Iterator[str]:
+    """What parameters may be called in a file."""
+    return (name for place in rows for each in place.recipes() for name in each.names)
 
 
-def _made(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors) -> Found:
+def made_of(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors) -> Found:
     """The array that a recipe makes of tensors."""
     pairs = [tensors.matrix(name) if place.is_matrix else (tensors.arrays[name], False) for name in names]
     array, changes = pairs[0][0], ["transposed"] if pairs[0][1] else []

@@ -53,6 +53,11 @@ def _name(name: object) -> str:
 def _array(name: object, value: Any) -> Array:
     if not offers_array(value):
         raise GraphTypeError(f"{name!r} is no tensor or array but a {type(value).__name__}.")
+    return array_of(value)
+
+
+def array_of(value: Any) -> Array:
+    """The numbers of a tensor of any library; raises GraphTypeError where they cannot be read."""
     # A tensor of torch that needs gradients, as those of named_parameters(), gives its numbers only without them.
     detach = getattr(value, "detach", None)
     given = detach() if callable(detach) else value
@@ -82,7 +87,7 @@ def _file_of(path: Path) -> Path:
 def _sharded(index: Path) -> Arrays:
     """The arrays of all files that an index lists."""
     try:
-        places = json.loads(_bytes(index))["weight_map"]
+        places = json.loads(bytes_of(index))["weight_map"]
         files = sorted(set(places.values()))
         if not all(isinstance(file, str) and file == Path(file).name for file in files):
             raise ValueError("its files do not lie beside it")
@@ -102,7 +107,7 @@ def _read(path: Path) -> Arrays:
         endings = ", ".join((".safetensors", INDEX, *PICKLES))
         raise GraphValueError(f"Files of weights end with {endings}, and {path} does not.")
     try:
-        return reader(_bytes(path))
+        return reader(bytes_of(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
 
@@ -115,7 +120,8 @@ def _safetensors(data: bytes) -> Arrays:
     return {**{name: arrays[kept] for name, kept in same if kept in arrays}, **arrays}
 
 
-def _bytes(path: Path) -> bytes:
+def bytes_of(path: Path) -> bytes:
+    """What a file holds; raises GraphFileError where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from graphls.files import safetensors_format
 from graphls.files.files import as_path, write_bytes
-from graphls.interop.matching import Found, Tensors, check_rename, found_for, nearest, prefixes
+from graphls.interop.fitting import (
+    Chosen,
+    cast_changes,
+    check_network,
+    check_pattern,
+    chosen_rows,
+    converted,
+    listed,
+    misfit,
+    outward,
+    outward_names,
+)
+from graphls.interop.matching import Found, Tensors, check_rename, found_for, names_of, nearest, prefixes
+from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_state_dict, save_optimizer_state_dict
 from graphls.interop.places import Place, places
 from graphls.interop.report import Loaded, Report, counted
 from graphls.interop.sources import Array, weights_of
 from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, type_of
+from graphls.ir.errors import GraphValueError
 from graphls.names.traps import EPSILON, MOMENTUM, Given, Trap, warn_where
 from graphls.nn.cell import Cell
 from graphls.nn.normalization import BatchNorm2d, LayerNorm
-from graphls.tensors.parameter import Parameter
 
-__all__ = ["Report", "load_state_dict", "save_state_dict", "state_dict"]
+__all__ = [
+    "Report", "load_optimizer_state_dict", "load_state_dict", "optimizer_state_dict", "save_optimizer_state_dict",
+    "save_state_dict", "state_dict",
+]  # fmt: skip
 
 NO_WEIGHTS = re.compile(r"(.*\.)?(num_batches_tracked|position_ids|token_type_ids|masked_bias|inv_freq)")
 """Tensors that PyTorch keeps beside weights: counters, positions and frequencies."""
@@ -33,8 +45,6 @@ SETTINGS: tuple[tuple[type[Cell], str, Trap], ...] = (
     (BatchNorm2d, "momentum", MOMENTUM),
 )
 """What is looked at behind loading: a kind of cells, its setting, and what that may mean elsewhere."""
-SHOWN = 8
-"""How many names of one kind an error lists."""
 
 
 def load_state_dict(
@@ -80,20 +90,20 @@ def load_state_dict(
         >>> len(report.loaded), report.missing, report.unused
         (2, (), ())
     """
-    _check_network("load_state_dict", net)
+    check_network("load_state_dict", net)
     boolean("load_state_dict", "strict", strict)
     weights = weights_of(source)
     given = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
-    tensors = Tensors(weights.arrays, *given, _pattern("load_state_dict", transposed))
+    tensors = Tensors(weights.arrays, *given, check_pattern("load_state_dict", transposed))
     rows = places(net)
-    beginning = prefixes((name for place in rows for each in place.recipes() for name in each.names), tensors.arrays)
+    beginning = prefixes(names_of(rows), tensors.arrays)
     found = [(place, found_for(place, tensors, beginning)) for place in rows]
-    chosen = _chosen([(place, each) for place, each in found if each is not None])
+    chosen = chosen_rows([(place, each) for place, each in found if each is not None])
     _check_fit(chosen, weights.origin, tensors)
     report = _report(weights.origin, chosen, found, tensors)
     if strict and (report.missing or report.unused):
         raise GraphValueError(_lacks(report, {place.path: place.name for place in rows}))
-    ready = [(place.parameter, _converted(place.parameter, each)) for place, each in chosen]
+    ready = [(place.parameter, converted(place.parameter, each)) for place, each in chosen]
     for parameter, array in ready:
         parameter.storage.replace(array)
     _warn(net)
@@ -118,22 +128,10 @@ def state_dict(
         {'0.weight': (2, 3), '0.bias': (2,), '1.running_mean': (2,), '1.running_var': (2,), '1.weight': (2,),
          '1.bias': (2,)}
     """
-    _check_network("state_dict", net)
-    renames, pattern = check_rename("state_dict", rename), _pattern("state_dict", transposed)
-    found: dict[str, Array] = {}
-    for place in places(net):
-        if place.is_fixed:
-            continue
-        name = place.name
-        for old, new in renames.items():
-            name = re.sub(old, new, name)
-        if name in found:
-            raise GraphValueError(f"Two parameters of the network are called {name!r} in PyTorch; change the rename.")
-        array = place.parameter.asnumpy()
-        array = array.squeeze(2) if place.has_axis else array
-        is_other = place.is_matrix and pattern is not None and re.search(pattern, name)
-        found[name] = np.ascontiguousarray(array.T) if is_other else array
-    return found
+    check_network("state_dict", net)
+    renames, pattern = check_rename("state_dict", rename), check_pattern("state_dict", transposed)
+    rows = [place for place in places(net) if not place.is_fixed]
+    return {name: outward(p, p.parameter.asnumpy(), name, pattern) for name, p in outward_names(rows, renames).items()}
 
 
 def save_state_dict(
@@ -161,42 +159,13 @@ def save_state_dict(
     write_bytes(as_path(path), safetensors_format.encode(arrays, {"format": "pt"}))
 
 
-def _check_network(function: str, net: object) -> None:
-    if not isinstance(net, Cell):
-        raise GraphTypeError(f"For {function!r}, the argument 'net' is a Cell, not {net!r}.")
-
-
-def _pattern(function: str, pattern: object) -> str | None:
-    """A regular expression or None; raises GraphTypeError or GraphValueError for anything else."""
-    if pattern is not None and not isinstance(pattern, str):
-        raise GraphTypeError(f"For {function!r}, 'transposed' is a regular expression, not {pattern!r}.")
-    check_rename(function, {pattern: ""} if pattern else {})
-    return pattern
-
-
-Chosen = Sequence[tuple[Place, Found]]
-
-
-def _chosen(found: Chosen) -> Chosen:
-    """One row for each parameter; raises GraphValueError where one that is shared would get different tensors."""
-    first: dict[int, tuple[Place, Found]] = {}
-    for place, each in found:
-        kept = first.setdefault(id(place.parameter), (place, each))[1]
-        if kept.names != each.names and not np.array_equal(kept.array, each.array):
-            raise GraphValueError(
-                f"{kept.names[0]!r} and {each.names[0]!r} differ, and both are for {place.path!r}, one parameter that "
-                "cells of the network share.",
-            )
-    return list(first.values())
-
-
 def _check_fit(chosen: Chosen, origin: str, tensors: Tensors) -> None:
     """Raise GraphValueError for tensors whose shape or kind of numbers is not that of their parameter."""
-    wrong = [(found, text) for place, found in chosen if (text := _misfit(place.parameter, place.path, found))]
+    wrong = [(found, text) for place, found in chosen if (text := misfit(place.parameter, place.path, found))]
     if wrong:
         projections = (_projection(name, tensors) for found, _ in wrong for name in found.names)
         advice = next(filter(None, projections), "")
-        misfits = _listed(text for _, text in wrong)
+        misfits = listed(text for _, text in wrong)
         raise GraphValueError(f"The weights in {origin} do not fit the network: {misfits}{advice}.")
 
 
@@ -212,21 +181,6 @@ def _projection(name: str, tensors: Tensors) -> str:
     )
 
 
-def _misfit(parameter: Parameter, path: str, found: Found) -> str:
-    shape, source = found.array.shape, " + ".join(map(repr, found.names))
-    if shape != parameter.shape:
-        is_other = shape[::-1] == parameter.shape and len(shape) == 2
-        advice = f"; its transpose fits: transposed={found.names[0]!r}" if is_other else ""
-        return f"{path!r} has the shape {parameter.shape} and {source} has {shape}{advice}"
-    dtype = type_of(found.array).dtype
-    same = dtype.is_float if parameter.dtype.is_float else _kind(dtype) == _kind(parameter.dtype)
-    return "" if same else f"{path!r} holds {parameter.dtype!r} and {source} {dtype!r}"
-
-
-def _kind(dtype: DType) -> str:
-    return "int" if dtype.kind == "uint" else dtype.kind
-
-
 def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | None]], tensors: Tensors) -> Report:
     rows = [*found]
     loaded = {id(place.parameter) for place, _ in chosen}
@@ -239,7 +193,9 @@ def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | No
     ignored = tuple(name for name, array in rest.items() if _is_no_weight(name, array))
     return Report(
         origin,
-        tuple(Loaded(p.path, p.parameter.shape, f.names, (*f.changes, *_cast(p.parameter, f))) for p, f in chosen),
+        tuple(
+            Loaded(p.path, p.parameter.shape, f.names, (*f.changes, *cast_changes(p.parameter, f))) for p, f in chosen
+        ),
         tuple(missing.values()),
         tuple(name for name in rest if name not in ignored),
         ignored,
@@ -250,24 +206,14 @@ def _is_no_weight(name: str, array: Array) -> bool:
     return bool(NO_WEIGHTS.fullmatch(name) or (array.ndim == 4 and MASKS.fullmatch(name)))
 
 
-def _cast(parameter: Parameter, found: Found) -> Iterator[str]:
-    if found.array.dtype != parameter.dtype.numpy:
-        yield f"from {found.array.dtype}"
-
-
-def _converted(parameter: Parameter, found: Found) -> Array:
-    """An array of its own in the dtype of the parameter."""
-    return np.array(found.array, parameter.dtype.numpy, order="C")
-
-
 def _lacks(report: Report, names: Mapping[str, str]) -> str:
     """What lacks on both sides, with what may have been meant."""
     parts = []
     if report.missing:
         missing = [_with_nearest(path, names[path], report.unused) for path in report.missing]
-        parts.append(f"it has nothing for {counted(len(missing), 'parameter')}, {_listed(missing)}")
+        parts.append(f"it has nothing for {counted(len(missing), 'parameter')}, {listed(missing)}")
     if report.unused:
-        parts.append(f"no parameter takes {len(report.unused)} of its tensors, {_listed(map(repr, report.unused))}")
+        parts.append(f"no parameter takes {len(report.unused)} of its tensors, {listed(map(repr, report.unused))}")
     text = f"The weights in {report.origin} are not those of the network: {'; '.join(parts)}"
     return f"{text}; give rename={{pattern: replacement}} for names of the weights, or strict=False."
 
@@ -278,13 +224,6 @@ def _with_nearest(path: str, name: str, unused: Sequence[str]) -> str:
     return f"{shown}, to which {near!r} is nearest" if near else shown
 
 
-def _listed(texts: Iterable[str]) -> str:
-    """Texts in a row, the first of them where they are many."""
-    each = [*texts]
-    more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
-    return ", ".join(each[:SHOWN]) + more
-
-
 def _warn(net: Cell) -> None:
     """Warn of settings of the network that weights of PyTorch were hardly trained with."""
     for kind, attribute, trap in SETTINGS:
@@ -293,4 +232,4 @@ def _warn(net: Cell) -> None:
             if isinstance(cell, kind):
                 paths.setdefault(getattr(cell, attribute), []).append(path)
         for value, those in paths.items():
-            warn_where(trap, f"{kind.__name__} {_listed(map(repr, those))}", Given({attribute: value}, frozenset()))
+            warn_where(trap, f"{kind.__name__} {listed(map(repr, those))}", Given({attribute: value}, frozenset()))

@@ -93,7 +93,7 @@ def pages() -> tuple[Page, ...]:
         _page("adapters", "Adapters and quantization", "graphls.adapters", "graphls.quantization"),
         _page("seeing", "Summaries, profiles and pictures", "graphls.summary", "graphls.profile",
               "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
-        _page("interop", "Weights of PyTorch", "graphls.interop.torch"),
+        _page("interop", "Weights and optimizers of PyTorch", "graphls.interop.torch"),
         _page("diagnosis", "What overflowed", "graphls.diagnosis"),
         _page("ir", "Graphs", "graphls.ir"),
         _page("passes", "Passes", "graphls.passes"),

@@ -1,0 +1,132 @@
+"""The state of an optimizer of PyTorch, of whatever holds one: files, dicts and optimizers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphls.files import torch_format
+from graphls.files.files import as_path
+from graphls.interop.fitting import listed
+from graphls.interop.sources import PICKLES, Arrays, array_of, bytes_of
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.tensors.foreign import offers_array
+
+INSIDE = ("optimizer", "optimizer_state_dict", "optim", "optimizer_states")
+"""What the state of an optimizer is called in a file that holds more, such as the weights; Lightning has a list."""
+KINDS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("NAdam", frozenset({"momentum_decay"})),
+    ("Muon", frozenset({"ns_steps"})),
+    ("Adam", frozenset({"betas", "amsgrad"})),
+    ("RAdam", frozenset({"betas", "decoupled_weight_decay"})),
+    ("RMSprop", frozenset({"alpha", "centered"})),
+    ("Adagrad", frozenset({"lr_decay"})),
+    ("Adadelta", frozenset({"rho"})),
+    ("Rprop", frozenset({"etas"})),
+    ("ASGD", frozenset({"lambd"})),
+    ("Adafactor", frozenset({"beta2_decay"})),
+    ("LBFGS", frozenset({"history_size"})),
+    ("SGD", frozenset({"dampening"})),
+)
+"""Settings that only the groups of one optimizer have; a state does not say which one it is of."""
+
+
+@dataclass(frozen=True)
+class OptimizerState:
+    """What an optimizer of PyTorch has saved: groups with settings, and states by the number of a parameter.
+
+    `numbers` are those of the parameters, group after group. `weights` are those of the network, where they lie in the
+    same file.
+    """
+
+    groups: Sequence[Mapping[str, Any]]
+    numbers: tuple[Any, ...]
+    states: Mapping[Any, Mapping[str, Any]]
+    weights: Arrays
+    origin: str
+
+    def kind(self) -> str:
+        """The optimizer that it is of; raises GraphValueError for one that nothing here is like."""
+        group = self.groups[0]
+        found = next((kind for kind, keys in KINDS if keys <= group.keys()), None)
+        found = self._kind_with_betas(group) if found is None and "betas" in group else found
+        if found is None:
+            names = listed(map(repr, group))
+            raise GraphValueError(f"The groups in {self.origin} are of no optimizer of torch.optim: they have {names}.")
+        return found
+
+    def _kind_with_betas(self, group: Mapping[str, Any]) -> str | None:
+        """Which one it is of those whose settings do not say it: Adamax and older versions of RAdam have the same."""
+        if "weight_decay" not in group:
+            return "SparseAdam"
+        keys = {key for state in self.states.values() for key in state}
+        return "Adamax" if "exp_inf" in keys else "RAdam" if "exp_avg_sq" in keys else None
+
+    def given_names(self) -> tuple[str, ...] | None:
+        """The names of the parameters, where the optimizer was made of named ones."""
+        names = [name for group in self.groups for name in group.get("param_names", ())]
+        return tuple(map(str, names)) if names and len(names) == len(self.numbers) else None
+
+    def group_of(self, position: int) -> int:
+        """The number of the group of a parameter."""
+        ends = np.cumsum([len(group["params"]) for group in self.groups])
+        return int(np.searchsorted(ends, position, "right"))
+
+
+def optimizer_state_of(source: object) -> OptimizerState:
+    """The state in a file, a dict or an optimizer; raises as `load_optimizer_state_dict` says."""
+    origin = "the dict"
+    if isinstance(source, (str, bytes, os.PathLike)):
+        origin, source = str(as_path(source)), _read(source)
+    elif callable(saved := getattr(source, "state_dict", None)):
+        source = saved()
+    if not isinstance(source, Mapping):
+        raise GraphTypeError(f"The state of an optimizer is a file or a dict of PyTorch, not {source!r}.")
+    found = _optimizer_in(source, origin)
+    groups, states = found["param_groups"], found["state"]
+    if not groups or not isinstance(states, Mapping) or not all("params" in group for group in groups):
+        raise GraphValueError(f"{origin} is damaged: it has no groups of parameters with states.")
+    numbers = tuple(number for group in groups for number in group["params"])
+    return OptimizerState(groups, numbers, states, _weights_beside(source), origin)
+
+
+def _read(source: str | bytes | os.PathLike[str]) -> Any:
+    path = as_path(source)
+    if path.suffix not in PICKLES:
+        raise GraphValueError(f"Files with the state of an optimizer end with {', '.join(PICKLES)}; {path} does not.")
+    try:
+        return torch_format.decode_all(bytes_of(path))
+    except GraphValueError as error:
+        raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
+
+
+def _optimizer_in(found: Mapping[Any, Any], origin: str) -> Mapping[str, Any]:
+    """What has groups and states: a dict itself, or what stands in it under one of the usual names."""
+    if {"param_groups", "state"} <= found.keys():
+        return found
+    inner = next((found[name] for name in INSIDE if name in found), None)
+    if isinstance(inner, (list, tuple)) and len(inner) == 1:
+        inner = inner[0]
+    if isinstance(inner, Mapping) and {"param_groups", "state"} <= inner.keys():
+        return inner
+    names = listed(map(repr, found))
+    raise GraphValueError(
+        f"There is no state of one optimizer in {origin}, as one of {', '.join(INSIDE)}: it has {names}."
+    )
+
+
+def _weights_beside(found: Mapping[Any, Any]) -> Arrays:
+    """The weights of the network in a dict that holds more than the state of an optimizer."""
+    weights = torch_format.network_in(found)
+    if weights is found or not all(isinstance(n, str) and offers_array(v) for n, v in weights.items()):
+        return {}
+    return {name: array_of(value) for name, value in weights.items()}
+
+
+def number_of(value: Any) -> float:
+    """A number that PyTorch keeps as one or as a tensor of one element."""
+    return float(array_of(value).reshape(()) if offers_array(value) else value)
