@@ -290,9 +290,9 @@ class TrivialAugmentWide(_Augment, _Bins):
     Examples:
         >>> import numpy as np
         >>> from graphls.dataset import vision
-        >>> image = np.full((4, 6, 3), 100, np.uint8)
+        >>> image = np.full((64, 48, 3), 100, np.uint8)
         >>> vision.TrivialAugmentWide()(image).shape
-        (4, 6, 3)
+        (64, 48, 3)
     """
 
     def __post_init__(self) -> None:
