@@ -97,7 +97,9 @@ def record() -> None:
             update()
         saved = optimizer.state_dict()
         if case == "adamw":
-            torch.save({"epoch": 1, "model": module.state_dict(), "optimizer": saved}, FILES / "training.pt")
+            schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30, 40]).state_dict()
+            content = {"epoch": 1, "model": module.state_dict(), "optimizer": saved, "schedule": schedule}
+            torch.save(content, FILES / "training.pt")
         tensors.update({f"{case}.w.{name}": weight.clone() for name, weight in module.state_dict().items()})
         for number, state in saved["state"].items():
             known = {key: torch.as_tensor(value) for key, value in state.items() if value is not None}
