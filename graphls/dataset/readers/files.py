@@ -18,7 +18,7 @@ from graphls.dataset.checks import boolean, string, type_error
 from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.generator import GeneratorDataset
 from graphls.dataset.samplers import SamplerLike
-from graphls.dataset.vision.image import decoded
+from graphls.dataset.vision.decoding import decoded
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -220,7 +220,7 @@ class Images:
         if not self._decode:
             return data
         try:
-            return np.asarray(decoded(data))
+            return decoded(data)
         except GraphlsError as error:
             raise corrupt(path, str(error).rstrip(".")) from None
 

@@ -34,6 +34,7 @@ from graphls.dataset.vision.cropping import (
     SlicePatches,
     TenCrop,
 )  # fmt: skip
+from graphls.dataset.vision.decoding import Decode, read_file, read_image
 from graphls.dataset.vision.geometry import (
     Affine,
     HorizontalFlip,
@@ -46,7 +47,6 @@ from graphls.dataset.vision.geometry import (
     Rotate,
     VerticalFlip,
 )  # fmt: skip
-from graphls.dataset.vision.image import Decode, read_file, read_image
 from graphls.dataset.vision.mixing import CutMixBatch, CutOut, Erase, MixUp, MixUpBatch, RandomErasing
 from graphls.dataset.vision.sizes import Pad, PadToSize, RandomResize, Resize, ResizedCrop
 from graphls.dataset.vision.tones import (

@@ -23,6 +23,7 @@ from graphls.dataset.checks import (
 )
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
+from graphls.dataset.vision.decoding import decoded
 from graphls.dataset.vision.image import (
     Array,
     FillValue,
@@ -31,7 +32,6 @@ from graphls.dataset.vision.image import (
     PilImage,
     PilOperation,
     check_image,
-    decoded,
     pillow,
     wrong_shape,
 )
@@ -328,11 +328,6 @@ class RandomCropDecodeResize(RandomResizedCrop):
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != np.uint8:
             raise type_error("image", column, "an array of bytes, uint8 of one axis")
         return decoded(column)
-
-    def on_pil(self, image: PilImage) -> Any:
-        top, left, height, width = self._box(image.size[1], image.size[0])
-        part = np.array(image.crop((left, top, left + width, top + height)))
-        return resize_array(self, part, self.size, self.interpolation)
 
 
 class SlicePatches(ImageOperation):

@@ -1,9 +1,7 @@
-"""What an operation on images takes, an array of (H, W) or (H, W, C) or a PIL image, and images from bytes of files."""
+"""What an operation on images takes: an array of (H, W) or (H, W, C), or a PIL image."""
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -11,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, choice, probability, string, type_error
+from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import TensorOperation, as_column
-from graphls.dataset.vision.utils import ImageReadMode
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 
 if TYPE_CHECKING:
     from PIL.Image import Image as _PilImage
@@ -145,112 +142,3 @@ def saturated(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
     limits = np.iinfo(dtype)
     return np.asarray(np.clip(np.rint(values), limits.min, limits.max).astype(dtype))
-
-
-FEW_PIXELS = 2**24
-"""Pixels that an image may have in any number of bytes: 64 MiB in memory."""
-
-MOST_PIXELS_PER_BYTE = 10_000
-"""What compression reaches: deflate turns 1032 bytes, or 8256 pixels of one bit, into one byte."""
-
-_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-
-
-def decoded(data: Array | bytes, mode: str | None = "RGB") -> Any:
-    """The PIL image in an array of bytes, in a mode or its own; raises GraphRuntimeError where there is none.
-
-    Pillow refuses images of more than about 179 million pixels, and images that no compression makes of so few bytes
-    are refused here, so a small file cannot ask for all memory. Formats that are read by other programs, or by
-    libraries of many kinds, such as EPS, are not among those that are tried.
-    """
-    try:
-        image = pillow().open(io.BytesIO(bytes(data)), formats=_FORMATS)
-        _check_size(image.size, len(data))
-        image.load()
-        return image if mode in (None, image.mode) else image.convert(mode)
-    except pillow().DecompressionBombError as error:
-        raise GraphRuntimeError(f"The image is too large: {error}") from None
-    except (OSError, ValueError, SyntaxError) as error:
-        unknown = isinstance(error, pillow().UnidentifiedImageError)
-        fault = f"they are in none of the formats {', '.join(_FORMATS)}" if unknown else error
-        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.") from None
-
-
-def _check_size(size: tuple[int, int], bytes_given: int) -> None:
-    """Raise GraphRuntimeError for a large image in a file so small that its header must be wrong, or meant to harm."""
-    pixels = size[0] * size[1]
-    if pixels > max(FEW_PIXELS, MOST_PIXELS_PER_BYTE * bytes_given):
-        raise GraphRuntimeError(f"The image is too large: {size[0]} x {size[1]} pixels in {bytes_given} bytes.")
-
-
-class Decode(TensorOperation):
-    """Decode an image to uint8 of (H, W, 3) in RGB, or to a PIL image with `to_pil`.
-
-    Takes bytes or an array of uint8 and one axis. Raises GraphTypeError for anything else, GraphRuntimeError for bytes
-    that are no whole image.
-
-    Examples:
-        >>> import cv2
-        >>> import numpy as np
-        >>> from graphls.dataset import vision
-        >>> encoded = cv2.imencode(".png", np.zeros((4, 6, 3), np.uint8))[1]
-        >>> vision.Decode()(encoded.ravel()).shape
-        (4, 6, 3)
-    """
-
-    def __init__(self, to_pil: bool = False) -> None:
-        self.to_pil = boolean("to_pil", to_pil)
-
-    def prepare(self, column: object) -> Array:
-        return encoded(column)
-
-    def apply(self, column: Array) -> Image:
-        image = decoded(column)
-        return image.copy() if self.to_pil else np.array(image)  # the copy knows no file
-
-
-def encoded(column: object) -> Array:
-    """The bytes of an image as an array; raises GraphTypeError where they are none."""
-    if isinstance(column, bytes):
-        return np.frombuffer(column, np.uint8)
-    if is_pil(column) or not isinstance(column, np.ndarray):
-        raise type_error("image", column, "bytes or an array of them")
-    if column.ndim == 0 and column.dtype.kind == "S":
-        return np.frombuffer(column.item(), np.uint8)
-    if column.ndim != 1 or column.dtype.kind not in "iu" or column.dtype.itemsize != 1:
-        text = f"The bytes of an image are uint8 of one axis, not {column.dtype} of shape {column.shape}."
-        raise GraphTypeError(text)
-    return column
-
-
-def read_file(filename: str) -> Array:
-    """The bytes of a file, uint8 of (N,); raises GraphValueError for a file that is not there.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> from graphls.dataset import vision
-        >>> _ = Path("file").write_bytes(bytes([1, 2, 3]))
-        >>> vision.read_file("file")
-        array([1, 2, 3], dtype=uint8)
-    """
-    if not os.path.isfile(string("filename", filename)):
-        raise GraphValueError(f"{filename} does not exist, or it is not a file.")
-    return np.fromfile(filename, np.uint8)
-
-
-def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> Array:
-    """The image in a file, uint8 of (H, W, C); raises GraphValueError or GraphRuntimeError where there is none.
-
-    Examples:
-        >>> import cv2
-        >>> import numpy as np
-        >>> from graphls.dataset import vision
-        >>> _ = cv2.imwrite("image.png", np.zeros((4, 6, 3), np.uint8))
-        >>> vision.read_image("image.png").shape
-        (4, 6, 3)
-    """
-    modes = {ImageReadMode.UNCHANGED: None, ImageReadMode.GRAYSCALE: "L", ImageReadMode.COLOR: "RGB"}
-    image = decoded(read_file(filename), modes[choice("mode", mode, ImageReadMode)])
-    image = image.convert("RGBA" if "transparency" in image.info else "RGB") if image.mode in ("P", "1") else image
-    array = np.array(image)
-    return array[:, :, None] if array.ndim == 2 else array
