@@ -17,6 +17,7 @@ from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, made_by
 from graphls.dataset.pipeline.functions import Replacement
 from graphls.dataset.pipeline.node import Run
+from graphls.dataset.pipeline.sides import Sides, side_by_side
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
 from graphls.ir.errors import GraphValueError
 
@@ -90,10 +91,6 @@ def _padded_to(array: Array, sizes: tuple[int, ...], value: object, name: str) -
     return padded
 
 
-Sides = tuple[Any, ...]
-"""The columns of some rows: the items of each side by side."""
-
-
 @dataclass(frozen=True)
 class BatchInfo:
     """Which batch a function is asked about; both indices start at 0.
@@ -126,10 +123,11 @@ class Stacker:
         padding: Padding | None,
     ) -> None:  # fmt: skip
         self.columns, self.function, self.replacement, self.padding = columns, function, replacement, padding
+        self.only_stacks = function is None and padding is None
 
     def __call__(self, task: tuple[Sides, BatchInfo]) -> Row:
         columns, info = task
-        if self.function is not None or self.padding is not None:
+        if not self.only_stacks:
             columns = tuple([tuple(map(as_array, column)) for column in columns])
         if self.function is not None and self.replacement is not None:
             inputs = [list(column) for column in self.replacement.taken(columns)]
@@ -205,7 +203,7 @@ class BatchDataset(Dataset):
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
         members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
-        columns = zip(self.child.sides(run, epoch, members), own, strict=False)
+        columns = zip(self.child.sides(run, epoch, members, self.stacker.only_stacks), own, strict=False)
         return run.each(self, epoch, ((n, (sides, BatchInfo(n, epoch))) for sides, n in columns))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
@@ -217,10 +215,10 @@ class BatchDataset(Dataset):
         self, rows: Iterator[Row], epoch: int, sizes: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, tuple[Sides, BatchInfo]]]:
         for index, size in sizes:
-            members = list(islice(rows, size))
-            if not members or (self.drop_remainder and len(members) < size):
+            sides = side_by_side(islice(rows, size), size, self.stacker.only_stacks)
+            if not sides or (self.drop_remainder and len(sides[0]) < size):
                 return
-            yield index, (tuple(zip(*members, strict=True)), BatchInfo(index, epoch))
+            yield index, (sides, BatchInfo(index, epoch))
 
     def _size_of(self, index: int, epoch: int) -> int:
         if isinstance(self.batch_size, int):

@@ -16,6 +16,7 @@ import numpy as np
 from graphls.dataset.checks import names_among
 from graphls.dataset.columns import Row
 from graphls.dataset.config import get_seed
+from graphls.dataset.pipeline.sides import Sides, side_by_side
 from graphls.dataset.pipeline.workers import Closed, Job, Pool, Task, run_here
 from graphls.dataset.randomness import Key
 from graphls.ir.location import user_location
@@ -52,12 +53,12 @@ class Node:
         """The rows of these indices, of an indexed node."""
         raise NotImplementedError
 
-    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
-        """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
+    def sides(self, run: Run, epoch: int, groups: Iterable[range], in_one: bool) -> Iterator[Sides]:
+        """For each group of rows of an indexed node its columns; with `in_one` items may be copied to one array."""
         sizes, indices = tee(groups)
         rows = self.rows(run, epoch, chain.from_iterable(indices))
         for group in sizes:
-            yield tuple(zip(*islice(rows, len(group)), strict=True))
+            yield side_by_side(islice(rows, len(group)), len(group), in_one)
         next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
     def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:

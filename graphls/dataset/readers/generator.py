@@ -14,6 +14,7 @@ from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, Schema, StrPath
 from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.node import Run
+from graphls.dataset.pipeline.sides import Sides
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, run_here, trace_of
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.dataset.readers.sources import (
@@ -168,12 +169,12 @@ class GeneratorDataset(Dataset):
         own, wanted = tee(indices)
         return run.each(self, epoch, zip(own, map(run.order(self, epoch).__getitem__, wanted), strict=False))
 
-    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+    def sides(self, run: Run, epoch: int, groups: Iterable[range], in_one: bool) -> Iterator[Sides]:
         if self.workers > 1:
-            return super().sides(run, epoch, groups)
+            return super().sides(run, epoch, groups, in_one)
         return self._sides(run.key(self, epoch), run.order(self, epoch), groups)
 
-    def _sides(self, key: Key, order: Sequence[Any], groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+    def _sides(self, key: Key, order: Sequence[Any], groups: Iterable[range]) -> Iterator[Sides]:
         """The columns of groups, without making rows of them first, which would take twice as long."""
         enter, source, job = RowDraws(key).enter, self.source, self.job()
         made = replace(job, function=self.row_columns)

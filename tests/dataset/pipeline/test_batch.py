@@ -82,3 +82,48 @@ def test_a_size_is_an_integer_of_python_or_numpy_that_32_bits_hold() -> None:
     assert rows.batch(np.int64(2), num_parallel_workers=np.int32(1)).get_batch_size() == 2
     with pytest.raises(ValueError, match=r"within the required interval of \[1, 2147483647\]"):
         rows.batch(2**31)
+
+
+LARGE = np.random.default_rng(0).normal(size=(5, 64, 65)).astype(np.float32)
+"""Rows that are copied to the batch when they come."""
+
+
+@pytest.mark.parametrize("change", ["none", "dtype", "big-endian", "in one array"])
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_rows_are_batched_as_small_ones(change: str, indexed: bool, workers: int) -> None:
+    dtype = {"dtype": "float64", "big-endian": ">f8"}.get(change, "float32")
+    memory = np.empty(LARGE.shape[1:], dtype)
+
+    def changed(index: Any) -> Any:
+        if change != "in one array":
+            return LARGE[index].astype(dtype)
+        memory[...] = LARGE[index]
+        return memory
+
+    rows = ds.NumpySlicesDataset((np.arange(5), [f"text {i}" * i for i in range(5)]), ["x", "text"], shuffle=False)
+    rows = rows if indexed else rows.filter(lambda index: True, "x")
+    rows = rows.map(changed, "x", num_parallel_workers=1 if change == "in one array" else workers)
+    found = list(rows.batch(2).create_tuple_iterator(num_epochs=1, output_numpy=True))
+    assert [len(text) for _, text in found] == [2, 2, 1]
+    for start, (batch, text) in zip((0, 2, 4), found, strict=True):
+        assert batch.dtype == dtype and batch.flags.owndata and text[0] == f"text {start}" * start
+        np.testing.assert_array_equal(batch, LARGE[start : start + 2].astype(dtype))
+    assert len(list(rows.batch(2, drop_remainder=True))) == 2
+
+
+@pytest.mark.parametrize("different", [LARGE[0, :9], LARGE[0].astype(np.float64)])
+def test_a_large_row_that_does_not_fit_is_named(different: Any) -> None:
+    rows = ds.GeneratorDataset([LARGE[0], LARGE[1], different, LARGE[2]], ["x"], shuffle=False).map(lambda x: x)
+    what = "types" if different.shape == LARGE[0].shape else "shapes"
+    with pytest.raises(RuntimeError, match=rf"batch failed at row 0: .*different {what} in column 0 \('x'\)"):
+        list(rows.batch(4))
+    if what == "shapes":
+        ((found,),) = rows.batch(4, pad_info={}).create_tuple_iterator(num_epochs=1, output_numpy=True)
+        np.testing.assert_array_equal(found[2, :9], different)
+
+
+def test_a_batch_of_more_rows_than_memory_holds_has_those_that_there_are() -> None:
+    rows = ds.GeneratorDataset(list(LARGE), ["x"], shuffle=False).filter(lambda x: True)
+    ((found,),) = rows.batch(2**31 - 1).create_tuple_iterator(num_epochs=1, output_numpy=True)
+    np.testing.assert_array_equal(found, LARGE)
