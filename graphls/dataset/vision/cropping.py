@@ -22,7 +22,7 @@ from graphls.dataset.checks import (
     type_error,
 )
 from graphls.dataset.checks import size as checked_size
-from graphls.dataset.randomness import generator
+from graphls.dataset.randomness import between, generator
 from graphls.dataset.vision.decoding import decoded
 from graphls.dataset.vision.image import (
     Array,
@@ -287,8 +287,8 @@ class RandomResizedCrop(ImageOperation):
         draw = generator()
         low, high = (math.log(bound) for bound in self.ratio)
         for _ in range(self.max_attempts):
-            area = draw.uniform(*self.scale) * height * width
-            ratio = math.exp(draw.uniform(low, high))
+            area = between(draw, *self.scale) * height * width
+            ratio = math.exp(between(draw, low, high))
             new_width, new_height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < new_width <= width and 0 < new_height <= height:
                 top, left = draw.integers(height - new_height + 1), draw.integers(width - new_width + 1)

@@ -20,7 +20,7 @@ from graphls.dataset.checks import (
     probability,
     sequence,
 )
-from graphls.dataset.randomness import generator
+from graphls.dataset.randomness import between, generator
 from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
@@ -126,31 +126,31 @@ class RandomErasing(ImageOperation):
         self.max_attempts = integer("max_attempts", max_attempts, 1, LARGEST_SIZE)
 
     def apply(self, column: Image) -> Any:
-        if generator().random() >= self.prob:
+        draw = generator()
+        if draw.random() >= self.prob:
             return column
         if not isinstance(column, np.ndarray) or column.ndim != 3:
             raise GraphTypeError("RandomErasing takes an array of (C, H, W); put ToTensor() before it.")
         channels, height, width = column.shape
-        box = self._box(height, width)
+        box = self._box(draw, height, width)
         if box is None:
             return column
         top, left, down, across = box
         image = column if self.inplace and column.flags.writeable else column.copy()
-        image[:, top : top + down, left : left + across] = self._filling(channels, down, across)
+        image[:, top : top + down, left : left + across] = self._filling(draw, channels, down, across)
         return image
 
-    def _box(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        draw = generator()
+    def _box(self, draw: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int] | None:
         for _ in range(self.max_attempts):
-            area, ratio = draw.uniform(*self.scale) * height * width, draw.uniform(*self.ratio)
+            area, ratio = between(draw, *self.scale) * height * width, between(draw, *self.ratio)
             down, across = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
             if 0 < down < height and 0 < across < width:
                 return int(draw.integers(height - down + 1)), int(draw.integers(width - across + 1)), down, across
         return None
 
-    def _filling(self, channels: int, down: int, across: int) -> Any:
+    def _filling(self, draw: np.random.Generator, channels: int, down: int, across: int) -> Any:
         if self.value == "random":
-            return generator().standard_normal((channels, down, across))
+            return draw.standard_normal((channels, down, across))
         if isinstance(self.value, tuple) and channels != 3:
             raise GraphTypeError(f"RandomErasing has a value for each of three channels, and the image has {channels}.")
         return np.array(self.value)[..., None, None] if isinstance(self.value, tuple) else self.value

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -231,12 +231,21 @@ def blurred(image: Array, size: tuple[int, int], sigma: tuple[float, float]) -> 
 
 def scaled(image: Array, factor: float, shift: float) -> Array:
     """image * factor + shift as float32, rounded once."""
+    if image.dtype == np.uint8 and image.size:  # from a table: no floats of all bytes are made on the way
+        with _exact() as cv2:
+            return np.asarray(cv2.LUT(image.reshape(-1, 1), _scaled_bytes(factor, shift))).reshape(image.shape)
     numbers = np.array([[factor, shift]], np.float32)
     known = image.astype(np.float32 if np.can_cast(image.dtype, np.float32) else np.float64, "C", copy=False)
     if not image.size:
         return known.astype(np.float32)
     with _exact() as cv2:
         return np.asarray(cv2.transform(known.reshape(-1, 1), numbers), np.float32).reshape(image.shape)
+
+
+@lru_cache(maxsize=64)
+def _scaled_bytes(factor: float, shift: float) -> Array:
+    """What becomes of each byte, float32 of (256, 1)."""
+    return scaled(np.arange(256, dtype=np.float32)[:, None], factor, shift)
 
 
 def bordered(image: Array, sides: tuple[int, int, int, int], mode: Border) -> Array:
