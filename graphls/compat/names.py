@@ -16,6 +16,7 @@ OPS = (
     "graphls.compat.boxes",
     "graphls.compat.collectives",
     "graphls.compat.debug",
+    "graphls.compat.edit_distance",
     "graphls.compat.gradient_operators",
     "graphls.compat.host_operators",
     "graphls.compat.sparse_updates",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
+from graphls import ops
 from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
@@ -18,7 +19,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "AdamOffload", "MicroBatchInterleaved", "PipelineCell", "VirtualDatasetCellTriple",
+    "AdamOffload", "Jvp", "MicroBatchInterleaved", "PipelineCell", "VirtualDatasetCellTriple", "Vjp",
     "_BroadCastCell", "_Loss", "_MicroBatch", "_VirtualDatasetCell", "opt_init_args_register",
 ]  # fmt: skip
 
@@ -35,6 +36,38 @@ class AdamOffload(Adam):
         loss_scale: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
+
+
+class _Product(Cell):
+    """A network, or a function of tensors, that is called with its inputs and, behind them, vectors."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+
+class Jvp(_Product):
+    """`Jvp(fn)(*inputs, v)`: the outputs, and what they change by where the inputs move along v, as `ops.jvp` gives it.
+
+    v is a tensor, or a tuple of one for each of several inputs.
+    """
+
+    def construct(self, *args: Any) -> Any:
+        *inputs, v = args
+        return ops.jvp(self.fn, tuple(inputs), v)
+
+
+class Vjp(_Product):
+    """`Vjp(fn)(*inputs, v)`: the outputs, and the gradients by the inputs, where v is that by the outputs.
+
+    v is a tensor, or a tuple of one for each of several outputs. Of one input it gives the gradient, not a tuple.
+    """
+
+    def construct(self, *args: Any) -> Any:
+        *inputs, v = args
+        outputs, pulled = ops.vjp(self.fn, *inputs)
+        gradients = pulled(*v) if isinstance(v, tuple) else pulled(v)
+        return outputs, gradients[0] if len(inputs) == 1 else gradients
 
 
 def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:

@@ -14,8 +14,8 @@ from graphls.ops.operands import Axis, Sizes, axis_of, float_of, shape_of, tenso
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "ClipByNorm", "Identity", "L1Regularizer", "LBeta", "MatMul", "Moments", "Norm", "OneHot", "Range",
-    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten",
+    "ClipByNorm", "Identity", "L1Regularizer", "LBeta", "MatDet", "MatInverse", "MatMul", "Moments", "Norm",
+    "OneHot", "Range", "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten",
 ]  # fmt: skip
 
 
@@ -38,6 +38,26 @@ class L1Regularizer(Cell):
 
     def extend_repr(self) -> str:
         return f"scale={self.scale}"
+
+
+class MatDet(Cell):
+    """The determinants of matrices (..., n, n) that are symmetric and positive definite, by their Cholesky factors.
+
+    They are nan for matrices that are not positive definite.
+    """
+
+    def construct(self, x: TensorLike) -> Tensor:
+        return ops.square(ops.prod(ops.diagonal(ops.cholesky(x), dim1=-2, dim2=-1), -1))
+
+
+class MatInverse(Cell):
+    """The inverses of matrices (..., n, n) that are symmetric and positive definite, by their Cholesky factors.
+
+    They hold nan for matrices that are not positive definite.
+    """
+
+    def construct(self, x: TensorLike) -> Tensor:
+        return ops.cholesky_inverse(ops.cholesky(x))
 
 
 class MatMul(Cell):

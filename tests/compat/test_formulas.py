@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphls
 from graphls import GraphlsError, Parameter, Tensor, nn
 
 pytestmark = pytest.mark.usefixtures("mindspore")
@@ -52,6 +53,38 @@ def test_boxes_that_overlap_better_ones_are_left_out() -> None:
     assert found[1].tolist() == [0, 1, 2, 3, 4] and found[2].tolist() == [True, True, True, False, False]
     with pytest.raises(GraphlsError, match=r"boxes of the shape \(N, 5\), not \(5, 4\)"):
         module.NMSWithMask()(Tensor(boxes[:, :4]))
+
+
+def test_edits_of_sequences() -> None:
+    """The numbers are MindSpore's 2.10 on a CPU."""
+    module: Any = importlib.import_module("mindspore.ops")
+    made = [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0]], np.float32([1, 2, 3, 4]), [2, 2, 3]
+    true = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1]], np.float32([1, 3, 5, 5]), [2, 2, 2]
+    inputs = [Tensor(np.array(x)) for x in (*made, *true)]
+    assert module.EditDistance()(*inputs).tolist() == [[0.5, 1.0], [np.inf, 0.0]]
+    distances = module.EditDistance(normalize=False)
+    assert distances(*inputs).tolist() == [[1.0, 2.0], [1.0, 0.0]]
+    spelled = [Tensor(np.array([[0, i] for i in range(n)])) for n in (6, 7)]
+    words = [Tensor(np.array([*map(ord, word)])) for word in ("kitten", "sitting")]
+    shapes = [Tensor(np.array([1, n])) for n in (6, 7)]
+    step = graphls.compile(lambda a, b: distances(spelled[0], a, shapes[0], spelled[1], b, shapes[1]), *words)
+    assert step(*words).tolist() == [3.0]
+    with pytest.raises(GraphlsError, match=r"takes indices \(N, R\)"):
+        distances(*inputs[:2], inputs[5][:2], *inputs[3:])
+    with pytest.raises(GraphlsError, match="'normalize' must be bool"):
+        module.EditDistance(1)
+
+
+def test_products_with_jacobians() -> None:
+    module: Any = importlib.import_module("mindspore.nn")
+    x, y, v = (Tensor(np.float32(values)) for values in ([1, 2], [3, 4], [1, -1]))
+    outputs, changes = module.Jvp(lambda x, y: x * x * y)(x, y, (v, v))
+    assert outputs.tolist() == [3, 16] and changes.tolist() == [7, -20]
+    outputs, gradient = module.Vjp(nn.ReLU())(x, v)
+    assert outputs.tolist() == [1, 2] and gradient.tolist() == [1, -1]
+    outputs, gradients = module.Vjp(lambda x, y: (x * x * y, x + y))(x, y, (v, v))
+    assert [t.tolist() for t in outputs] == [[3, 16], [4, 6]]
+    assert [t.tolist() for t in gradients] == [[7, -17], [2, -5]]
 
 
 def test_parameters_go_out_of_a_cell_and_into_another() -> None:

@@ -28,6 +28,7 @@ WEIGHT, CUBE, BIAS = drawn(2, 4), drawn(2, 4, 5), drawn(2)
 ROWS = np.array([[0, 3], [1, 9]], np.int32)
 TIMES = drawn(2, 3, 4)
 BESIDE = drawn(2, 5, 3, 4)
+POSITIVE = F32([[[4, 1, 0], [1, 3, 1], [0, 1, 2]], [[2, 0, 1], [0, 1, 0], [1, 0, 3]]])
 
 
 def patches(x: Any, rows: int, columns: int, stride: int, rate: int) -> Any:
@@ -69,6 +70,8 @@ CASES: list[tuple[str, Callable[[], nn.Cell], Any, tuple[Any, ...]]] = [
     ("DiGamma", nn.DiGamma, digamma(np.abs(X) + 1), (np.abs(X) + 1,)),
     ("LGamma", nn.LGamma, gammaln(np.abs(X) + 1), (np.abs(X) + 1,)),
     ("L1Regularizer", lambda: nn.L1Regularizer(0.5), np.abs(X).sum() / 2, (X,)),
+    ("MatDet", nn.MatDet, np.linalg.det(POSITIVE), (POSITIVE,)),
+    ("MatInverse", nn.MatInverse, np.linalg.inv(POSITIVE), (POSITIVE,)),
     ("MatMul", lambda: nn.MatMul(transpose_x2=True), X @ X.T, (X, X)),
     ("MatMul transposed", lambda: nn.MatMul(True, False), X.T @ Y, (X, Y)),
     ("MatrixDiag", nn.MatrixDiag, np.stack([np.diag(row) for row in X]), (X,)),
