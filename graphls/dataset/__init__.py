@@ -1,6 +1,7 @@
 """Datasets: rows read from Python objects, through pipelines that make batches of them ahead of the training step."""
 
 from enum import Enum
+from typing import Any as _Any
 
 from graphls.dataset import config, text, transforms, vision
 from graphls.dataset.columns import Schema
@@ -21,6 +22,7 @@ from graphls.dataset.readers.labelled import (
     MnistDataset,
 )  # fmt: skip
 from graphls.dataset.readers.records import PennTreebankDataset, TextFileDataset, TFRecordDataset
+from graphls.dataset.readers.tables import CSVDataset
 from graphls.dataset.samplers import (
     DistributedSampler,
     IterSampler,
@@ -32,9 +34,12 @@ from graphls.dataset.samplers import (
     SubsetSampler,
     WeightedRandomSampler,
 )  # fmt: skip
+from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
+from graphls.ir.registry import nearest as _nearest
 
 __all__ = [
-    "BatchInfo", "CelebADataset", "Cifar10Dataset", "Cifar100Dataset", "CocoDataset", "Dataset", "DatasetError",
+    "BatchInfo", "CSVDataset", "CelebADataset", "Cifar10Dataset", "Cifar100Dataset", "CocoDataset", "Dataset",
+    "DatasetError",
     "DatasetIterator", "DistributedSampler", "FashionMnistDataset", "GeneratorDataset", "ImageFolderDataset",
     "IterSampler", "KITTIDataset", "MindDataset", "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset",
     "PennTreebankDataset", "RandomSampler", "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler",
@@ -72,3 +77,10 @@ def zip(datasets: tuple[Dataset, ...]) -> Dataset:
         [(1, 3), (2, 4)]
     """
     return ZipDataset(datasets)
+
+
+def __getattr__(name: str) -> _Any:
+    """Raise GraphAttributeError, which names what is near."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise _GraphAttributeError(f"graphls.dataset has no {name!r}{_nearest(name, __all__)}.")

@@ -219,5 +219,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'` for the closest known name, or nothing."""
     from difflib import get_close_matches
 
-    found = get_close_matches(str(name), list(known), 1)
+    names = list(known)
+    same = [other for other in names if other.lower() == str(name).lower()]
+    found = same or get_close_matches(str(name), names, 1)
     return f"; did you mean {found[0]!r}" if found else ""

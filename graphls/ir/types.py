@@ -120,7 +120,8 @@ def as_dtype(value: DTypeLike | None) -> DType:
     except (TypeError, ValueError):
         found = None
     if found is None:
-        raise GraphTypeError(f"{value!r} is not a dtype that graphls has; use one of {', '.join(_BY_NAME)}.")
+        names = ", ".join(d.long_name for d in DTYPES if d is not token)
+        raise GraphTypeError(f"{value!r} is not a dtype that graphls has; use one of {names}.")
     return found
 
 

@@ -22,6 +22,7 @@ TENSOR = {
     "detach_": _STOP, "requires_grad_": "parameters have requires_grad, and functions are told what to differentiate",
     "cuda": _DEVICE, "cpu": "x.asnumpy() is the value as a NumPy array", "device": _DEVICE, "is_cuda": _DEVICE,
     "data": "x.asnumpy() is the value, and parameter.set_data(x) replaces it", "permute_": "use x.permute",
+    "register_hook": "gradients are values, which graphls.value_and_grad(network, None, weights) returns to look at",
 }  # fmt: skip
 CELL = {
     "eval": "cell.set_train(False) switches to evaluation", "train": "cell.set_train() switches to training",
@@ -46,7 +47,11 @@ PACKAGE = {
     "utils": "datasets are in graphls.dataset", "detach": _STOP, "functional": "functions are in graphls.ops",
     "Module": "networks are subclasses of nn.Cell, with a method construct", "ModuleList": "use nn.CellList",
     "ModuleDict": "use nn.CellDict", "Sequential": "use nn.SequentialCell",
+    "init": "initial values are in graphls.initializer",
+    "lr_scheduler": "schedules are cells and lists such as nn.CosineDecayLR and nn.piecewise_constant_lr",
 }  # fmt: skip
+ROOM = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
+"""What to write for names that `graphls.nn` and `graphls.ops` do not have."""
 KEYWORDS = {
     "lr": _RATE, "betas": "they are two arguments, beta1 and beta2", "bias": "it is called has_bias",
     "in_features": "it is called in_channels", "out_features": "it is called out_channels",

@@ -38,8 +38,17 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
-        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.")
+        advice = _elsewhere(name) or instead(name, PACKAGE, known)
+        raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
     return found
+
+
+def _elsewhere(name: str) -> str:
+    """`; use ops.zeros` for what is a function or a cell, and has no better advice."""
+    if name.startswith("_") or name in PACKAGE:
+        return ""
+    rooms = (room for room in ("ops", "nn") if name in dir(import_module(f"graphls.{room}")))
+    return next((f"; use {room}.{name}" for room in rooms), "")
 
 
 def find(name: str, rooms: Iterable[str]) -> Any:

@@ -9,7 +9,7 @@ from types import ModuleType as _Module
 from typing import Any as _Any
 
 from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
-from graphls.names.habits import PACKAGE as _PACKAGE
+from graphls.names.habits import ROOM as _ROOM
 from graphls.names.habits import instead as _instead
 from graphls.nn import functions as _functions
 from graphls.nn.activations import *
@@ -45,4 +45,4 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(name)
     if name in _CELLS:
         return getattr(_functions, name)
-    raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _PACKAGE, __all__)}.")
+    raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _ROOM, __all__)}.")

@@ -12,6 +12,7 @@ import numpy as np
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
+from graphls.ir.reporting import warn
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
@@ -34,6 +35,9 @@ from graphls.trace.rewriting.functions import rewritten
 __all__ = ["Cell"]
 
 Made = TypeVar("Made", bound="Cell")
+
+NUMBERS = (int, float)
+"""The types of attributes that a call may count in, which a trace would count once."""
 
 
 def _with_checked_arguments(init: Callable[..., None]) -> Callable[..., None]:
@@ -169,6 +173,9 @@ class Cell(Shown, Hooks, StateDicts):
     def _set_plain(self, name: str, value: object) -> None:
         if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):
             return
+        if type(value) in NUMBERS and type(self.__dict__.get(name)) in NUMBERS and current_tracer() is not None:
+            text = f"{type(self).__name__}.{name} is set while construct is traced, once for all calls of the step"
+            warn(f"{text}; make it a Parameter that each call changes.")
         self._cells.pop(name, None)
         self._params.pop(name, None)
         if isinstance(value, ParameterTuple):

@@ -101,7 +101,7 @@ class Running:
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
         if not self.casts(parameter):
-            return parameter.data
+            return parameter.value()
         return Tensor(dispatch.evaluate("cast", (parameter,), {"dtype": self.float_type}))
 
     def casts(self, parameter: Parameter) -> bool:

@@ -116,7 +116,7 @@ class _Called:
         assert self.last is not None, "the graph has called the hook before"
         replayed, numbers = self.last
         seeds = tuple(map(Tensor, arrays[: len(self.wanted)]))
-        sources = (*numbers, *(p.data for p in self.parameters))
+        sources = (*numbers, *(p.value() for p in self.parameters))
         tensors = (*sources, *replayed.constants)
         found = self._pull(replayed)(tensors, seeds)[: len(sources)]
         return tuple(g.asnumpy() for g, source in zip(found, sources, strict=True) if source.dtype.is_float)

@@ -258,5 +258,5 @@ def _reported_rates(optimizer: Any) -> Any:
     """The schedules of an optimizer, for each parameter with groups; copies of learning rates that are all numbers."""
     if optimizer.dynamic_lr:
         return optimizer.learning_rate
-    rates = tuple(rate.data for rate in optimizer.group_rates)
+    rates = tuple(rate.value() for rate in optimizer.group_rates)
     return rates if optimizer.is_group_lr else rates[0]

@@ -55,13 +55,13 @@ def tensor_in(x: TensorLike, dtype: DType) -> Tensor:
 
 def _read(parameter: Parameter) -> Tensor:
     cell = executor.running()
-    return parameter.data if cell is None else cell.read(parameter)
+    return parameter.value() if cell is None else cell.read(parameter)
 
 
 def state_of(parameter: Parameter) -> Tensor:
     """The value of a parameter at this point in its own dtype, whatever the `to_float` of the running cell."""
     tracer = current_tracer()
-    return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
+    return Symbol(tracer.current(parameter)) if tracer is not None else parameter.value()
 
 
 def learned(parameter: Parameter) -> Tensor:

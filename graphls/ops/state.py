@@ -38,7 +38,7 @@ def assign(variable: TensorLike, value: TensorLike) -> Tensor:
     parameter, tracer = parameter_of(variable), current_tracer()
     if tracer is not None:
         return Symbol(tracer.write(parameter, value))
-    return parameter.set_data(value).data
+    return parameter.set_data(value).value()
 
 
 @operation(classes="AssignAdd")

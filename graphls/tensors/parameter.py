@@ -76,21 +76,29 @@ class Parameter(DeviceSettings, Tensor):
 
     def asnumpy(self) -> Array:
         """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
-        return self.storage.copy() if current_tracer() is None else self.data.asnumpy()
+        return self.storage.copy() if current_tracer() is None else self.value().asnumpy()
 
     def item(self) -> Any:
         """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""
-        return super().item() if current_tracer() is None else self.data.item()
+        return super().item() if current_tracer() is None else self.value().item()
 
     def tolist(self) -> Any:
         """The current value as nested lists; raises as `asnumpy`."""
         return self.asnumpy().tolist()
 
     def __bool__(self) -> bool:
-        return super().__bool__() if current_tracer() is None else bool(self.data)
+        return super().__bool__() if current_tracer() is None else bool(self.value())
 
     @property
     def data(self) -> Tensor:
+        """The parameter itself, so that `weight.data.fill_(0.0)` writes it; `weight.data = x` is `set_data`."""
+        return self
+
+    @data.setter
+    def data(self, data: object) -> None:
+        self.set_data(data)
+
+    def value(self) -> Tensor:
         """The current value as a tensor of its own; in a trace, the value at this point of the step."""
         tracer = current_tracer()
         if tracer is not None:
@@ -98,10 +106,6 @@ class Parameter(DeviceSettings, Tensor):
         tensor = Tensor.on_host(self.storage.copy(), self.type)
         note(SAME, (self,), {}, tensor)
         return tensor
-
-    def value(self) -> Tensor:
-        """The same as `data`."""
-        return self.data
 
     def set_dtype(self, dtype: DTypeLike) -> DType:
         """Hold the same numbers in another dtype; a step that was compiled before computes in the one it has."""

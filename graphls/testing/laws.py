@@ -30,7 +30,8 @@ def is_stated(primitive: Primitive) -> None:
     """A docstring whose first line is one sentence, samples and a gradient rule stand in the class."""
     first = (type(primitive).__doc__ or "").partition("\n")[0]
     if not (first.endswith(".") and len(first) > 10):
-        raise AssertionError("The first line of the docstring must be one sentence that ends with a full stop.")
+        text = "The first line of the docstring must be one sentence of some words that ends with a full stop"
+        raise AssertionError(f"{text}, not {first!r}.")
     if not primitive.samples:
         raise AssertionError("It has no samples to try; write `samples = (sample(f32(2, 3)),)`.")
     if not all(isinstance(sample, Sample) for sample in primitive.samples):

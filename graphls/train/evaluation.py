@@ -143,6 +143,10 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
     if metrics is None:
         return {}
     if isinstance(metrics, (set, frozenset, list, tuple)):
+        for metric in metrics:
+            if not isinstance(metric, str):
+                text = f"A list of metrics has their names, not {metric!r}; give objects in a dict, {{'mine': metric}}."
+                raise GraphTypeError(text)
         names = sorted(metrics) if isinstance(metrics, (set, frozenset)) else metrics
         return {name: get_metric_fn(name) for name in names}
     if not isinstance(metrics, dict):

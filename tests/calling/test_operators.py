@@ -134,7 +134,7 @@ def test_positions_of_a_maximum_are_computed_when_they_are_read(at_any_size: Non
 def test_no_result_lies_in_the_memory_of_a_parameter() -> None:
     weight = Parameter(np.zeros((2, 3), F32), name="weight")
     results = [ops.matmul(weight, np.eye(3, dtype=F32)), weight.reshape(3, 2), ops.gather(weight, [0, 1])]
-    results += [apply("reshape", weight, shape=(6,)), weight.data, weight.T, weight[0]]
+    results += [apply("reshape", weight, shape=(6,)), weight.value(), weight.T, weight[0]]
     weight.set_data(np.ones((2, 3), F32))
     weight.storage.current[:] = 2
     assert all(not result.asnumpy().any() for result in results)
@@ -142,7 +142,7 @@ def test_no_result_lies_in_the_memory_of_a_parameter() -> None:
 
 def test_a_parameter_is_not_copied_for_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
     conv, dense, rows = nn.Conv2d(3, 4, 3), nn.Dense(3, 4, has_bias=False), nn.Embedding(5, 4)
-    monkeypatch.setattr(Parameter, "data", property(failing))
+    monkeypatch.setattr(Parameter, "value", failing)
     monkeypatch.setattr(Parameter, "asnumpy", failing)
     graphls.set_context(mode=graphls.PYNATIVE_MODE)
     try:

@@ -125,6 +125,34 @@ def test_tensors_and_parameters_have_their_value() -> None:
     assert step(X).asnumpy().tolist() == (2 * X).tolist()
 
 
+def test_data_of_a_parameter_is_the_parameter() -> None:
+    weight = nn.Dense(2, 2).weight
+    weight.data.fill_(2.0)
+    assert weight.tolist() == [[2, 2], [2, 2]]
+    weight.data[0] = 3.0
+    assert weight.tolist() == [[3, 3], [2, 2]]
+    weight.data = np.zeros((2, 2))
+    assert weight.tolist() == [[0, 0], [0, 0]] and weight.dtype is graphls.float32
+    with pytest.raises(GraphlsError, match="cannot take the shape"):
+        weight.data = np.zeros(3)
+    step = graphls.compile(lambda x: x + weight.data.add_(1.0), X[:, :2])
+    assert step(X[:, :2]).asnumpy().tolist() == (X[:, :2] + 1).tolist() and weight.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_number_that_counts_calls_is_told_to_count_traces() -> None:
+    class Counting(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    with pytest.warns(UserWarning, match=r"Counting.calls is set while construct is traced, once for all calls.*\("):
+        assert Counting()(X).asnumpy().tolist() == X.tolist()
+
+
 LAYERS_WITH_A_DTYPE: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "Dense": (lambda dtype: nn.Dense(2, 3, dtype=dtype), ((1, 2),)),
     "Dropout": (lambda dtype: nn.Dropout(0.5, None, dtype), ((1, 2),)),

@@ -55,6 +55,7 @@ def test_a_primitive_whose_operators_the_runtime_fuses_to_one_that_it_lacks() ->
     ("changes", "message"),
     [
         ({"__doc__": None}, "bell breaks a law: A docstring whose first line is one sentence"),
+        ({"__doc__": "The bell."}, "one sentence of some words that ends with a full stop, not 'The bell.'"),
         ({"samples": ()}, "It has no samples to try; write"),
         ({"vjp": None}, "It has no gradient rule; define `vjp`"),
         (

@@ -44,6 +44,7 @@ def optimizer() -> Any:
         (lambda: train.Model(NET, metrics={"mean": Mean()}), ValueError, "'eval_network' or 'loss_fn' must not be"),
         (lambda: train.Model(NET, LOSS, metrics={"mean": 3}), TypeError, "has clear, update and eval, and 3 has not"),
         (lambda: train.Model(NET, LOSS, metrics="acc"), TypeError, "a dict of metrics or a set of names"),
+        (lambda: train.Model(NET, LOSS, metrics=[Mean()]), TypeError, "A list of metrics has their names, not .* dict"),
         (
             lambda: train.Model(NET, metrics={"mean": Mean()}, eval_network="net"),
             TypeError,

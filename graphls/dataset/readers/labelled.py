@@ -276,8 +276,8 @@ class ImageFolderSource(Source):
         directory = folder(dataset_dir)
         self._extensions = None if extensions is None else extensions_of(extensions)
         self._image = Images(decode)
-        classes = _classes(directory, class_indexing)
-        self._rows = [(path, label) for name, label in classes.items() for path in self._files(directory, name)]
+        self.classes = _classes(directory, class_indexing)
+        self._rows = [(path, label) for name, label in self.classes.items() for path in self._files(directory, name)]
         if not self._rows:
             raise GraphRuntimeError(f"There are no images in the folders of {directory}.")
 
@@ -344,3 +344,11 @@ class ImageFolderDataset(Files):
     ) -> None:
         source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.source.classes)
+
+    def get_class_indexing(self) -> dict[str, int]:
+        """The index of each class by the name of its folder."""
+        return dict(self.source.classes)

@@ -101,7 +101,9 @@ def is_pil(image: object) -> bool:
 def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeError:
     """The error for an image of another shape or dtype than an operation takes."""
     found = f"an array of {image.dtype} and shape {image.shape}"
-    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}.")
+    is_file = image.dtype == np.uint8 and image.ndim == 1
+    advice = "; vision.Decode(), or decode=True of the dataset, makes an image of a file's bytes" if is_file else ""
+    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}{advice}.")
 
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:

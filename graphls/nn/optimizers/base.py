@@ -103,7 +103,8 @@ def _listed(optimizer: str, parameters: Parameters | None) -> list[Any]:
         )
     items = list(parameters)
     if not items:
-        raise GraphValueError("For 'Optimizer', the argument parameters must not be empty.")
+        text = "For 'Optimizer', the argument parameters must not be empty"
+        raise GraphValueError(f"{text}; cells in a plain list or dict are in no network: use nn.CellList or CellDict.")
     return items
 
 

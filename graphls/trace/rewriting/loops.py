@@ -103,7 +103,8 @@ class _Loop:
             return self._unbound(key, start, after)
         try:
             if structure(start) != structure(after):
-                raise Unjoinable("This loop must keep the structure of{name}.")
+                kinds = f"{_described(start)} before its body and {_described(after)} behind it"
+                raise Unjoinable(f"This loop must keep the structure of{{name}}, which is {kinds}.")
             old = leaves(start)
             new = [self._leaf(*pair) for pair in zip(old, leaves(after), strict=True)]
         except Unjoinable as error:
@@ -247,6 +248,13 @@ class _Region:
 def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
     """A pytree with the outputs of the loop in place of what is carried."""
     return map_leaves(lambda leaf: outputs[id(leaf)] if isinstance(leaf, Carried) else leaf, start)
+
+
+def _described(tree: object) -> str:
+    """What a pytree is at its top, in words."""
+    if tree is None or not isinstance(tree, (list, tuple, dict)):
+        return "None" if tree is None else "one value"
+    return f"a {type(tree).__name__} of {len(tree)}"
 
 
 def _is_number(item: object) -> bool:

@@ -31,7 +31,7 @@ def condition_of(item: object) -> Value | None:
         return None
     if item.size != 1:
         raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {item.type}.")
-    symbol = item.data if isinstance(item, Parameter) else item
+    symbol = item.value() if isinstance(item, Parameter) else item
     assert isinstance(symbol, Symbol)
     return symbol.graph_value
 

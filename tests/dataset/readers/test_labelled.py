@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from graphls import dataset as ds
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, IdxSource, ImageFolderSource
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
@@ -234,6 +235,11 @@ def test_image_folder_choices(tmp_path: Path) -> None:
     write_images(tmp_path)
     source = ImageFolderSource(tmp_path, [".png"], {"dog": 7, "cat": 3})
     assert [(len(source), int(source[0][1]))] == [(1, 3)]
+    dataset = ds.ImageFolderDataset(tmp_path)
+    assert (dataset.get_class_indexing(), dataset.num_classes()) == ({"ant": 0, "cat": 1, "dog": 2}, 3)
+    assert dataset.batch(2).get_class_indexing() == dataset.get_class_indexing()
+    with pytest.raises(GraphlsError, match=r"Resize takes .* shape \(\d+,\); vision.Decode\(\), or decode=True"):
+        next(iter(dataset.map(ds.vision.Resize(4), "image")))
     assert len(ImageFolderSource(tmp_path, [".txt", ".PNG"])) == 2
     with pytest.raises(GraphValueError, match="no folder of that name"):
         ImageFolderSource(tmp_path, class_indexing={"cow": 0})

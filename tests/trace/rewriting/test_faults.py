@@ -146,7 +146,7 @@ FAULTS: list[tuple[Callable[..., Any], type[Exception], str]] = [
     (never_ending, TypeError, "This loop does not end once it begins"),
     (random_numbers, TypeError, "A loop draws no random numbers where the graph decides how often it runs"),
     (bounds_that_are_no_integers, TypeError, "The bounds of a range are integers"),
-    (a_growing_list, TypeError, "This loop must keep the structure of what it changes"),
+    (a_growing_list, TypeError, "must keep the structure of what it changes, which is a list of [01] before its body"),
     (calls_itself, RecursionError, "it calls itself without end"),
     (elements_of_different_types, TypeError, r"chooses among tensors of one type, not f32\[\] and f32\[2\]"),
     (elements_that_are_no_tensors, TypeError, "chooses among tensors of one type, not 'text'"),
