@@ -27,7 +27,7 @@ class OcclusionSensitivity(Metric):
         >>> import numpy as np
         >>> from graphls import nn
         >>> from graphls.train import OcclusionSensitivity
-        >>> network = nn.Dense(4, 2, weight_init="ones")
+        >>> network = nn.Dense(4, 2, weight_init="ones", bias_init="zeros")
         >>> metric = OcclusionSensitivity(margin=1)
         >>> metric.clear()
         >>> metric.update(network, np.array([[1, 2, 3, 4]], np.float32), np.array(1))
