@@ -155,7 +155,7 @@ def test_a_step_that_no_memory_holds_says_so(total: bool) -> None:
         return ops.sum(rows) if total else rows
 
     one = np.ones((1, 1), F32)
-    with pytest.raises(GraphMemoryError, match=r"too small for this step; .* \(tests/openvino/test_session.py"):
+    with pytest.raises(GraphMemoryError, match="too small for this step; give smaller sizes"):
         graphls.compile(large, one, engine="openvino")(one)
 
 
