@@ -93,7 +93,7 @@ def _within(index: Tensor, size: int, mode: str) -> Tensor:
     return ops.floor_mod(index, size) if mode == "wrap" else ops.clamp(index, 0, size - 1)
 
 
-def choose(a: TensorLike, choices: Any, mode: str = "clip") -> Tensor:
+def choose(a: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> Tensor:
     """The elements at their places of those tensors that the positions name."""
     position, *rows = broadcast_arrays(a, *choices)
     at = ops.expand_dims(_within(position, len(rows), mode), 0)
@@ -196,7 +196,9 @@ def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: DT
     return ops.cast(ops.randint(low, high, size), dtype)
 
 
-def ravel_multi_index(multi_index: Any, dims: Sequence[int], mode: str = "clip", order: str = "C") -> Tensor:
+def ravel_multi_index(
+    multi_index: Sequence[TensorLike], dims: Sequence[int], mode: str = "clip", order: str = "C"
+) -> Tensor:
     """The positions in a row of elements by their positions along axes."""
     index = [_within(tensor_of(each), size, mode) for each, size in zip(multi_index, dims, strict=True)]
     pairs = [*zip(index, dims, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -68,7 +68,7 @@ def radians(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     return _in(ops.deg2rad(x), dtype)
 
 
-def divmod(x1: Any, x2: Any, dtype: DTypeLike | None = None) -> tuple[Tensor, Tensor]:
+def divmod(x1: TensorLike, x2: TensorLike, dtype: DTypeLike | None = None) -> tuple[Tensor, Tensor]:
     """The quotient, rounded down, and what it leaves."""
     return _in(ops.floor_divide(x1, x2), dtype), _in(ops.floor_mod(x1, x2), dtype)
 
@@ -78,7 +78,7 @@ def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return ops.sub(ops.amax(x, axis, keepdims), ops.amin(x, axis, keepdims))
 
 
-def multi_dot(arrays: Any) -> Tensor:
+def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:
     """The product of several matrices."""
     return reduce(ops.matmul, map(tensor_of, arrays))
 
