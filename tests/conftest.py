@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from graphls.backends.onnxruntime import ort
 from graphls.backends.onnxruntime.threads import threads
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
-from tests import messages
+from tests import draws, messages
 
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine fails no test
 settings.register_profile("fixed", max_examples=60, derandomize=True, **QUIET)
@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the engine of `--engine` run what would run on ONNX Runtime, and `--cut` cut steps into segments."""
+    config.pluginmanager.register(draws)
     config.pluginmanager.register(messages)
     if config.getoption("--cut"):
         from tests import cut
