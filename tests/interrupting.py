@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import signal
 import sys
@@ -94,6 +95,7 @@ def signalled_at(place: int, function: Callable[[], Any]) -> bool:
                 sys.setprofile(None)
                 signal.raise_signal(signal.SIGINT)
 
+    gc.disable()  # what other tests left would be collected at such a place, where Python loses what is raised
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what it runs behind it
     arrived = False
     sys.setprofile(profile)
@@ -104,6 +106,7 @@ def signalled_at(place: int, function: Callable[[], Any]) -> bool:
     finally:
         sys.setprofile(None)
         signal.signal(signal.SIGINT, before)
+        gc.enable()
     assert arrived is (passed > place), f"the Ctrl-C at place {place} is lost"
     return arrived
 

@@ -35,7 +35,7 @@ from graphls.train.serialization import load_checkpoint, load_param_into_net
 from tests.cut import everywhere
 
 EPOCHS = 10**6
-LONGEST_WAIT = 60.0
+LONGEST_WAIT = 300.0
 """Seconds after which a training that does not end counts as one that hangs."""
 PATIENCE = 5.0
 """Seconds after which a training that goes on has lost a Ctrl-C; it gets another one."""

@@ -116,7 +116,7 @@ def test_a_cell_goes_to_a_process_that_is_spawned() -> None:
     cell, _ = trained()
     cell.set_train(False)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(loss_of, (cell,)) == loss_of(cell)
+        assert pool.apply_async(loss_of, (cell,)).get(600) == loss_of(cell)
 
 
 def arguments() -> dict[str, Any]:

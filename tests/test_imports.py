@@ -303,7 +303,8 @@ def test_showing_a_cell_registers_no_passes_of_the_diagnosis() -> None:
 
 def test_importing_graphls_leaves_the_runtimes_alone() -> None:
     code = "import graphls, sys; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
     unwanted = {"torch", "onnx", "onnxruntime", "networkx", "sklearn", "scipy", "rich"}
     assert unwanted.isdisjoint(run.stdout.split())
 

@@ -13,6 +13,6 @@ import pytest
 @pytest.mark.parametrize(("steps", "count"), [("session", 8), ("plan", 4)])
 def test_trainings_that_are_killed_interrupted_and_asked_to_end(steps: str, count: int) -> None:
     command = [sys.executable, "-m", "tests.kills", "--count", str(count), "--steps", steps]
-    result = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count(f"{steps}, {count} times SIG") == 3

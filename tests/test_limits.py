@@ -133,6 +133,6 @@ for write in (lambda: step.save("a.onnx"), lambda: step.show("a.html"), lambda: 
     folder, file = tmp_path / "folder", tmp_path / "program.py"
     folder.mkdir()
     file.write_text(program)
-    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) >= 6

@@ -16,8 +16,8 @@ def assert_processes_share(folder: Path, script: str) -> None:
     The script prints whether a model was lowered, and a digest of the numbers of a step.
     """
     together = [_start(folder, script, seed) for seed in (1, 2)]
-    found = [process.communicate()[0].split() for process in together]
-    found.append(_start(folder, script, 3).communicate()[0].split())
+    found = [process.communicate(timeout=600)[0].split() for process in together]
+    found.append(_start(folder, script, 3).communicate(timeout=600)[0].split())
     assert len({digest for _, digest in found}) == 1
     assert found[-1][0] == "False"
 

@@ -120,7 +120,7 @@ def test_what_is_made_first_travels_first_while_the_rest_is_computed(twin: Twin)
 
     def before(array: Any) -> None:
         sizes.append(array.size)
-        waited.append(computed.wait(60))  # the first one ends only when the segment behind it has begun
+        waited.append(computed.wait(300))  # the first one ends only when the segment behind it has begun
 
     twin.before = before
     step(X, Y)
@@ -158,12 +158,12 @@ def test_an_error_beside_it_is_told_and_the_next_step_waits_for_what_is_left(twi
     begin = part.begin
 
     def broken(fed: Any) -> Any:
-        began.wait(60)
+        began.wait(300)
         raise ValueError("broken")
 
     def slow(array: Any) -> None:
         began.set()
-        going.wait(60)
+        going.wait(300)
         busy.append(array.size)
 
     twin.before, part.begin = slow, broken

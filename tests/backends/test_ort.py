@@ -184,7 +184,7 @@ try:
 except graphls.GraphlsError as error:
     print(error)
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     assert 'pip install "graphls[cpu]"' in result.stdout
 
 
@@ -318,6 +318,6 @@ print(*peaks)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of memory is counted in another way")
 def test_a_second_step_takes_no_more_memory_than_the_first() -> None:
-    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, timeout=600)
     first, _, third = map(int, run.stdout.split())
     assert third < first + 16

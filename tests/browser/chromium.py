@@ -18,6 +18,7 @@ from playwright.sync_api import (
     Playwright,
     Request,
     ViewportSize,
+    expect,
     sync_playwright,
 )
 
@@ -38,6 +39,8 @@ HELP = (
 SIZE: ViewportSize = {"width": 1280, "height": 800}
 SETTLED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 """Ends when what a page has begun so far was reported; no reply for a page that was closed or has crashed."""
+PATIENCE = 120_000
+"""Milliseconds after which a browser that hangs is given up; a busy machine fails no test."""
 LOUD = ("error", "warning", "assert")
 INLINE = ("data:", "blob:", "about:")
 
@@ -75,6 +78,7 @@ def started() -> Iterator[Playwright]:
     except Exception as error:  # Playwright has no class of its own for this
         raise NoBrowserError(f"{HELP} ({error})") from None
     try:
+        expect.set_options(timeout=PATIENCE)
         yield playwright
     finally:
         playwright.stop()
@@ -88,7 +92,7 @@ def launch(playwright: Playwright) -> Browser:
     reason = ""
     for path in candidates():
         try:
-            return playwright.chromium.launch(executable_path=path, args=FLAGS)
+            return playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=PATIENCE)
         except Error as error:
             reason = error.message.strip().splitlines()[0]
     raise NoBrowserError(f"{HELP} ({reason})")
@@ -104,6 +108,7 @@ class Window:
     def __init__(self, browser: Browser, **options: Any) -> None:
         settings = {"offline": True, "viewport": SIZE, "reduced_motion": "reduce", "locale": "en-GB"}
         self.context = browser.new_context(**{**settings, "timezone_id": "UTC", **options})
+        self.context.set_default_timeout(PATIENCE)
         self.complaints: list[str] = []
         _watch(self.context, self.complaints)
         self.page = self.context.new_page()

@@ -14,7 +14,6 @@ AMBER = "rgb(240, 180, 41)"
 
 def show(page: Page, path: Path) -> None:
     """Open a page from the disk and wait until it is drawn."""
-    page.set_default_timeout(10_000)
     open_file(page, path)
     expect(page.locator("html")).to_have_attribute("data-ready", "true")
 

@@ -85,5 +85,5 @@ def test_a_test_that_fails_says_why_itself(browser: Browser, tmp_path: Path) -> 
 def test_what_cannot_be_installed_is_said_and_stops_nothing(name: str, tmp_path: Path) -> None:
     changes = {"TMPDIR": str(tmp_path), VARIABLE: shutil.which("true") or "", name: str(tmp_path / "missing")}
     command = [sys.executable, "-m", "tests.browser.install"]
-    run = subprocess.run(command, cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0 and HELP in run.stderr and changes[name] in run.stderr

@@ -18,11 +18,10 @@ import graphls
 from examples.digits import LeNet, load, page
 from graphls.bundles.page_files import RUNTIME, check_data, write_page
 from graphls.train import load_checkpoint, load_param_into_net
+from tests.browser.chromium import PATIENCE
 from tests.bundles.install import PACKAGES, missing
 
 needs_npm = pytest.mark.skipif(bool(missing()), reason=missing())
-PATIENCE = 120_000
-"""Milliseconds after which a browser that hangs is given up."""
 
 
 class Files(SimpleHTTPRequestHandler):

@@ -45,7 +45,7 @@ def trained(runtime: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     (root / "step.mjs").write_bytes(loop_source("javascript"))
     jobs = [{"name": name, "steps": STEPS, "count": len(batches)} for name, (_, batches) in found.items()]
     (root / "jobs.json").write_text(json.dumps(jobs))
-    subprocess.run(["node", "run.mjs", str(root), runtime], cwd=FOLDER, check=True, timeout=300)
+    subprocess.run(["node", "run.mjs", str(root), runtime], cwd=FOLDER, check=True, timeout=600)
     return found
 
 
@@ -84,7 +84,7 @@ def test_the_types_of_the_loop_hold() -> None:
     program = "node node_modules/typescript/bin/tsc --noEmit --allowJs --checkJs --strict --target es2022"
     options = "--skipLibCheck --lib es2022,dom --module nodenext --types node --typeRoots node_modules/@types"
     command = [*program.split(), *options.split(), str(LOOPS / "step.mjs")]
-    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=600)
     assert done.stdout == "" and done.returncode == 0
 
 
@@ -113,7 +113,7 @@ console.log(JSON.stringify([
 ]));
 """
     command = ["node", "--input-type=module", "--eval", script, "--", str(folder)]
-    done = subprocess.run(command, cwd=FOLDER, check=True, timeout=120, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=FOLDER, check=True, timeout=600, capture_output=True, text=True)
     said = json.loads(done.stdout)
     assert said[0] == "There is no value for 'tags', int32[35]."
     assert said[1] == "'sequence' has the shape [5,7,6] and 209 elements, not the shape [5,7,6]."

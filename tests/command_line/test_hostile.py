@@ -43,7 +43,7 @@ def test_modules_in_the_working_directory_stand_for_none_of_python(
     (folder / "mine.py").write_text("open('imported', 'w').close()")
     (folder / "g.ir").write_text(TEXT)
     command = [sys.executable, *(["-m", "graphls"] if names is LATE else [str(program)]), *arguments]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=600)
     assert not list(folder.glob("ran_*"))
     assert (folder / "imported").exists() is ("mine" in arguments)
 

@@ -169,14 +169,15 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
 
 def test_the_module_runs(file: str) -> None:
     command = [sys.executable, "-m", "graphls", "opt", "-p", "dce", file]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, after("dce"), "")
 
 
 def test_imports_are_lazy() -> None:
     names = "('numpy', 'onnx', 'onnxruntime')"
     code = f"import sys, graphls.command_line.main; print([m for m in {names} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
     assert "onnx" not in done.stdout
 
 

@@ -79,7 +79,7 @@ def test_spawned_processes_have_mindspore(method: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPAWNING.format(method=method))
     command = [sys.executable, "-m", "graphls", "exec", "train.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("[[0.0, 1.0]]\n", "")
 
 

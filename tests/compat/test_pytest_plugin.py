@@ -21,7 +21,7 @@ def run(folder: Path, *files: str, options: tuple[str, ...] = ("-p", "graphls.co
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", *options, "."]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -26,7 +26,7 @@ def execute(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`python -m graphls exec` with any arguments, from a folder."""
     command = [sys.executable, "-m", "graphls", "exec", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def numbers(text: str, name: str) -> list[float]:

@@ -71,7 +71,7 @@ def noisy(x: Any) -> Any:
     return x + randomness.generator().random()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Whether a condition comes to hold; the time is only how long a broken one is waited for."""
     end = time.monotonic() + seconds
     while not condition():

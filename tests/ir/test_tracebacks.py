@@ -169,7 +169,7 @@ def test_an_error_without_a_traceback_is_shown() -> None:
 def test_a_script_that_fails(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy, graphls\n\ngraphls.ops.reshape(numpy.ones(3), (5,))\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=600)
     lines = done.stderr.splitlines()
     assert files(done.stderr) == ["script.py"] and lines[1] == "Traceback (most recent call last):"
     assert lines[-1].startswith("graphls.ir.errors.GraphValueError: ") and done.returncode == 1

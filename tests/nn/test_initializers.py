@@ -89,7 +89,8 @@ def test_the_seed_of_numpy_changes_nothing() -> None:
 
     def drawn(seed: int) -> Any:
         code = f"import numpy, graphls; numpy.random.seed({seed}); print(graphls.nn.Dense(3, 2).weight.asnumpy())"
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
 
     assert drawn(1) == drawn(2)
 

@@ -33,5 +33,5 @@ def test_weights_lie_in_memory_once() -> None:
     from subprocess import run
 
     folder = Path(__file__).parent.parent.parent
-    done = run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, cwd=folder)
+    done = run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, cwd=folder, timeout=600)
     assert int(done.stdout) < 40, "64 MB of weights would lie in the heap again"

@@ -116,7 +116,7 @@ def test_functions_by_axes_have_names_signatures_and_docstrings_of_their_own() -
 
 def test_operator_classes_are_made_when_they_are_asked_for() -> None:
     code = "import graphls\nfrom graphls.ops.record import OPERATORS\nassert OPERATORS and not OPERATORS._made"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
     assert ops.ReLU is OPERATORS["ReLU"] is ops.operations.ReLU
 
 
@@ -169,7 +169,8 @@ def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
         "print(function_row('softer', ops.softer, {}))\n"
     )
     path = f"{tmp_path}{':' if sys.platform != 'win32' else ';'}{Path(__file__).parents[2]}"
-    run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("| `softer` | x / (k + \\|x\\|). | floats, integers, bool | yes | yes | yes |")
 

@@ -37,15 +37,15 @@ def chain(length: int) -> Graph:
 
 def seconds(graph: Graph) -> float:
     pipeline = parse_pipeline("fold, cse, dce")
-    start = time.process_time()
+    start = time.thread_time()
     pipeline.run(graph, verify=False)
-    return time.process_time() - start
+    return time.thread_time() - start
 
 
 @pytest.mark.slow
 def test_passes_take_linear_time() -> None:
     small, large = chain(200), chain(1600)
-    assert min(seconds(large) for _ in range(3)) < 24 * min(seconds(small) for _ in range(3))
+    assert min(seconds(large) / seconds(small) for _ in range(3)) < 24, "8 times as long; squared would be 64"
 
 
 STEP = """

@@ -197,7 +197,8 @@ x = np.ones(3, np.float32)
 graphls.compile(lambda x: x + 1, x)(x)
 print(*sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
     lazy = ("graphls.profile", "graphls.backends.onnxruntime.profiled", "graphls.backends.kernels")
     assert [name for name in run.stdout.split() if name.startswith(lazy)] == []
 

@@ -20,7 +20,7 @@ from graphls.train import Model
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
-LONGEST_WAIT = 60
+LONGEST_WAIT = 300
 X = np.ones((64, 128), np.float32)
 
 

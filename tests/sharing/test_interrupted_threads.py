@@ -18,7 +18,7 @@ from graphls.train import background, load_checkpoint, save_checkpoint
 from tests.dataset.sources import wait_until
 from tests.interrupting import signalled_at
 
-LONGEST_WAIT = 60
+LONGEST_WAIT = 300
 
 
 @pytest.fixture(autouse=True)

@@ -149,6 +149,7 @@ class Kind:
     paths = {f"graphls.made_up.{name}": f"graphls.made_up.{name}" for name in ("calls", "Kind")}
     monkeypatch.setattr(reference, "described", lambda: {"page": tuple(paths)})
     monkeypatch.setattr(reference, "entries", lambda: paths)
+    monkeypatch.setattr(reference, "examples", dict)
     assert lacking.told() == [
         "graphls.made_up.Kind: an example",
         "graphls.made_up.Kind.other: the type of what it returns",

@@ -64,7 +64,7 @@ def main(folder: Path, times: int) -> None:
 
 def test_a_training_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.train.test_killed_training", str(tmp_path / "killed"), "20"]
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     assert len(list((tmp_path / "killed").glob(".*"))) <= 1
     newest = complete(tmp_path / "killed")[-1]
     steps = int(load_checkpoint(newest)["step_num"])

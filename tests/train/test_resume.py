@@ -150,5 +150,5 @@ def test_a_new_process_resumes(tmp_path: Path) -> None:
     whole_run(training("Adam", "onnxruntime"), tmp_path)
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(tmp_path / "5.ckpt"), str(tmp_path / "other.ckpt")]
-    subprocess.run(command, cwd=root, check=True)
+    subprocess.run(command, cwd=root, check=True, timeout=600)
     assert (tmp_path / "other.ckpt").read_bytes() == (tmp_path / f"{STEPS}.ckpt").read_bytes()

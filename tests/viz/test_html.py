@@ -207,7 +207,7 @@ def test_the_same_graph_gives_the_same_bytes_in_every_process() -> None:
         subprocess.run(
             [sys.executable, "-c", SCRIPT.format(folder=folder)],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": folder},
-            capture_output=True, text=True, check=True,
+            capture_output=True, text=True, check=True, timeout=600,
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip

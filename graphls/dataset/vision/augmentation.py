@@ -186,8 +186,8 @@ class _Augment(ImageOperation):
         if name.startswith("Shear"):
             degrees = tuple(np.degrees(np.arctan(pair)).tolist())
             return Affine(0, (0, 0), 1.0, degrees, self.interpolation, self.fill_value).on_array(image)
-        share = (pair[0] / image.shape[1], pair[1] / image.shape[0])
-        return Affine(0, share, 1.0, 0, self.interpolation, self.fill_value).on_array(image)
+        share = np.divide(pair, (image.shape[1], image.shape[0])).clip(-1, 1)  # no more than all of a small image
+        return Affine(0, tuple(share.tolist()), 1.0, 0, self.interpolation, self.fill_value).on_array(image)
 
 
 def _strengths(name: str, bins: int, size: tuple[int, int], wide: bool) -> Array:

@@ -16,7 +16,7 @@ from tests.dataset.sources import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 ROOT = Path(__file__).parent.parent.parent.parent
-SECONDS = 60
+SECONDS = 300
 """How long a process that hangs is waited for."""
 
 SCRIPT = """

@@ -217,6 +217,14 @@ def test_augmentations_keep_shape_and_refuse_other_images() -> None:
     np.testing.assert_array_equal(vision.RandAugment(0)(PIXELS), PIXELS)
 
 
+def test_an_image_that_is_moved_by_more_than_its_size_is_all_fill() -> None:
+    graphls.set_seed(0)
+    image = np.full((3, 5, 3), 200, np.uint8)
+    moved = [vision.TrivialAugmentWide(fill_value=(1, 2, 3))(image) for _ in range(200)]
+    assert {found.shape for found in moved} == {image.shape}
+    assert any((found == [1, 2, 3]).all() for found in moved)
+
+
 def test_random_perspective_moves_corners_inwards() -> None:
     image = Image.fromarray(np.full((20, 30, 3), 200, np.uint8))
     graphls.set_seed(0)
