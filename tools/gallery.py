@@ -91,7 +91,8 @@ def _executed(cells: list[dict[str, Any]], folder: str | Path) -> list[dict[str,
     sources = [PREPARED.format(counts=warns), *map(source_of, cells)]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     place = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(book, timeout=LONGEST, kernel_name="python3", resources=place, extra_arguments=QUIET)
+    limits = {"timeout": LONGEST, "startup_timeout": LONGEST}
+    client = NotebookClient(book, kernel_name="python3", resources=place, extra_arguments=QUIET, **limits)
     with tempfile.TemporaryDirectory() as settings, client.setup_kernel(env={**os.environ, "IPYTHONDIR": settings}):
         for index, cell in enumerate(book.cells):
             client.execute_cell(cell, index, store_history=index > 0)
