@@ -87,6 +87,7 @@ def test_half_precision_is_computed_in_single(name: str, backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_are_slopes(name: str, backend: str) -> None:
     cell, x, expected = CASES[name]
+    cell.set_train()
     scale = RNG.normal(size=x.shape)
     weights = tuple(cell.trainable_params())
 
