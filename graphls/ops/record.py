@@ -158,11 +158,11 @@ def operation(
         methods = known if (_takes_tensor(function) if method is None else method) else ()
         paths = tuple(f"{path}.{function.__name__}" if path in ALSO else path for path in also.split())
         record = Operation(function, known, paths, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
-        OPERATIONS.append(record)
         for path in paths:
             module, _, name = path.rpartition(".")
             _add(ALSO[module], (name,), function)
         _add(FUNCTIONS, known, function)
+        OPERATIONS.append(record)
         _give(record, method(function) if callable(method) else function)
         if classes:
             operator_class(classes, settings, defaults=defaults, via=via)(function)

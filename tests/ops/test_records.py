@@ -145,8 +145,10 @@ def test_a_name_is_given_once() -> None:
     def relu(x: Any) -> Any:
         return x
 
+    before = [*OPERATIONS]
     with pytest.raises(graphls.GraphlsError, match="two operations 'relu'"):
         operation(relu)
+    assert before == OPERATIONS
 
 
 def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
