@@ -15,6 +15,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.checks import in_parts
 from graphls.passes.groups import Piece, grouped, in_pieces
+from graphls.passes.soon import soon
 from graphls.passes.waves import in_waves
 
 MOST_LOOKS = 5_000_000
@@ -131,6 +132,7 @@ class Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
+        nodes = soon(nodes, {*leaving})
         ordered, behind = in_waves(nodes, self.bucket)
         where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,20 +17,6 @@ from graphls.context import reset_context
 
 pytest.importorskip("openvino")
 X, Y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> list[OpenvinoPart]:
-    """The segments that are opened, in their order."""
-    made: list[OpenvinoPart] = []
-    open_part = OpenvinoPart.__init__
-
-    def opened(self: OpenvinoPart, *given: Any, **named: Any) -> None:
-        made.append(self)
-        open_part(self, *given, **named)
-
-    monkeypatch.setattr(OpenvinoPart, "__init__", opened)
-    return made
 
 
 def begun(size: int = 4) -> graphls.Compiled:

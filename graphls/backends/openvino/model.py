@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
+from onnx import GraphProto
+
 from graphls.backends.cache import current, key_of
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.ports import Ports, ports_of, table_of
@@ -44,6 +46,7 @@ class Model:
 
     def _compiled(self) -> tuple[Any, Ports]:
         try:
+            put_in_order(self.lowered.model.graph)
             read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
             keep_quotients(read)
             made = compiled(read, self.settings)
@@ -66,6 +69,20 @@ class Model:
         except RuntimeError:
             return None
         return made, ports_of(self.graph, json.loads(bytes(parts[TABLE])))
+
+
+def put_in_order(graph: GraphProto) -> None:
+    """Order outputs by where in the graph they are made.
+
+    OpenVINO (2026.4.1) first runs all that the first output needs, then what the second one needs besides, and so on.
+    Behind new weights in the order of layers, all products for gradients of weights would stand behind the backward
+    pass, and their operands would be kept until then.
+    """
+    place = {name: number for number, proto in enumerate(graph.node) for name in proto.output}
+    for proto in graph.node:
+        if proto.op_type == "Identity" and proto.input[0] in place:
+            place[proto.output[0]] = place[proto.input[0]]
+    graph.output.sort(key=lambda info: place.get(info.name, 0))
 
 
 def _made_with() -> dict[str, object]:

@@ -69,6 +69,22 @@ def _relu(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
     return _one(e, "Where", _one(e, "Less", *inputs, zero), zero, *inputs)
 
 
+def _reciprocal(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    """1 / x; of a number, such as a loss scale, by a kernel of its own, since other operators stand between.
+
+    OpenVINO makes one kernel of it and the first product that it meets, which may be one with a large tensor that is
+    made late, and then all that is divided by the loss scale runs behind the whole backward pass (2026.4.1): all
+    products for gradients of weights, whose operands are in no cache by then. That took 2 % of the step of a GPT.
+    """
+    made = _one(e, "Reciprocal", *inputs)
+    node = e.node
+    if node is None or node.primitive.name != "reciprocal" or node.output.type.size != 1:
+        return made
+    pair = e.results("Concat", [_one(e, "Reshape", name, e.ints((1,))) for name in (made, *inputs)], {"axis": 0}, 1)[0]
+    first = e.results("Gather", [pair, e.ints((0,))], {"axis": 0}, 1)[0]
+    return _reshaped(e, [first, e.ints(node.output.type.shape)], {})
+
+
 def _extreme(kind: str) -> Form:
     def form(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
         return reduce(lambda a, b: _unless_nan(e, a, _one(e, kind, a, b)), inputs)
@@ -226,6 +242,7 @@ FORMS: dict[str, Form] = {
     "LessOrEqual": _at_most,
     "Max": _extreme("Max"),
     "Min": _extreme("Min"),
+    "Reciprocal": _reciprocal,
     "Relu": _relu,
     "Reshape": _reshaped,
     "ScatterElements": _scatter,

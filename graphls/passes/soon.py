@@ -1,0 +1,67 @@
+"""The order in which what leaves a segment is made as soon as what it is made of is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from graphls.ir.graph import Node, Value, definers, needs
+
+
+def soon(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
+    """The same nodes, those that only one result needs right behind the last other node that they wait for.
+
+    So operands are read while caches hold them, and their memory is free early. Gradients are divided by the loss
+    scale when all of them are there, in the order of the parameters, as in
+
+        %g2 = matmul(%x2, %d2); %d1 = matmul(%d2, %w2); %g1 = matmul(%x1, %d1); %r = reciprocal(%scale)
+        %u1 = mul(%g1, %r); %u2 = mul(%g2, %r)
+
+    and become, since only %u2 needs %g2, and %r is a number, which may be made at any time,
+
+        %r = reciprocal(%scale); %g2 = matmul(%x2, %d2); %u2 = mul(%g2, %r); %d1 = matmul(%d2, %w2); ...
+
+    A state is written no earlier than its readers allow, since the order is one that all edges, control edges
+    included, allow.
+    """
+    alone = _for_one_result(nodes, leaving)
+    definer = definers(nodes)
+    place: dict[Node, int] = {}
+    for number, node in enumerate(nodes):
+        waits = max((place[definer[v]] for v in needs(node) if v in definer), default=-1)
+        place[node] = waits if node in alone or _is_of_numbers(node) else number
+    _delay(nodes, place, {node for node in alone if leaving.isdisjoint(node.outputs)})
+    return sorted(nodes, key=place.__getitem__)
+
+
+def _for_one_result(nodes: Sequence[Node], leaving: Set[Value]) -> set[Node]:
+    """The nodes that only one result needs, or results made of each other, as moments and weights are.
+
+    Checks, which look at all gradients, do not count.
+    """
+    needed_by: dict[Value, set[Node | None]] = {}
+    found = set()
+    for node in reversed(nodes):
+        results = {result for value in node.outputs for result in needed_by.get(value, ())}
+        if not results and not leaving.isdisjoint(node.outputs):
+            results.add(node)
+        result = results.pop() if len(results) == 1 else None
+        if result is not None:
+            found.add(node)
+        if not node.primitive.is_check:
+            for value in needs(node):
+                needed_by.setdefault(value, set()).add(result)
+    return found
+
+
+def _delay(nodes: Sequence[Node], place: dict[Node, int], movable: Set[Node]) -> None:
+    """Put what waits for nothing, as a state times a number does, in front of what needs it, not of everything."""
+    first: dict[Value, int] = {}
+    for node in reversed(nodes):
+        if node in movable and place[node] == -1 and not _is_of_numbers(node):
+            place[node] = min((first[value] for value in node.outputs if value in first), default=-1)
+        for value in needs(node):
+            first[value] = min(place[node], first.get(value, place[node]))
+
+
+def _is_of_numbers(node: Node) -> bool:
+    return all(value.type.size == 1 for value in (*node.inputs, *node.outputs))
