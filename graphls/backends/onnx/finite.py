@@ -157,11 +157,11 @@ class Bound:
         return node.inputs[0] if node and is_sum and self._stripped(node.inputs[0])[0] in self.operands else None
 
     def _is_cheap(self, node: Node) -> bool:
-        """Whether a node is a product whose operands are much smaller than it, or that the check does not read."""
+        """Whether a node is a product whose operands are smaller than it, or that the check does not read."""
         if not _is_bounded(node):
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
-        return _left(self.e, node.output) is not None or (size >= LEAST and 2 * operands <= size)
+        return _left(self.e, node.output) is not None or (size >= LEAST and operands + LEAST <= size)
 
     def _sums(self) -> list[str]:
         """The sums of absolute values; small arrays are put behind each other for that."""
