@@ -10,6 +10,7 @@ from onnx import GraphProto
 from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import Type, bool_, float32
+from graphls.primitives.convolution import ConvolutionWeightGradient
 
 PART = 64
 """How many tensors share one exact test, because loading an If takes quadratic time."""
@@ -89,7 +90,7 @@ class Bound:
 
     def __init__(self, e: Values, values: Sequence[Value]) -> None:
         self.e = e
-        self.operands: dict[Value, None] = {}
+        self.operands: dict[Value, bool] = {}
         self.summed: dict[Value, None] = {}
         self.count = 1.0
         self.chains: dict[tuple[Value, ...], None] = {(): None}
@@ -100,7 +101,9 @@ class Bound:
     def number(self) -> str:
         """The bound, as a float32 scalar."""
         e = self.e
-        norms = [e.ReduceL2(self._in_rows(v, v.type), keepdims=0) for v in self.operands]
+        # Images lie in blocks of channels on OpenVINO, of which a matrix would be a copy.
+        images = {v: e.form(v, float32) for v, is_image in self.operands.items() if is_image}
+        norms = [e.ReduceL2(images.get(v) or self._in_rows(v, v.type), keepdims=0) for v in self.operands]
         terms = [e.const(self.count, float32), *(e.Mul(norm, norm) for norm in norms), *self._sums()]
         bounds: dict[tuple[Value, ...], str] = {(): e.total(terms)}
         for factors in self.chains:
@@ -118,20 +121,21 @@ class Bound:
         """Take note of what has to be looked at for a value; gives the factors with which it bounds it."""
         node = self.e.definer.get(value)
         if node is not None and self._is_cheap(node):
-            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand))
+            is_image = isinstance(node.primitive, ConvolutionWeightGradient)
+            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand, is_image))
         if node is not None and _is_multiple(node):
             factor, other = scalar_first(node)
             if _left(self.e, value) or self._is_known(other):
                 return (*self._factors(other), factor)
         if summed := self._summed_up(node):
             self.count = max(self.count, summed.type.size / value.type.size)
-            return self._of_operand(summed)
+            return self._of_operand(summed, self.operands[self._stripped(summed)[0]])
         self.summed[value] = None
         return ()
 
-    def _of_operand(self, value: Value) -> tuple[Value, ...]:
+    def _of_operand(self, value: Value, is_image: bool) -> tuple[Value, ...]:
         value, factors = self._stripped(value)
-        self.operands[value] = None
+        self.operands[value] = is_image
         return factors
 
     def _stripped(self, value: Value) -> tuple[Value, tuple[Value, ...]]:
@@ -175,7 +179,7 @@ class Bound:
         return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
 
     def _in_rows(self, value: Value, kind: Type) -> str:
-        """A value as a matrix: OpenVINO (2026.4.1) sums up more axes eight times as slowly."""
+        """A value as a matrix: OpenVINO (2026.4.1) sums up more axes eight times as slowly where the last are short."""
         name = self.e.form(value, kind.dtype)
         return self.e.Reshape(name, self.e.ints((0, -1))) if kind.rank > 2 and kind.size else name
 
