@@ -61,6 +61,7 @@ class Feed:
         self.name = name
         dataset = as_dataset(name, dataset)
         self.columns, self.network, self.advice = columns, network, said_of_columns(dataset)
+        self._fits = columns
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
         self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
 
@@ -88,12 +89,12 @@ class Feed:
                 raise GraphValueError(NO_DATA)
 
     def _row(self, row: Any) -> Row:
-        if len(row) != self.columns:
+        if len(row) != self._fits:
             self._check(len(row))
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 
     def _check(self, count: int) -> None:
-        """Raise for a row with as many columns as nobody takes."""
+        """Raise for a row with as many columns as nobody takes; others like it are not looked at again."""
         if self.columns is not None:
             raise GraphValueError(
                 f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {count}, please "
@@ -105,6 +106,7 @@ class Feed:
                 f"A row of '{self.name}' has {count} columns, of which {type(self.network).__name__}.construct takes "
                 f"{taken}, and no loss_fn was given that takes labels: Model(network, loss_fn, optimizer).",
             )
+        self._fits = count
 
 
 def _then(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
