@@ -38,6 +38,11 @@ def checked(function: Callable[..., Result], *arguments: object) -> Result:
         raise too_deep(error) from None
 
 
+def too_large() -> GraphMemoryError:
+    """The error for a step whose engine found no memory."""
+    return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
+
+
 def too_deep(error: RecursionError) -> GraphRecursionError:
     """The error for code that came to Python's limit of nested calls."""
     return GraphRecursionError(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.onnxruntime.guard import first_line
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reach import behind
+from graphls.ir.reporting import too_large
 
 
 class Torn:
@@ -39,8 +40,7 @@ def failure(error: Exception, node: Node | None) -> GraphlsError:
     """What a user is told of an error of the runtime: at the line of the operator that failed, where that is known."""
     text, reason = "ONNX Runtime could not run the step", first_line(error)
     if re.search("[Ff]ailed to allocate|bad_alloc", str(error)):
-        wanting = GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
-        return wanting if node is None else wanting.at(node.loc)
+        return too_large() if node is None else too_large().at(node.loc)
     if node is None:
         return GraphRuntimeError(f"{text}: {reason}")
     cell = f" of {node.scope}" if node.scope else ""

@@ -8,7 +8,8 @@ from io import BytesIO
 from typing import Any
 from weakref import WeakSet
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.ir.reporting import too_large
 from graphls.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
@@ -102,7 +103,7 @@ def has_bfloat16() -> bool:
 def failure(what: str, error: Exception) -> GraphlsError:
     """The error for what OpenVINO raised: a GraphMemoryError where memory was wanting, else a GraphRuntimeError."""
     if isinstance(error, MemoryError) or "bad_alloc" in str(error):
-        return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
+        return too_large()
     return GraphRuntimeError(f"{what}: {first_line(error)}")
 
 
