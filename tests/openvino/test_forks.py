@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 import numpy as np
@@ -11,6 +13,7 @@ pytest.importorskip("openvino")
 
 import graphls
 from graphls import nn
+from graphls.backends.openvino import runtime
 from tests.sharing.test_forks import in_child
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
@@ -29,3 +32,19 @@ def test_a_child_needs_no_threads_of_steps_that_were_closed() -> None:
     assert given(2) == [3, 3]
     assert in_child(lambda: (given(1), in_child(lambda: given(3)), float(kept(X)[0, 0]))) == ([3], [3, 3, 3], 2)
     assert given(2) == [3, 3] and float(kept(X)[0, 0]) == 2
+
+
+def test_models_for_threads_that_are_left_over_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    least = runtime._least
+    monkeypatch.setattr(runtime, "_least", lambda: made.append(1) or least())
+    given(2)
+    gc.collect()
+    in_child(bool)
+    made.clear()
+    in_child(bool)
+    assert not made
+    threads = len(os.listdir("/proc/self/task"))
+    kept = graphls.compile(lambda x: x * 2.0, X, engine="openvino")
+    assert float(kept(X)[0, 0]) == 2
+    assert len(os.listdir("/proc/self/task")) <= threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -50,12 +51,19 @@ class _Threads:
     """How many models were there at once, and are there now.
 
     A model that is closed leaves its threads behind for the next one that is compiled. In a forked process they are
-    not there, and OpenVINO would wait for them. So no threads are left over while a process forks.
+    not there, and OpenVINO would wait for them. So no threads are left over while a process forks: models that do
+    nothing have them, and stay until others need the threads, as to compile them takes longer than the fork.
     """
 
     def __init__(self) -> None:
         self.models: WeakSet[Any] = WeakSet()
+        self.idle: list[Any] = []
         self.most = 0
+
+    def give(self) -> None:
+        """Leave the threads of a model that does nothing to the one that is compiled next."""
+        with suppress(IndexError):
+            self.idle.pop()
 
     def add(self, model: Any) -> Any:
         """Count a model, as long as it lives."""
@@ -65,11 +73,13 @@ class _Threads:
 
     def taken(self) -> list[Any]:
         """Models that have the threads that closed ones have left behind."""
-        return [core().compile_model(_least(), "CPU", EXACT) for _ in range(self.most - len(self.models))]
+        left_over = self.most - len(self.models) - len(self.idle)
+        self.idle += [core().compile_model(_least(), "CPU", EXACT) for _ in range(left_over)]
+        return self.idle
 
     def forget(self) -> None:
         """In a forked process there are none."""
-        self.models, self.most = WeakSet(), 0
+        self.models, self.idle, self.most = WeakSet(), [], 0
 
 
 _threads = _Threads()
@@ -86,11 +96,13 @@ def _least() -> Any:
 
 def compiled(model: Any, settings: Mapping[str, object] = EXACT) -> Any:
     """A model that is compiled for the CPU; raises RuntimeError where OpenVINO refuses it."""
+    _threads.give()
     return _threads.add(core().compile_model(model, "CPU", settings))
 
 
 def imported(data: memoryview, settings: Mapping[str, object]) -> Any:
     """A compiled model that was kept; raises RuntimeError where OpenVINO refuses it."""
+    _threads.give()
     return _threads.add(core().import_model(BytesIO(data), "CPU", settings))
 
 
