@@ -172,5 +172,7 @@ def _moved(e: Emitter, x: str, shape: Shape, order: Shape, result: Shape) -> str
     The runtime is not given axes of size 1, with which its transposition took thirty times as long.
     """
     kept = [axis for axis, size in enumerate(shape) if size != 1]
-    x = reshaped(e, x, [shape[axis] for axis in kept])
-    return reshaped(e, e.Transpose(x, perm=[kept.index(axis) for axis in order if axis in kept]), result)
+    moved = [kept.index(axis) for axis in order if axis in kept]
+    if moved != sorted(moved):
+        x = e.Transpose(reshaped(e, x, [shape[axis] for axis in kept]), perm=moved)
+    return reshaped(e, x, result)

@@ -38,13 +38,19 @@ class Kept:
 
 
 class Shelf:
-    """The place in the cache for the optimized model of a graph; where nothing is kept, it stays empty."""
+    """The place in the cache for the optimized model of a graph; where nothing is kept, it stays empty.
 
-    def __init__(self, graph: Graph, device: str | Cuda, runtime: Any, is_used: bool = True) -> None:
+    Models that give their outputs `in_any_shape` are kept apart from others of the same graph.
+    """
+
+    def __init__(
+        self, graph: Graph, device: str | Cuda, runtime: Any, is_used: bool = True, in_any_shape: bool = False
+    ) -> None:
         self.graph = graph
         self.cache = current() if is_used else None
         build = runtime.__version__, getattr(runtime, "get_build_info", str)()
-        made_with = {"build": build, "device": asdict(device) if isinstance(device, Cuda) else device}
+        place = asdict(device) if isinstance(device, Cuda) else device
+        made_with = {"build": build, "device": place, "in_any_shape": in_any_shape}
         self.key = key_of(graph, engine="onnxruntime", **made_with) if self.cache else None
 
     def take(self) -> Kept | None:

@@ -14,6 +14,7 @@ from graphls.backends.onnx.weights import serialised
 from graphls.backends.onnxruntime.guard import open_guarded
 from graphls.backends.onnxruntime.kept import Kept, Shelf, write_optimized
 from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.views import without_views
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph
 
@@ -25,10 +26,14 @@ Create = Callable[[bytes, Options], Any]
 
 
 class Model:
-    """The model of one graph for one device, whose session `open` makes; `outside` are the arrays that this reads."""
+    """The model of one graph for one device, whose session `open` makes; `outside` are the arrays that this reads.
 
-    def __init__(self, graph: Graph, device: str | Cuda, runtime: Any) -> None:
+    With `in_any_shape`, who runs it binds outputs in the shapes that the session tells; see views.py.
+    """
+
+    def __init__(self, graph: Graph, device: str | Cuda, runtime: Any, in_any_shape: bool = False) -> None:
         self.graph = graph
+        self.in_any_shape = in_any_shape
         self.device = device
         self.runtime = runtime
         self.outside: dict[str, Any] = {}
@@ -38,11 +43,12 @@ class Model:
         """What the graph is lowered to; where its model was kept, that is not done before somebody asks."""
         kind = kind_of(self.device)
         check = partial(is_right, provider=PROVIDERS[kind])
-        return lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
+        lowered = lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
+        return without_views(lowered) if self.in_any_shape else lowered
 
     def open(self, create: Create, is_kept: bool = True) -> tuple[Any, Ports]:
         """A session, and what its inputs and outputs are; with `is_kept` by way of the cache, if there is one."""
-        shelf = Shelf(self.graph, self.device, self.runtime, is_kept)
+        shelf = Shelf(self.graph, self.device, self.runtime, is_kept, self.in_any_shape)
         kept = shelf.take()
         session = None if kept is None else self._reopened(create, kept)
         if kept is None or session is None:

@@ -40,10 +40,12 @@ class OrtSession(Session, BoundStates):
     """One graph in one session: inputs are bound each step, states once.
 
     A state that the order pass proved is updated in its own buffer; any other has two, which change places
-    after each step. Nothing waits for a result before it is read. `keeps` says whether its model goes to the cache.
+    after each step. Nothing waits for a result before it is read. `keeps` says whether its model goes to the cache,
+    and `in_any_shape` whether on a CPU outputs are bound in the shapes in which they are made.
     """
 
     keeps = True
+    in_any_shape = False
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
         check_device(device)
@@ -52,7 +54,8 @@ class OrtSession(Session, BoundStates):
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
         blocked = in_blocks(graph, block_size()) if self.device == "cpu" else Blocked(graph)
-        self.model = Model(blocked.graph, self.device if self.device == "cpu" else self.cuda, self.runtime)
+        any_shape = self.in_any_shape and self.device == "cpu"
+        self.model = Model(blocked.graph, self.cuda if self.device != "cpu" else "cpu", self.runtime, any_shape)
         self.origins = blocked.origins
         self.shapes = {w.state.name: w.value.type.shape for w in blocked.graph.writes}
         if self.device == "cuda" and self.cuda.deterministic:
@@ -114,6 +117,8 @@ class OrtSession(Session, BoundStates):
 
     def _open(self) -> None:
         self.session, self.ports = self.model.open(self._created, self.keeps)
+        if self.model.in_any_shape:
+            self.made_shapes = {made.name: made.shape for made in self.session.get_outputs()}
         check_provider(self.session, self.device)
 
     def _created(self, model: bytes, change: Callable[[Any], None]) -> Any:
@@ -209,7 +214,7 @@ class OrtSession(Session, BoundStates):
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
-        binding.bind_ortvalue_output(name, self._value(buffer))
+        binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
         return buffer
 
     def _empty(self, kind: Type) -> Any:
@@ -241,9 +246,13 @@ class OrtSession(Session, BoundStates):
                 binding.bind_ortvalue_output(self.ports.writes[name], self._value(self._as_written(name, new)))
         for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
             if buffer is not None:
-                binding.bind_ortvalue_output(name, self._value(buffer))
+                binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
         return binding
 
+
+    def _as_made(self, output: str, buffer: Any) -> Any:
+        """The buffer of an output in the shape in which the model makes it."""
+        return buffer.reshape(self.made_shapes[output]) if self.model.in_any_shape else buffer
 
     def _as_written(self, name: str, buffer: Any) -> Any:
         """The buffer of a state in the shape in which the model writes it, which may be that of blocks."""

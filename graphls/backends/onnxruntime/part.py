@@ -18,6 +18,8 @@ from graphls.ir.plan import Segment
 class OrtPart(OrtSession):
     """One segment; what crosses between segments is bound once, where the states are."""
 
+    in_any_shape = True
+
     def __init__(self, segment: Segment, bench: Bench) -> None:
         graph = segment.graph
         super().__init__(graph, {v.name: bench.parameters[v.name] for v in graph.states}, bench.device)
