@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cores import one_core
+
 ROOT = Path(__file__).parent.parent.parent
 SUITE = Path(__file__).parent / "suite"
 
@@ -21,7 +23,8 @@ def run(folder: Path, *files: str, options: tuple[str, ...] = ("-p", "graphls.co
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", *options, "."]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    with one_core():
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 

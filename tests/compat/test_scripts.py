@@ -12,6 +12,7 @@ import pytest
 
 from graphls.command_line.main import main
 from graphls.context import _fault_of, forced_device
+from tests.cores import one_core
 
 ROOT = Path(__file__).parent.parent.parent
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -26,7 +27,8 @@ def execute(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`python -m graphls exec` with any arguments, from a folder."""
     command = [sys.executable, "-m", "graphls", "exec", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    with one_core():
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def numbers(text: str, name: str) -> list[float]:
