@@ -124,16 +124,15 @@ class Folding(Rewriter):
         return before.inputs[0]
 
     def narrowed(self, node: Node) -> Node:
-        """An elementwise node broadcasts by itself: operands need not be repeated for it."""
+        """An elementwise node broadcasts by itself: operands need not be repeated for it, or its result is instead."""
         if not node.primitive.elementwise:
             return node
-        for at, value in enumerate(node.inputs):
-            narrow = self.behind(node, value, "broadcast_to")
-            if narrow is not None:
-                inputs = (*node.inputs[:at], narrow, *node.inputs[at + 1 :])
-                if broadcast_shapes(*(v.type.shape for v in inputs)) == node.output.type.shape:
-                    node = replace(node, inputs=inputs)
-        return node
+        shape = node.output.type.shape
+        narrow = tuple(self.behind(node, value, "broadcast_to") or value for value in node.inputs)
+        if narrow != node.inputs and broadcast_shapes(*(v.type.shape for v in narrow)) != shape:
+            small = self.e.emit(node.primitive, narrow, node.attrs)
+            return replace(node, primitive=lookup("broadcast_to"), inputs=small, attrs={"shape": shape})
+        return replace(node, inputs=narrow)
 
     def computable(self, node: Node) -> bool:
         primitive = node.primitive

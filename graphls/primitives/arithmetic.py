@@ -177,7 +177,7 @@ class Square(Elementwise):
         return np.square(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
-        return e.mul(g, e.mul(x, 2.0))
+        return e.mul(e.mul(g, 2.0), x)
 
     def onnx(self, e: Emitter, x: str) -> str:
         return e.Mul(x, x)

@@ -88,8 +88,26 @@ graph @g(%x: f32[8,4], %s: f32[], %r: f32[4]) {{
   %a = broadcast_to(%s) {{shape=[8, 4]}} : f32[8,4]
   %b = broadcast_to(%r) {{shape=[8, 4]}} : f32[8,4]
   %y = mul({0}, %x) : f32[8,4]
-  %z = add({1}, %b) : f32[8,4]
-  %n = exp(%a) : f32[8,4]
-  return %y, %z, %n
+  %z = add(%x, {1}) : f32[8,4]
+  return %y, %z
 }}"""
-    check_pass("fold", text.format("%a", "%a"), text.format("%s", "%s"))
+    check_pass("fold", text.format("%a", "%b"), text.format("%s", "%r"))
+
+
+def test_what_is_made_of_repeated_operands_alone_is_repeated_itself() -> None:
+    before = """
+graph @g(%r: f32[4], %x: f32[8,4]) {
+  %c = constant() {value=array(f32[], [2.0])} : f32[]
+  %b = broadcast_to(%r) {shape=[8, 4]} : f32[8,4]
+  %y = mul(%b, %c) : f32[8,4]
+  %z = mul(%y, %x) : f32[8,4]
+  return %z
+}"""
+    after = """
+graph @g(%r: f32[4], %x: f32[8,4]) {
+  %c = constant() {value=array(f32[], [2.0])} : f32[]
+  %mul = mul(%r, %c) : f32[4]
+  %z = mul(%mul, %x) : f32[8,4]
+  return %z
+}"""
+    check_pass("fold, dce", before, after)

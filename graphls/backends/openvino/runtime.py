@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -114,7 +115,7 @@ def has_bfloat16() -> bool:
 
 def failure(what: str, error: Exception) -> GraphlsError:
     """The error for what OpenVINO raised: a GraphMemoryError where memory was wanting, else a GraphRuntimeError."""
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+    if isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)):
         return too_large()
     return GraphRuntimeError(f"{what}: {first_line(error)}")
 
