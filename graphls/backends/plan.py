@@ -37,6 +37,7 @@ class PlanSession(Session):
         self.plan = plan = plan_of(graph)
         self.device = kind_of(device)
         self.slots = slots_of(plan)
+        self.swaps = bool(plan.swapped)
         self.updates = Clock()
         clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
         early = frozenset(plan.before if plan.flag else ())
@@ -130,7 +131,7 @@ class PlanSession(Session):
     def _note_swaps(self, parts: Sequence[Part]) -> None:
         """Let other sessions look where the states are that this step swaps; these parts know it already."""
         before = self.group.changes
-        if self.plan.swapped:
+        if self.swaps:
             self.group.changes = before + 1
             for part in parts:
                 if part.seen == before:

@@ -134,6 +134,50 @@ def test_openvino_copies_no_gradient_for_its_check(text: str, passes: str) -> No
     assert lowered.outputs[0] not in read
 
 
+LARGE = """
+graph @large(%a: f32[4,8,3], %b: f32[40,4], %c: f32[2,5], %s: f32[]) {
+  %status = overflow_start() : token
+  %d = depend(%a) after(%status) : f32[4,8,3]
+  %u = mul(%d, %s) : f32[4,8,3]
+  %v = mul(%s, %b) : f32[40,4]
+  %w = mul(%c, %s) : f32[2,5]
+  %overflow = overflow_get(%status, %u, %v, %w) : bool[]
+  return %u, %v, %w, %overflow
+}
+"""
+
+
+@pytest.mark.parametrize("case", ["small", "a nan", "a scaled product that overflows", "a factor of infinity"])
+def test_the_flag_of_norms_that_are_taken_row_by_row(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of operands so large that a kernel more is worth it, where each has 32 rows and more."""
+    monkeypatch.setattr("graphls.backends.onnx.finite.MANY", 1)
+    text = PRODUCT.replace("[2,256]", "[32,256]")
+    x, g, s = CASES[case][0]
+    inputs = [np.repeat(x, 16, axis=0), np.repeat(g, 16, axis=0), s]
+    graph = as_pipeline("factor, dce").run(parse(text)).graph
+    (part,) = (session := on_openvino(graph)).first
+    assert [node.op_type for node in part.model.lowered.model.graph.node].count("Concat") == 1
+    assert bool(session.run(inputs)[1]) == bool(ReferenceSession(parse(text), {}).run(inputs)[1])
+
+
+@pytest.mark.parametrize("many", [1, 1 << 17])
+@pytest.mark.parametrize("bad", [None, "a", "c", "s"])
+def test_gradients_are_looked_at_before_they_are_multiplied(
+    bad: str | None, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the product is one kernel with what uses it, by norms of all elements and of rows of enough of them."""
+    monkeypatch.setattr("graphls.backends.onnx.finite.MANY", many)
+    graph = parse(LARGE)
+    fed = {v.name: np.ones(v.type.shape, np.float32) for v in graph.inputs}
+    for session in (on_onnxruntime(graph), on_openvino(graph)):
+        if bad is not None:
+            fed[bad][(-1,) * fed[bad].ndim] = np.inf
+        assert bool(session.run(list(fed.values()))[-1]) == (bad is not None)
+    lowered = session.first[0].model.lowered
+    read = {name for node in lowered.model.graph.node for name in node.input}
+    assert read.isdisjoint(lowered.outputs)
+
+
 def test_a_scaled_operand_that_overflows_alone_raises_the_flag() -> None:
     """The product that is used must never be wrong without the flag, even where the unscaled one is finite."""
     graph = as_pipeline("factor, dce").run(parse(PRODUCT)).graph

@@ -35,8 +35,9 @@ class Target:
     kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
     that `unrolls` has no loops: a scan of known length is written out, iteration by iteration. With
     `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it. With
-    `leaves_doubts`, overflow checks find nothing, and the model has one more output that is true where their bounds
-    say too little, so that another model has to be asked.
+    `sums_rows`, kernels that reduce one axis are quicker than those that reduce all. With `leaves_doubts`, overflow
+    checks find nothing, and the model has one more output that is true where their bounds say too little, so that
+    another model has to be asked.
     """
 
     native_half: bool
@@ -50,6 +51,7 @@ class Target:
     runs_as_written: bool = False
     unrolls: bool = False
     copies_what_is_read: bool = False
+    sums_rows: bool = False
     leaves_doubts: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:

@@ -43,6 +43,7 @@ def target() -> Target:
         guards_indices=True,
         unrolls=True,
         copies_what_is_read=True,
+        sums_rows=True,
     )
 
 
