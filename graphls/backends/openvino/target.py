@@ -197,8 +197,9 @@ def _scatter(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
 
 
 def _is_of_slices(node: Node) -> bool:
-    """Whether a node adds float32 to zeros."""
-    return isinstance(node.primitive, (GatherGradient, GatherElementsGradient)) and node.output.type.dtype is float32
+    """Whether a node adds float32, or bfloat16 in float32, to zeros."""
+    of_floats = node.output.type.dtype in (float32, bfloat16)
+    return isinstance(node.primitive, (GatherGradient, GatherElementsGradient)) and of_floats
 
 
 def _is_of_integers(e: Writer) -> bool:
