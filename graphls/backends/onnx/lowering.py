@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -34,12 +34,14 @@ class Lowered(Ports):
     """A model with its ports.
 
     `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
-    are the arrays that the model does not hold, by the names of their tensors; see weights.py.
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py. `tensors` has the names
+    of values that the model has in their own dtypes.
     """
 
     model: ModelProto
     origins: dict[str, Node]
     outside: MutableMapping[str, np.ndarray[Any, Any]]
+    tensors: Mapping[Value, str]
 
 
 def lower(
@@ -98,7 +100,8 @@ class Lowering(Rules):
         if guarded:
             self.yield_from_branch(fault, FAULT)
         ports = inputs, outputs, states, writes, host, guarded, fault, self.doubt()
-        return Lowered(*ports, self.model(), self.origins, outside)
+        tensors = {v: forms[v.type.dtype] for v, forms in self.forms.items() if v.type.dtype in forms}
+        return Lowered(*ports, self.model(), self.origins, outside, tensors)
 
     def doubt(self) -> str:
         """Whether any overflow check cannot be sure, as an output; empty where all are."""

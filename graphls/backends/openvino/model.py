@@ -14,6 +14,7 @@ from graphls.backends.cache import current, key_of
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.ports import Ports, ports_of, table_of
 from graphls.backends.onnx.weights import complete, serialised
+from graphls.backends.openvino.early import make_early
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.quotients import keep_quotients
@@ -46,6 +47,7 @@ class Model:
 
     def _compiled(self) -> tuple[Any, Ports]:
         try:
+            make_early(self.lowered, self.graph)
             put_in_order(self.lowered.model.graph)
             read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
             keep_quotients(read)
