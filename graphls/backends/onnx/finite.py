@@ -30,17 +30,17 @@ LARGEST = float(np.finfo(np.float32).max) / 8
 """A bound below this is one in spite of rounding."""
 
 
-def any_not_finite(e: Values, values: Sequence[Value]) -> str:
+def any_not_finite(e: Values, values: Sequence[Value], is_finite: str = "") -> str:
     """Whether a float tensor among `values` holds an infinity or nan.
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
     a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only. Where
     the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
-    which looks at once.
+    which looks at once. `is_finite` is what `are_bounded` gives, where that has been computed.
     """
     if e.is_gpu or not values:
         return _exactly(e, values) if values else e.const(False)
-    is_finite = are_bounded(e, values)
+    is_finite = is_finite or are_bounded(e, values)
     found = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
     while len(found) > 1:
         found[:2] = [e.Or(found[0], found[1])]

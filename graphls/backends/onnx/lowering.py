@@ -271,9 +271,10 @@ class Lowering(Rules):
         return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
-        """Whether a float tensor holds an infinity or nan; no where the target leaves doubts, which are noted."""
+        """Whether a float tensor holds an infinity or nan; doubts of bounds are noted, and left, as the target says."""
         values = [v for v in values if v.type.size]
-        if not (self.target.leaves_doubts and values and self.body is self.main):
+        if not (self.target.tells_doubts and values and self.body is self.main):
             return any_not_finite(self, values)
-        self.doubts.append(self.Not(are_bounded(self, values)))
-        return self.const(False)
+        is_finite = are_bounded(self, values)
+        self.doubts.append(self.Not(is_finite))
+        return self.const(False) if self.target.leaves_doubts else any_not_finite(self, values, is_finite)

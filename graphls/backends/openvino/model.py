@@ -26,14 +26,24 @@ MODEL, TABLE = "model", "table"
 
 
 class Model:
-    """The model of a graph; it is kept where it has the settings of all, and taken from the cache where it was kept."""
+    """The model of a graph; it is kept where it has the settings of all, and taken from the cache where it was kept.
 
-    def __init__(self, graph: Graph, settings: Mapping[str, object] = EXACT, leaves_doubts: bool = False) -> None:
+    What becomes of doubts of its overflow checks is said by `tells_doubts` and `leaves_doubts`; see `Target`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        settings: Mapping[str, object] = EXACT,
+        tells_doubts: bool = False,
+        leaves_doubts: bool = False,
+    ) -> None:
         self.graph = graph
         self.settings = settings
-        self.target = replace(target(), leaves_doubts=leaves_doubts)
+        self.target = replace(target(), tells_doubts=tells_doubts, leaves_doubts=leaves_doubts)
         self.cache = current() if settings is EXACT else None
-        self.key = key_of(graph, **_made_with(), leaves_doubts=leaves_doubts) if self.cache else None
+        doubts = {"tells_doubts": tells_doubts, "leaves_doubts": leaves_doubts}
+        self.key = key_of(graph, **_made_with(), **doubts) if self.cache else None
 
     @cached_property
     def lowered(self) -> Lowered:

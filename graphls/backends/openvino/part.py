@@ -39,7 +39,9 @@ class OpenvinoPart(BoundStates):
 
     Where the segment may run once more, its model is that of a step without an overflow. Where that is in doubt, one
     that `looks` runs behind it, which is made when it is needed first: a model that may look at all gradients takes
-    memory for all that they are made of, and time to bring it there. Where doubts do not end, that one runs alone.
+    memory for all that they are made of, and time to bring it there. Where doubts do not end, that one runs first, and
+    alone while they last. So a step with a doubt has the results of the one, and a step without those of the other,
+    whatever ran before: they may differ in the last bit.
     """
 
     settings: Mapping[str, object] = EXACT
@@ -52,7 +54,9 @@ class OpenvinoPart(BoundStates):
         self.group = bench.owner.group
         self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.in_place = set()
-        self.model = Model(graph, self.settings, leaves_doubts=segment in bench.early and not looks)
+        self.looks = looks
+        may_repeat = segment in bench.early
+        self.model = Model(graph, self.settings, tells_doubts=may_repeat, leaves_doubts=may_repeat and not looks)
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
@@ -64,7 +68,8 @@ class OpenvinoPart(BoundStates):
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
         self.looking: OpenvinoPart | None = None
-        self.has_looked = False
+        self.answers = self
+        self.is_in_doubt: Array = np.zeros((), np.bool_)
         self.doubts = 0
         self.forget_bindings()
         renew_after_fork(self)
@@ -77,9 +82,14 @@ class OpenvinoPart(BoundStates):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
+        self.answers = self
         if self.looking and self.doubts == MOST_DOUBTS:
-            return self.looking.begin(fed)
-        self.has_looked = False
+            return partial(self._look_first, self.looking, fed)
+        call = self._bound(fed)
+        return partial(self._run, call, fed) if self.ports.doubt and not self.looks else call
+
+    def _bound(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """What runs the model on what this step is fed."""
         self.group = self.bench.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
@@ -92,32 +102,41 @@ class OpenvinoPart(BoundStates):
             if name not in self.small:
                 self.results[value] = self._empty(kind)
                 request.bind(name, self.results[value])
-        self.fault = request.fault
-        return partial(self._run, request, fed) if self.ports.doubt else request.call()
+        self.fault, self.is_in_doubt = request.fault, request.doubt
+        return request.call()
 
-    def _run(self, request: Request, fed: Mapping[Value, Any]) -> object:
+    def _run(self, call: partial[object], fed: Mapping[Value, Any]) -> object:
         """Run the model, and where it leaves a doubt the one that looks."""
-        request.call()()
-        self.has_looked = bool(request.doubt)
-        self.doubts = self.doubts + 1 if self.has_looked else 0
-        if not self.has_looked:
+        call()
+        if not self.is_in_doubt:
+            self.doubts = 0
             return None
-        self.looking = self.looking or OpenvinoPart(self.segment, self.bench, looks=True)
+        self.doubts = min(self.doubts + 1, MOST_DOUBTS)
+        self.looking = self.answers = self.looking or OpenvinoPart(self.segment, self.bench, looks=True)
         return self.looking.begin(fed)()
+
+    def _look_first(self, looking: OpenvinoPart, fed: Mapping[Value, Any]) -> object:
+        """Run the model that looks, and where there was no doubt the other one."""
+        self.answers = looking
+        looking.begin(fed)()
+        if looking.is_in_doubt:
+            return None
+        self.answers = self
+        return self._run(self._bound(fed), fed)
 
     def end(self) -> Mapping[Value, Any]:
         """What the step gives that is in no slot, in the dtypes of the graph."""
-        if self.looking and self.has_looked:
+        if self.answers is not self:
             self.results = {}
-            return self.looking.end()
+            return self.answers.end()
         found, self.results = self.results, {}
         found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:
         """What went wrong, at the line of the user where that is known; no state has been written."""
-        if self.looking and self.has_looked:
-            return self.looking.failed(error)
+        if self.answers is not self:
+            return self.answers.failed(error)
         if isinstance(error, IndexError) and self.fault:
             return _index_fault(self.ports.guarded[int(self.fault) - 1])
         return failure("OpenVINO could not run the step", error)
