@@ -157,6 +157,15 @@ def test_float16_does_not_overflow_on_the_way(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_the_gradient_of_a_square_has_room_for_a_loss_scale(backend: str) -> None:
+    """As in MindSpore g (2 x): 40000 is a float16, and twice that is none."""
+    x, g = np.full(3, 0.25, np.float16), np.full(3, 40000, np.float16)
+    step = graphls.compile(lambda x, g: ops.vjp(ops.square, x)[1](g), x, g, backend=backend)
+    (slope,) = step(x, g)
+    assert slope.asnumpy().tolist() == [20000] * 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_large_logits_are_exact(backend: str) -> None:
     x = np.array([-6e4, -100, 0, 100, 6e4], np.float32)
     for label, expected in ((0.0, np.logaddexp(0, x)), (1.0, np.logaddexp(0, -x))):
