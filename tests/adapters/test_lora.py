@@ -183,7 +183,10 @@ def test_recomputed_and_eager_networks_have_their_adapters(images: Any) -> None:
     net.recompute()
     assert all(map(np.allclose, gradients(net, images), expected))
     context.set_context(mode=context.PYNATIVE_MODE)
-    assert np.array_equal(net(images).asnumpy(), values)
+    try:
+        assert np.array_equal(net(images).asnumpy(), values)
+    finally:
+        context.reset_context()
 
 
 @pytest.mark.parametrize("level", ["O3", "float16"])
