@@ -129,7 +129,9 @@ class Folding(Rewriter):
             return node
         shape = node.output.type.shape
         narrow = tuple(self.behind(node, value, "broadcast_to") or value for value in node.inputs)
-        if narrow != node.inputs and broadcast_shapes(*(v.type.shape for v in narrow)) != shape:
+        if narrow == node.inputs:
+            return node
+        if broadcast_shapes(*(v.type.shape for v in narrow)) != shape:
             small = self.e.emit(node.primitive, narrow, node.attrs)
             return replace(node, primitive=lookup("broadcast_to"), inputs=small, attrs={"shape": shape})
         return replace(node, inputs=narrow)

@@ -109,12 +109,12 @@ class Bound:
     def number(self) -> str:
         """The bound, as a float32 scalar."""
         e = self.e
-        # Images lie in blocks of channels on OpenVINO, of which a matrix would be a copy.
-        images = {v: e.form(v, float32) for v, is_image in self.operands.items() if is_image}
-        in_rows = [v for v in self.operands if v not in images and self._is_for_rows(v)]
+        in_rows = {v: None for v, is_image in self.operands.items() if not is_image and self._is_for_rows(v)}
         norms = [self._by_rows("ReduceL2", in_rows)] if in_rows else []
-        others = [v for v in self.operands if v not in in_rows]
-        norms += [e.ReduceL2(images.get(v) or self._in_rows(v, v.type), keepdims=0) for v in others]
+        for v, is_image in self.operands.items():
+            if v not in in_rows:
+                # Images lie in blocks of channels on OpenVINO, of which a matrix would be a copy.
+                norms.append(e.ReduceL2(e.form(v, float32) if is_image else self._in_rows(v, v.type), keepdims=0))
         terms = [e.const(self.count, float32), *(e.Mul(norm, norm) for norm in norms), *self._sums()]
         bounds: dict[tuple[Value, ...], str] = {(): e.total(terms)}
         for factors in self.chains:
@@ -180,13 +180,13 @@ class Bound:
     def _sums(self) -> list[str]:
         """The sums of absolute values; small arrays are put behind each other for that."""
         e, kinds = self.e, {v: self.e.computed(v.type) for v in self.summed}
-        small = [v for v, kind in kinds.items() if kind.dtype is float32 and 1 < kind.size <= LEAST]
+        small = {v: None for v, kind in kinds.items() if kind.dtype is float32 and 1 < kind.size <= LEAST}
         if len(small) < 2:
-            small = []
+            small = {}
         flat = ((e.form(v, float32), v.type.rank) for v in small)
         rows = [name if rank == 1 else e.Reshape(name, e.ints((-1,))) for name, rank in flat]
         joined = [e.ReduceL1(e.operator("Concat", rows, {"axis": 0}), keepdims=0)] if rows else []
-        in_rows = [v for v in kinds if v not in small and self._is_for_rows(v)]
+        in_rows = dict.fromkeys(v for v in kinds if v not in small and self._is_for_rows(v))
         joined += [self._by_rows("ReduceL1", in_rows)] if in_rows else []
         others = [(v, kind) for v, kind in kinds.items() if v not in small and v not in in_rows]
         return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
@@ -196,7 +196,7 @@ class Bound:
         is_plain = value.type.dtype is float32 and _count_of_rows(value.type) > 1
         return is_plain and self.e.target.sums_rows and value.type.size >= MANY
 
-    def _by_rows(self, norm: str, values: Sequence[Value]) -> str:
+    def _by_rows(self, norm: str, values: Iterable[Value]) -> str:
         """A norm of all elements of some values; a constant keeps the runtime from making one pass of both again."""
         e, found = self.e, [self.e.const(np.zeros(1), float32)]
         for value in values:
