@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -36,6 +37,11 @@ def checked(function: Callable[..., Result], *arguments: object) -> Result:
         raise GraphMemoryError(f"The memory is too small: {error}.") from None
     except RecursionError as error:
         raise too_deep(error) from None
+
+
+def wants_memory(error: BaseException) -> bool:
+    """Whether what a runtime raised says that it found no memory."""
+    return isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)) is not None
 
 
 def too_large() -> GraphMemoryError:

@@ -12,7 +12,7 @@ from graphls.backends.onnxruntime.guard import first_line
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.reach import behind
-from graphls.ir.reporting import too_large
+from graphls.ir.reporting import too_large, wants_memory
 
 
 class Torn:
@@ -39,7 +39,7 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
 def failure(error: Exception, node: Node | None) -> GraphlsError:
     """What a user is told of an error of the runtime: at the line of the operator that failed, where that is known."""
     text, reason = "ONNX Runtime could not run the step", first_line(error)
-    if re.search("[Ff]ailed to allocate|bad_alloc", str(error)):
+    if wants_memory(error):
         return too_large() if node is None else too_large().at(node.loc)
     if node is None:
         return GraphRuntimeError(f"{text}: {reason}")

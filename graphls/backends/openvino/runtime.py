@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
-from graphls.ir.reporting import too_large
+from graphls.ir.reporting import too_large, wants_memory
 from graphls.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
@@ -115,7 +114,7 @@ def has_bfloat16() -> bool:
 
 def failure(what: str, error: Exception) -> GraphlsError:
     """The error for what OpenVINO raised: a GraphMemoryError where memory was wanting, else a GraphRuntimeError."""
-    if isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)):
+    if wants_memory(error):
         return too_large()
     return GraphRuntimeError(f"{what}: {first_line(error)}")
 
