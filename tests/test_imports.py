@@ -72,6 +72,8 @@ LATE = {
     "onnx": "a runtime, which takes longer to load than all of graphls",
     "onnxruntime": "a runtime",
     "openvino": "a runtime",
+    "IPython": "only for notebooks that run as programs, and so is traitlets",
+    "traitlets": "of IPython",
     "networkx": "only for what goes wrong, and for large pages",
     "ml_dtypes": "only for bfloat16",
     "html": "a name that a file in the working directory often has, where `python -m` looks first",

@@ -27,7 +27,7 @@ from graphls.passes import find_pass, parse_pipeline
 from graphls.passes.manager import Pipeline, Stage, pass_names
 from graphls.viz.html import write_page
 
-EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
+EXEC = "Run a program as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,19 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _script_at(arguments: Sequence[str]) -> int:
-    """The place of the script in `exec [--device cpu] script arguments`; what follows is the script's own."""
+    """The place of the program in `exec [--device cpu] program arguments`; what follows is the program's own."""
     place = 1
     while place < len(arguments) and arguments[place].startswith("-"):
+        if arguments[place].startswith("-m"):  # `-m module` or `-mmodule`
+            return place + (arguments[place] == "-m")
         place += 2 if arguments[place] == "--device" else 1
     return place
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run a script that imports mindspore."""
+    """Run a program that imports mindspore."""
     from graphls.compat.script import run_main
 
+    if (options.module is None) == (options.program is None):
+        options.refuse("one program is needed: a file, a folder or -m module")
     force_device(options.device)
-    return run_main(options.script, options.arguments)
+    return run_main(options.module or options.program, options.arguments, options.module is not None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,11 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
     doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="what a step on this device needs")
-    script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
-    script.set_defaults(command=execute)
+    script = commands.add_parser("exec", help="run a program that imports mindspore", description=EXEC)
+    script.set_defaults(command=execute, refuse=script.error)
     script.add_argument("--device", choices=["cpu", "cuda"], default="", help="run on it, whatever the script says")
-    script.add_argument("script", help="a Python file")
-    script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
+    script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
+    script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")
+    script.add_argument("arguments", nargs="*", help="what the program finds in sys.argv")
     add_view(commands)
     add_placement(commands)
     add_simulate(commands)
