@@ -11,6 +11,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
+from graphls.nn.declared_inputs import check_told, is_open
 from graphls.sharing.locks import COMPILING
 from graphls.steps.step import Compiled
 from graphls.tensors.configuration import Configuration
@@ -165,7 +166,12 @@ def _constant_key(leaf: object) -> Any:
 
 
 def call_cell(cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
-    """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
+    """Call a cell outside of a trace: compile it once for inputs like these, and run it.
+
+    Raises GraphTypeError and GraphValueError for inputs that are not as `set_inputs` told.
+    """
+    if "_inputs" in cell.__dict__:
+        check_told(cell.construct, cell.get_inputs(), inputs, options)
     return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
 
 
@@ -180,8 +186,13 @@ def call_compiled(
     return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
 
 
-def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, object]) -> Compiled:
-    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
+def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, object]) -> Compiled | None:
+    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these.
+
+    There is none yet for inputs of open sizes.
+    """
+    if is_open((inputs, options)):
+        return None
     names = tuple(sorted(options))
     cache = _cache(cell, cell.__dict__["_compiled"], names)
     return cache.find(*inputs, *(options[name] for name in names))

@@ -8,6 +8,7 @@ from functools import update_wrapper
 from typing import Any, TypeVar
 
 from graphls.calling.cache import CompileCache, call_compiled
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
@@ -24,6 +25,15 @@ OPTIONS = (
     "backend", "capture_mode", "compile_once", "dynamic", "fullgraph", "hash_args", "infer_boost", "input_signature",
     "jit_config", "jit_level", "mode", "options",
 )  # fmt: skip
+
+
+CHOICES = {
+    "capture_mode": ("ast", "bytecode", "trace"),
+    "dynamic": (0, 1),
+    "infer_boost": ("on", "off"),
+    "jit_level": ("", "O0", "O1", "O2"),
+}
+"""What those options are one of that are."""
 
 
 class Jit:
@@ -72,7 +82,7 @@ def jit(function: Callable[..., object] | None = None, **options: Any) -> Any:
     """Run a function, a method or a cell as one graph: `@jit`, or `@jit(...)` with MindSpore's options.
 
     The options, such as `mode`, `jit_level` and `jit_config`, say how MindSpore compiles; here they change nothing.
-    Raises GraphTypeError for what cannot be called, GraphValueError for an unknown option.
+    Raises GraphTypeError for what cannot be called, GraphValueError for an unknown option or value of one.
 
     Examples:
         >>> from graphls import jit, tensor
@@ -85,9 +95,12 @@ def jit(function: Callable[..., object] | None = None, **options: Any) -> Any:
         (Tensor(shape=[2], dtype=Float32, value=[1. 2.]), Tensor(shape=[1], dtype=Float32, value=[0.5]))
     """
     function = options.pop("fn", function)
-    for name in options:
+    for name, value in options.items():
         if name not in OPTIONS:
             raise GraphValueError(f"jit has no option {name!r}{nearest(name, OPTIONS)}.")
+        if name in CHOICES and value not in CHOICES[name]:
+            raise GraphValueError(f"For 'jit', the {name!r} must be one of {list(CHOICES[name])}, but got {value!r}.")
+    boolean("jit", "fullgraph", options.get("fullgraph", False))
     return _compiled if function is None else _compiled(function)
 
 
@@ -138,7 +151,8 @@ def lazy_inline(fn: Callable[..., object] | None = None, attrs: object = None, p
 def mutable(input_data: object, dynamic_len: bool = False) -> Any:
     """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in pytrees.
 
-    Raises GraphTypeError for anything but numbers and tensors. Lengths are static; `dynamic_len` changes nothing.
+    Raises GraphTypeError for anything but numbers and tensors, and for a `dynamic_len` that is not of a tuple or list.
+    Lengths are static: each compiles again.
 
     Examples:
         >>> from graphls import mutable
@@ -151,6 +165,8 @@ def mutable(input_data: object, dynamic_len: bool = False) -> Any:
             raise GraphTypeError(f"mutable takes numbers and tensors, or pytrees of them, not {leaf!r}.")
         return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
 
+    if boolean("mutable", "dynamic_len", dynamic_len) and not isinstance(input_data, (tuple, list)):
+        raise GraphTypeError(f"mutable takes a tuple or list for a dynamic_len, not {input_data!r}.")
     return map_leaves(as_input, input_data)
 
 

@@ -28,17 +28,17 @@ class _CellGraphExecutor:
     def compile(self, obj: object, *args: object, phase: str = "predict", **options: object) -> tuple[str, bool]:
         """Compile a cell for inputs like these: the name of the graph, and whether it has been made just now.
 
-        The name begins with `phase`. Raises GraphTypeError for what is no cell, and what compiling raises.
+        The name begins with `phase`; for inputs of open sizes there is no graph yet. Raises GraphTypeError for what is
+        no cell, and what compiling raises.
         """
         if not isinstance(obj, Cell):
             raise GraphTypeError(f"compile takes a Cell, not {obj!r}.")
         inputs = {name: value for name, value in options.items() if name not in OPTIONS}
         step = compile_cell(obj, args, inputs)
-        is_new = step not in self._numbers
-        if is_new:
-            self._count += 1
-            self._numbers[step] = self._count
-        return f"{phase}.{self._numbers[step]}", is_new
+        is_new = step is None or step not in self._numbers
+        self._count += is_new
+        number = self._count if step is None else self._numbers.setdefault(step, self._count)
+        return f"{phase}.{number}", is_new
 
     def has_compiled(self, phase: str = "predict") -> bool:
         """Whether there is a graph of this name."""

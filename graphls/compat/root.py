@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
 from graphls.compat.version import __version__
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
+from graphls.nn.declared_inputs import check_told, is_open, told_inputs
 from graphls.ops.control_flow import vmap
 from graphls.ops.directions import jacfwd, jacrev, jvp, vjp
 from graphls.ops.scattering import RowTensor
 from graphls.sharing.settings import Settings
+from graphls.tensors.open_sizes import OpenSize as Symbol
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train import background
@@ -27,7 +30,9 @@ __all__ = [
     "STRICT",
     "RowTensor",
     "RowTensorInner",
+    "Symbol",
     "async_ckpt_thread_status",
+    "enable_dynamic",
     "get_offload_context",
     "get_ps_context",
     "initial_seed",
@@ -81,6 +86,28 @@ def run_check() -> None:
     found = Tensor(np.ones((2, 3), np.float32)) @ Tensor(np.ones((3, 2), np.float32))
     is_right = bool((found.asnumpy() == 3).all())
     print(f"The result of multiplication calculation is {'correct' if is_right else 'wrong'}.")
+
+
+def enable_dynamic(**kwargs: object) -> Callable[[Callable[..., object]], Callable[..., Any]]:
+    """Hold a function to what its arguments look like, by name: `@enable_dynamic(x=Tensor(shape=[None, 3], ...))`.
+
+    It is compiled for each shape that comes, as without. Raises GraphTypeError for what declares no open size,
+    GraphValueError for a name that is no argument, and both in a call whose arguments are not as declared.
+    """
+    if not kwargs or not all(isinstance(told, Tensor) and is_open(told) for told in kwargs.values()):
+        raise GraphTypeError(f"enable_dynamic takes tensors with an open size by name, and not {kwargs}.")
+
+    def decorate(function: Callable[..., object]) -> Callable[..., Any]:
+        told = told_inputs(function, (), kwargs)
+
+        @wraps(function)
+        def checked(*args: object, **options: object) -> object:
+            check_told(function, told, args, options)
+            return function(*args, **options)
+
+        return checked
+
+    return decorate
 
 
 def no_inline(fn: Any = None) -> Any:

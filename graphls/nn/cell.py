@@ -339,17 +339,6 @@ class Cell(Shown, Hooks, StateDicts):
         Configuration.note_change()
         return self
 
-    def set_inputs(self, *inputs: TensorLike, **named: object) -> None:
-        """Remember what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
-
-        A cell is compiled for each shape that it is called with, so nothing else follows from it.
-        """
-        self.__dict__["_inputs"] = named or inputs
-
-    def get_inputs(self) -> Any:
-        """What `set_inputs` was told; None where it was not called."""
-        return self.__dict__.get("_inputs")
-
     def recompute(
         self, mode: bool = True, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False
     ) -> Cell:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from graphls.nn.declared_inputs import told_inputs
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import TensorLike
 from graphls.text.html import Page
@@ -33,6 +34,8 @@ class Settings:
 
     cls_name = _ClassName()
 
+    construct: Callable[..., Any]
+
     def cells(self) -> list[Any]:
         """The cells directly inside."""
         raise NotImplementedError
@@ -49,8 +52,24 @@ class Settings:
         """Every parameter, this cell's own first."""
         raise NotImplementedError
 
+    def set_inputs(self, *inputs: object, **named: object) -> None:
+        """Tell what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
+
+        A cell is compiled for each shape that it is called with. Called as a graph, it holds them to what was told:
+        dtypes, numbers of axes, and sizes that are not None. Raises GraphTypeError and GraphValueError for inputs that
+        `construct` does not take.
+        """
+        self.__dict__["_inputs"] = told_inputs(self.construct, inputs, named)
+
+    def get_inputs(self) -> Any:
+        """What `set_inputs` was told; None where it was not called."""
+        return self.__dict__.get("_inputs")
+
     def compile(self, *args: object, **kwargs: object) -> None:
-        """Compile the cell for inputs like these, without running it; raises what compiling raises."""
+        """Compile the cell for inputs like these, without running it; raises what compiling raises.
+
+        Nothing is compiled for inputs of open sizes: that is done for each shape that comes.
+        """
         compiler().compile_cell(self, args, kwargs)
 
     def compile_and_run(self, *args: TensorLike, **kwargs: object) -> Any:

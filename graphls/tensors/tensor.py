@@ -15,6 +15,7 @@ from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
 from graphls.tensors.foreign import offered_array, offers_array
 from graphls.tensors.methods import METHODS, Methods
+from graphls.tensors.open_sizes import Declared, Size, known_sizes, zeros
 from graphls.tensors.tape import SAME, note
 from graphls.tensors.vocabulary import function
 
@@ -78,8 +79,9 @@ class Tensor(Methods):
     `input_data` is a number, nested lists of numbers, a tensor, or an array of NumPy or of a library whose arrays have
     `__array__` or `__dlpack__`. `dtype` converts it; without it Python floats become float32 and ints int64, and arrays
     keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, `shape` is that of zeros or of
-    what `init` gives, a name or an Initializer; where a size is None, the tensor only declares what inputs look like,
-    and has no values. Raises GraphTypeError for data that is not numeric.
+    what `init` gives, a name or an Initializer; where a size is None, or for no shape at all, the tensor only declares
+    what inputs look like, and has no values. Raises GraphTypeError for data that is not numeric, GraphValueError for
+    data with a shape.
 
     Examples:
         >>> import graphls
@@ -99,30 +101,33 @@ class Tensor(Methods):
         self,
         input_data: object = None,
         dtype: DTypeLike | None = None,
-        shape: int | Sequence[int | None] | None = None,
+        shape: Size | Sequence[Size] = None,
         init: object = None,
     ) -> None:
         self._buffer: Any = None
         if input_data is None:
-            self._declare(shape, as_dtype(dtype or float32), init)
+            self._declare(shape, dtype, init)
             return
+        if shape is not None:
+            raise GraphValueError(f"A tensor of data has the shape of that; leave out shape={shape!r}, or reshape it.")
         array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
         is_shared = array is input_data or (offers_array(input_data) and not isinstance(input_data, Tensor))
         self._array: Array | None = array.copy() if is_shared else array
         self._type = type_of(self._array)
 
-    def _declare(self, shape: int | Sequence[int | None] | None, dtype: DType, init: object) -> None:
-        """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
-        if shape is None:
+    def _declare(self, shape: object, dtype: DTypeLike | None, init: object) -> None:
+        """Be of a shape: with the values of `init`, else zeros, or with none where a size is open, as for inputs."""
+        if shape is None and dtype is None:
             raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        known = tuple(size for size in sizes if size is not None and size != -1)
-        if len(known) < len(sizes):
-            self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
-            self._array, self._buffer = None, _Declared(self._type)
+        given, sizes = known_sizes(shape)
+        kind = as_dtype(dtype or float32)
+        if min(sizes, default=0) < 0:
+            if dtype is None or init is not None:
+                raise GraphValueError("A tensor with open sizes needs a dtype, and has no values: leave out init.")
+            self._type = Type(kind, sizes)
+            self._array, self._buffer = None, Declared(self._type, given)
             return
-        values = np.zeros(known, dtype.numpy) if init is None else function("initializer")(init, known, dtype).array
-        self._array = values
+        self._array = zeros(sizes, kind) if init is None else function("initializer")(init, sizes, kind).array
         self._type = type_of(self._array)
 
     @classmethod
@@ -192,8 +197,8 @@ class Tensor(Methods):
 
     @property
     def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
+        """The number of elements; 0 where the tensor only declares its shape."""
+        return 0 if self.type.shape and min(self.type.shape) < 0 else self.type.size
 
     @property
     def T(self) -> Tensor:
@@ -332,11 +337,11 @@ class Tensor(Methods):
         Configuration.note_change()
 
     def __repr__(self) -> str:
-        value = "not given" if isinstance(self._buffer, _Declared) else self.array
+        value = "not given" if isinstance(self._buffer, Declared) else self.array
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={value})"
 
     def __str__(self) -> str:
-        return repr(self) if isinstance(self._buffer, _Declared) else str(self.array)
+        return repr(self) if isinstance(self._buffer, Declared) else str(self.array)
 
     def value(self) -> Tensor:
         """The tensor itself, as `Parameter.value` gives the value of a parameter."""
@@ -403,18 +408,6 @@ class Symbol(Tensor):
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, in the graph)"
 
     __str__ = __repr__
-
-
-class _Declared:
-    """What a tensor holds that only declares a shape."""
-
-    def __init__(self, type: Type) -> None:
-        self.type = type
-
-    def numpy(self) -> Array:
-        """Raise GraphValueError."""
-        text = f"This tensor only declares inputs of the shape {self.type.shape} and has no values."
-        raise GraphValueError(text)
 
 
 def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:

@@ -14,6 +14,7 @@ from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell, input_names
+from graphls.tensors.open_sizes import ANY_RANK
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import is_input, static_inputs
@@ -79,6 +80,8 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     for wish, arg in zip(wishes, wrapped, strict=True):
         shapes.update((fresh.fresh(wish), leaf.type.shape) for leaf in leaves(arg) if is_input(leaf))
     axes = {(name, axis): _plain(axis) for name, shape in shapes.items() for axis, n in enumerate(shape) if n < 0}
+    if any(shape == (ANY_RANK,) for shape in shapes.values()):
+        raise GraphValueError("A model has inputs of known numbers of axes: give a shape, with None for open sizes.")
     axes |= _named(dynamic_axes or {}, shapes)
     symbols = dict.fromkeys(axes.values())
     if len(symbols) > MOST:

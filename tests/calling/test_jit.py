@@ -73,6 +73,11 @@ def test_with_arguments_and_without(decorate: Any) -> None:
 def test_options_and_objects_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="jit has no option 'jit_levl'; did you mean 'jit_level'"):
         jit(jit_levl="O0")
+    for name, value in {"dynamic": 5, "capture_mode": "z", "jit_level": "zz", "infer_boost": "zz"}.items():
+        with pytest.raises(ValueError, match=f"For 'jit', the '{name}' must be one of"):
+            jit(f, **{name: value})
+    with pytest.raises(TypeError, match="'fullgraph' must be bool"):
+        jit(f, fullgraph="zz")
     with pytest.raises(TypeError, match="jit takes a function, a method or a cell, not 3"):
         jit(3)
     with pytest.raises(GraphlsError, match=r"f cannot be called like this: got an unexpected keyword argument 'z'"):
@@ -187,6 +192,10 @@ def test_mutable_makes_numbers_inputs() -> None:
     assert mutable((weight,))[0] is weight
     with pytest.raises(TypeError, match="mutable takes numbers and tensors, or pytrees of them, not 'a'"):
         mutable("a")
+    with pytest.raises(TypeError, match="mutable takes a tuple or list for a dynamic_len, not 3"):
+        mutable(3, True)
+    with pytest.raises(TypeError, match="'dynamic_len' must be bool"):
+        mutable((1, 2), 3)
 
 
 def test_jit_class_takes_classes_that_are_no_cells() -> None:
