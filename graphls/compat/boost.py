@@ -113,6 +113,8 @@ class GradientAccumulation(Cell):
     number that is no integer of 1 or more.
     """
 
+    hyper_map = ops.HyperMap()
+
     def __init__(self, max_accumulation_step: int, optimizer: Optimizer) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(optimizer, Optimizer):

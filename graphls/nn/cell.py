@@ -134,18 +134,23 @@ class Cell(Shown, Hooks, StateDicts):
     # -- attributes -------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: object) -> None:
-        if "_auto_prefix" not in self.__dict__:
+        if isinstance(described := getattr(type(self), name, None), property):
+            self._set_property(described, name, value)
+        elif "_auto_prefix" not in self.__dict__:
             self._set_early(name, value)
         elif value is None and not in_construct():
             self._set_plain(name, value)
         elif self._holds(name) and (not isinstance(value, Parameter) or current_tracer() is not None):
             self._assign(name, value)
-        elif isinstance(value, Parameter):
-            self.insert_param_to_cell(name, value)
-        elif isinstance(value, Cell):
-            self.insert_child_to_cell(name, value)
+        elif isinstance(value, (Parameter, Cell)):
+            self._set_part(name, value)
         else:
             self._set_plain(name, value)
+
+    def _set_property(self, described: property, name: str, value: object) -> None:
+        if described.fset is None:
+            raise GraphAttributeError(f"The {name!r} of {type(self).__name__} is a property that cannot be set.")
+        described.fset(self, value)
 
     def _set_early(self, name: str, value: object) -> None:
         """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
@@ -190,29 +195,49 @@ class Cell(Shown, Hooks, StateDicts):
         self.__dict__["_last_changed"] = name
         Configuration.note_change()
 
-    def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
+    def insert_param_to_cell(
+        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+    ) -> None:
         """Make a parameter part of the cell under an attribute name; an unnamed one takes that name.
 
-        Raises GraphKeyError for a name with a dot.
+        Raises GraphKeyError for a name with a dot and for one that is taken, GraphTypeError for no parameter.
         """
-        if check_name_contain_dot and "." in param_name:
-            raise GraphKeyError(f"The name of a parameter cannot contain a dot, as {param_name!r} does.")
-        if param.name == "Parameter":
-            param.name = param_name
-        self._params[param_name] = param
-        self.__dict__[param_name] = param
-        self._changed(param_name)
+        self._check_part(param_name, param, Parameter, check_name_contain_dot)
+        self._set_part(param_name, param)
 
-    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
-        """Make a cell part of this one under an attribute name."""
-        if not isinstance(child_cell, Cell):
-            raise GraphTypeError(f"{child_name!r} must be a Cell, not {type(child_cell).__name__}.")
-        self._cells[child_name] = child_cell
-        self.__dict__[child_name] = child_cell
-        child_cell.__dict__["_scope_name"] = child_name
-        if self._auto_prefix:
-            child_cell.update_parameters_name(child_name + ".")
-        self._changed()
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell | None) -> None:
+        """Make a cell part of this one under an attribute name; None keeps the name for one that comes later.
+
+        Raises GraphKeyError for a name with a dot and for one that is taken, GraphTypeError for no cell.
+        """
+        self._check_part(child_name, child_cell, Cell)
+        self._set_part(child_name, child_cell)
+
+    def _set_part(self, name: str, part: Parameter | Cell | None) -> None:
+        """Have a parameter or a cell as an attribute and as a part of this cell."""
+        self.__dict__[name] = part
+        if isinstance(part, Parameter):
+            self._params[name] = part
+            part.name = name if part.name == "Parameter" else part.name
+        elif part is not None:
+            self._cells[name] = part
+            part.__dict__["_scope_name"] = name
+            if self._auto_prefix:
+                part.update_parameters_name(name + ".")
+        self._changed(name if isinstance(part, Parameter) else "")
+
+    def _check_part(self, name: object, part: object, kind: type, checks_dots: bool = True) -> None:
+        """Raise unless a cell or a parameter may be inserted under a name."""
+        what = kind.__name__
+        if not isinstance(name, str):
+            raise GraphTypeError(f"The name of a {what} is a string, not {name!r}.")
+        if not name or (checks_dots and "." in name):
+            raise GraphKeyError(f"The name of a {what} cannot be empty or contain a dot, as {name!r} does.")
+        taken = self.__dict__.get(name, getattr(type(self), name, None))
+        if taken is not None and not isinstance(taken, kind):
+            raise GraphKeyError(f"{type(self).__name__} already has a {name!r}; give the {what} another name.")
+        if part is not None and not isinstance(part, kind):
+            raise GraphTypeError(f"{name!r} must be a {what}, not {type(part).__name__}.")
 
     def __delattr__(self, name: str) -> None:
         if name not in self.__dict__:

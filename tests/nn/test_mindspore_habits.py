@@ -194,3 +194,107 @@ def test_settings_of_a_parameter_that_are_about_devices() -> None:
     assert Parameter(Tensor([1.0])).comm_fusion == 1
     with pytest.raises(AttributeError):
         parameter.require_grad = False
+
+
+class Doubling(nn.Cell):
+    """A cell with properties, as users write them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._factor = 1
+
+    @property
+    def factor(self) -> int:
+        return self._factor
+
+    @factor.setter
+    def factor(self, value: int) -> None:
+        self._factor = 2 * value
+
+    @property
+    def fixed(self) -> int:
+        return 5
+
+
+def test_properties_of_cells_are_set_by_their_setters() -> None:
+    cell = Doubling()
+    cell.factor = 3
+    assert cell.factor == 6
+    with pytest.raises(AttributeError, match="The 'fixed' of Doubling is a property that cannot be set"):
+        cell.fixed = 3  # type: ignore[misc]
+
+
+def test_parts_are_inserted_under_free_names() -> None:
+    cell = Doubling()
+    cell.insert_child_to_cell("later", None)
+    cell.insert_param_to_cell("weight", None)
+    assert cell.later is None and cell.cells() == [] and list(cell.get_parameters()) == []
+    relu = nn.ReLU()
+    for _ in range(2):
+        cell.insert_child_to_cell("later", relu)
+    assert cell.later is relu and cell.cells() == [relu]
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "part"),
+    [
+        (TypeError, "x", 3),
+        (TypeError, 3, None),
+        (KeyError, "", None),
+        (KeyError, "a.b", None),
+        (KeyError, "_factor", None),
+        (KeyError, "construct", None),
+    ],
+)
+def test_parts_that_cannot_be_inserted(error: type[Exception], name: Any, part: Any) -> None:
+    for insert, kind in ((Doubling().insert_child_to_cell, nn.ReLU), (Doubling().insert_param_to_cell, one)):
+        with pytest.raises(error) as raised:
+            insert(name, kind() if part is None else part)
+        assert isinstance(raised.value, GraphlsError)
+
+
+def one() -> Parameter:
+    return Parameter(np.ones(2, np.float32), name="one")
+
+
+class Targeted(nn.Optimizer):
+    """An optimizer with a target of its own, as many projects write it."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(0.1, parameters)
+        self.seen: list[str] = []
+
+    @nn.Optimizer.target.setter  # type: ignore[attr-defined]
+    def target(self, value: str) -> None:
+        self.seen.append(value)
+        self._set_base_target(value)
+
+    def construct(self, gradients: Any) -> Any:
+        return self.hyper_map(ops.partial(ops.mul, self.get_weight_decay()), gradients)
+
+
+def test_the_target_of_an_optimizer_has_a_setter() -> None:
+    optimizer = Targeted([one()])
+    optimizer.target = "Ascend"
+    assert (optimizer.target, optimizer.seen) == ("Ascend", ["Ascend"])
+    for error, wrong in ((ValueError, "XPU"), (TypeError, 3)):
+        with pytest.raises(error, match="target of an optimizer"):
+            optimizer.target = wrong  # type: ignore[assignment]
+    assert optimizer((Tensor([2.0, 3.0]),))[0].asnumpy().tolist() == [0.0, 0.0]
+
+
+def test_what_optimizers_tell() -> None:
+    first, second = (Parameter(np.ones(2, np.float32), name=name) for name in "ab")
+    optimizer = nn.Momentum([{"params": [first], "weight_decay": 0.5}, {"params": [second]}], 0.1, 0.9)
+    assert [decay.asnumpy().tolist() for decay in optimizer.get_weight_decay()] == [0.5, 0.0]
+    assert (optimizer.param_length, optimizer.exec_weight_decay, optimizer.dynamic_weight_decay) == (2, True, False)
+    assert tuple(optimizer.params) == (first, second)
+    assert optimizer.get_lr_parameter(first).name == "learning_rate"
+
+
+def test_metrics_of_users_convert_their_data() -> None:
+    metric = Accuracy()
+    for data in (Tensor([1, 2]), [1, 2], np.array([1, 2])):
+        assert metric._convert_data(data).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="takes tensors, lists and arrays"):
+        metric._convert_data((1, 2))

@@ -200,8 +200,7 @@ class Optimizer(Cell):
 
     needs_graph = True
     _habits = OPTIMIZER
-    target = "CPU"
-    """Where MindSpore would update parameters; here the update is part of the step."""
+    _target = "CPU"
 
     def __init__(
         self, learning_rate: LearningRate, parameters: Parameters, weight_decay: Decay = 0.0, loss_scale: float = 1.0
@@ -221,11 +220,21 @@ class Optimizer(Cell):
         self._set_weight_decays()
         self.parameters = ParameterTuple(given.parameters)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "target" and value not in ("CPU", "Ascend", "GPU"):
+    @property
+    def target(self) -> str:
+        """Where MindSpore would update parameters; here the update is part of the step."""
+        return self._target
+
+    @target.setter
+    def target(self, value: str) -> None:
+        self._set_base_target(value)
+
+    def _set_base_target(self, value: str) -> None:
+        """Keep a target; raises GraphTypeError and GraphValueError for any but "CPU", "Ascend" and "GPU"."""
+        if value not in ("CPU", "Ascend", "GPU"):
             text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
             raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
-        super().__setattr__(name, value)
+        self.__dict__["_target"] = value
 
     def _set_learning_rates(self, name: str, default: LearningRate) -> None:
         if not self.is_group_lr:
@@ -335,6 +344,30 @@ class Optimizer(Cell):
 
     # -- what optimizers that users write read ----------------------------------------------------------------
 
+    hyper_map, map_ = ops.HyperMap(), ops.Map()
+    """For updates of many parameters: `self.hyper_map(ops.partial(rule, rate), self.parameters, gradients)`."""
+
+    @property
+    def params(self) -> ParameterTuple:
+        """The parameters in the order of updates."""
+        found: ParameterTuple = self.parameters
+        return found
+
+    @property
+    def param_length(self) -> int:
+        """The number of parameters."""
+        return len(self.parameters)
+
+    @property
+    def exec_weight_decay(self) -> bool:
+        """Whether any parameter decays."""
+        return any(self.decay_flags)
+
+    @property
+    def dynamic_weight_decay(self) -> bool:
+        """Whether the weight decay is a cell of the step."""
+        return any(isinstance(group.weight_decay, Cell) for group in self.groups)
+
     def flatten_gradients(self, gradients: TensorLike) -> Any:
         """The gradients as they are: no parameters share a buffer here."""
         return gradients
@@ -387,9 +420,9 @@ class Optimizer(Cell):
         return self.group_rates[positions[0] if self.is_group_lr else 0]
 
     def get_weight_decay(self) -> Any:
-        """The weight decay of the coming update; with groups, one for each parameter."""
-        step = state_of(self.global_step)
-        decays = [rate_now(d, step) if isinstance(d, Cell) else d for d in (g.weight_decay for g in self.groups)]
+        """The weight decay of the coming update, a tensor; with groups, one for each parameter."""
+        step, decays = state_of(self.global_step), [group.weight_decay for group in self.groups]
+        decays = [rate_now(d, step) if isinstance(d, Cell) else Tensor(d, float32) for d in decays]
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
 
 

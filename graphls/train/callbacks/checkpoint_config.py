@@ -54,6 +54,7 @@ class CheckpointConfig:
         crc_check: bool = False,
         remove_redundancy: bool = False,
         format: str = "ckpt",
+        map_param_inc: bool = False,
     ) -> None:
         self.save_checkpoint_steps = _count("save_checkpoint_steps", save_checkpoint_steps)
         self.save_checkpoint_seconds = _count("save_checkpoint_seconds", save_checkpoint_seconds)
@@ -72,6 +73,7 @@ class CheckpointConfig:
         self.exception_save = _flag("exception_save", exception_save)
         self.crc_check = _flag("crc_check", crc_check)
         self.remove_redundancy = _flag("remove_redundancy", remove_redundancy)
+        self.map_param_inc = _flag("map_param_inc", map_param_inc)  # of MapParameters, of which there are none
         if enc_key is not None:
             raise _wrong(GraphValueError, "encryption is not offered, so there can be no 'enc_key'")
         self.enc_key, self.enc_mode = enc_key, enc_mode

@@ -16,6 +16,15 @@ Array = np.ndarray[Any, Any]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+def as_array(x: object) -> Array:
+    """A tensor, a list or an array as an array; raises GraphTypeError for anything else."""
+    if isinstance(x, Tensor):
+        return x.asnumpy()
+    if isinstance(x, (list, np.ndarray)):
+        return np.asarray(x)
+    raise GraphTypeError(f"A metric takes tensors, lists and arrays, not {type(x).__name__}.")
+
+
 class Metric(ABC):
     """A number, or several, about all batches of an evaluation: `clear`, `update` for each batch, `eval`.
 
@@ -37,6 +46,8 @@ class Metric(ABC):
         >>> metric.eval()
         2.0
     """
+
+    _convert_data = staticmethod(as_array)
 
     inputs: ClassVar[tuple[str, ...]] = ("predicted value", "true value")
     """What `update` takes."""
@@ -126,15 +137,6 @@ def rearrange_inputs(update: Method) -> Method:
         return update(self, *(inputs if indexes is None else [inputs[i] for i in indexes]))
 
     return rearranged  # type: ignore[return-value]
-
-
-def as_array(x: object) -> Array:
-    """A tensor, a list or an array as an array; raises GraphTypeError for anything else."""
-    if isinstance(x, Tensor):
-        return x.asnumpy()
-    if isinstance(x, (list, np.ndarray)):
-        return np.asarray(x)
-    raise GraphTypeError(f"A metric takes tensors, lists and arrays, not {type(x).__name__}.")
 
 
 def is_one_hot(x: Array) -> bool:
