@@ -1,6 +1,5 @@
 """Datasets: rows read from Python objects, through pipelines that make batches of them ahead of the training step."""
 
-from enum import Enum
 from typing import Any as _Any
 
 from graphls.dataset import config, text, transforms, vision
@@ -21,6 +20,7 @@ from graphls.dataset.readers.labelled import (
     ImageFolderDataset,
     MnistDataset,
 )  # fmt: skip
+from graphls.dataset.readers.order import Shuffle
 from graphls.dataset.readers.records import PennTreebankDataset, TextFileDataset, TFRecordDataset
 from graphls.dataset.readers.tables import CSVDataset
 from graphls.dataset.samplers import (
@@ -46,24 +46,6 @@ __all__ = [
     "SubsetSampler", "TFRecordDataset", "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "config", "text",
     "transforms", "vision", "zip",
 ]  # fmt: skip
-
-
-class Shuffle(str, Enum):
-    """What readers of several files shuffle: everything, the order of the files, or the rows too, in small ranges.
-
-    Examples:
-        >>> from graphls import dataset as ds
-        >>> ds.Shuffle.FILES
-        <Shuffle.FILES: 'files'>
-    """
-
-    GLOBAL = "global"
-    FILES = "files"
-    INFILE = "infile"
-    PARTIAL = "partial"
-    ADAPTIVE = "adaptive"
-
-    __str__ = str.__str__
 
 
 def zip(datasets: tuple[Dataset, ...]) -> Dataset:

@@ -147,6 +147,14 @@ def workers(value: object) -> int | None:
     return count
 
 
+def shard(num_shards: object, shard_id: object) -> tuple[int, int]:
+    """The number of shards, and the index of one; raises GraphTypeError or GraphValueError for others."""
+    count, index = integer("num_shards", num_shards, 1), integer("shard_id", shard_id, 0)
+    if index >= count:
+        raise GraphValueError(f"shard_id is below num_shards ({count}), not {index}.")
+    return count, index
+
+
 def sequence(name: str, value: object, lengths: Sequence[int], check: Check[Item]) -> tuple[Item, ...]:
     """A list or tuple of one of these lengths, each item checked; raises GraphTypeError otherwise."""
     if not isinstance(value, (list, tuple)) or len(value) not in lengths:

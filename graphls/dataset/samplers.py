@@ -230,12 +230,9 @@ class DistributedSampler(BuiltinSampler):
         self, num_shards: int, shard_id: int, shuffle: bool = True, num_samples: int | None = None, offset: int = -1
     ) -> None:
         super().__init__(num_samples)
-        self.num_shards = checks.integer("num_shards", num_shards, 1)
-        self.shard_id = checks.integer("shard_id", shard_id, 0)
+        self.num_shards, self.shard_id = checks.shard(num_shards, shard_id)
         self.shuffle = checks.boolean("shuffle", shuffle)
         self.offset = checks.integer("offset", offset, -1)
-        if shard_id >= num_shards:
-            raise GraphValueError(f"shard_id is below num_shards ({num_shards}), not {shard_id}.")
         if offset > num_shards:
             raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.")
 

@@ -16,7 +16,7 @@ ROOMS = {
     "text": "checks transforms",
     "vision": "checks randomness transforms",
     "pipeline": "checks columns config randomness",
-    "readers": "checks columns pipeline randomness samplers vision",
+    "readers": "checks columns config pipeline randomness samplers vision",
     "mindrecord": "checks columns readers samplers vision",
 }
 """What each file or folder of graphls/dataset imports of the others, also for types: only what is above it here."""

@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset import checks
 from graphls.dataset.checks import type_error
 from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
 from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
 from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
+from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
 from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -218,6 +220,7 @@ class MindRecordSource(Source):
         if any(file.schema != schema for file in self.files):
             raise GraphValueError(f"The files {paths} have different schemas.")
         self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
+        self.lengths = list(map(len, self.files))
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
     def row(self, index: int) -> Row:
@@ -283,6 +286,7 @@ class PaddedRows(Source):
 
     def __init__(self, source: MindRecordSource, sample: Row, count: int, num_shards: int | None) -> None:
         self.columns, self._source, self._rows = source.columns, source, range(len(source) + count)
+        self.lengths = [*source.lengths, count]
         schema = {name: source.files[0].schema[name] for name in self.columns}
         found = fault(schema, sample)
         if found:
@@ -360,9 +364,10 @@ def _plain(value: Any, kind: str) -> Any:
 class MindDataset(Files):
     """The rows of MindRecord files, in the columns that they have, or in those of `columns_list`.
 
-    One path stands for all files that were written with it. `shuffle` is True by default, and whatever `Shuffle` says,
-    all rows are shuffled. `num_padded` rows of `padded_sample`, a dict of the columns of `columns_list`, follow those
-    of the files, so that shards are equally long. Raises what MindRecordSource and PaddedRows do.
+    One path stands for all files that were written with it. Rows are shuffled over all files, or as `Shuffle` says,
+    unless `shuffle` is False; shards have every `num_shards`-th row. `num_padded` rows of `padded_sample`, a dict of
+    the columns of `columns_list`, follow those of the files, so that shards are equally long. Raises what
+    MindRecordSource and PaddedRows do.
 
     Raises GraphValueError for a negative `num_padded` and for a `padded_sample` without the columns,
     GraphRuntimeError where one of both is given without the other.
@@ -383,7 +388,7 @@ class MindDataset(Files):
         dataset_files: Paths,
         columns_list: list[str] | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: bool | str | None = None,
+        shuffle: bool | Shuffle | None = None,
         num_shards: int | None = None,
         shard_id: int | None = None,
         sampler: SamplerLike | None = None,
@@ -395,5 +400,12 @@ class MindDataset(Files):
         check_padding(columns_list, padded_sample, num_padded)
         rows = MindRecordSource(dataset_files, columns_list)
         source = rows if padded_sample is None else PaddedRows(rows, padded_sample, num_padded or 0, num_shards)
-        shuffled = None if shuffle is None else shuffle is not False
+        kind = shuffle_of(shuffle)
+        if kind in (Shuffle.FILES, Shuffle.INFILE) and sampler is None:
+            if num_samples is not None:
+                raise GraphValueError(f"{kind!r} and num_samples cannot be specified at the same time.")
+            shard = None if num_shards is None else checks.shard(num_shards, shard_id)
+            sampler = FileSampler(source.lengths, kind, shard, is_dealt=True)
+            num_shards = shard_id = shuffle = None
+        shuffled = None if shuffle is None else kind is not Shuffle.FALSE
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffled, sampler, num_shards, shard_id)

@@ -16,7 +16,10 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.checks import boolean, string, type_error
 from graphls.dataset.columns import StrPath
+from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.readers.generator import GeneratorDataset
+from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
+from graphls.dataset.readers.sources import Choice
 from graphls.dataset.samplers import SamplerLike
 from graphls.dataset.vision.decoding import decoded
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
@@ -120,6 +123,7 @@ class Source:
     """Rows of files by index, in `columns`; a subclass makes them of its `_rows`."""
 
     columns: list[str]
+    lengths: list[int]  # the number of rows of each file, for readers that go from one to the next
     _rows: Any  # a list, or Parts
 
     def __len__(self) -> int:
@@ -154,6 +158,27 @@ class Files(GeneratorDataset):
             shard_id=shard_id, num_parallel_workers=1 if num_parallel_workers is None else num_parallel_workers,
             python_multiprocessing=False,
         )  # fmt: skip
+
+
+class Sequential(Files):
+    """A data set of files that are read one after the other, each by one of the workers; `Shuffle` says more."""
+
+    def __init__(
+        self,
+        source: Source,
+        cache: object,
+        num_parallel_workers: int | None,
+        num_samples: int | None,
+        shuffle: bool | Shuffle | None,
+        num_shards: int | None,
+        shard_id: int | None,
+        by_file: bool = False,
+    ) -> None:
+        Choice(num_samples, None, None, num_shards, shard_id, None, None).check(True)
+        shard = None if num_shards is None else checks.shard(num_shards, shard_id)
+        workers = checks.workers(num_parallel_workers) or get_num_parallel_workers()
+        order = FileSampler(source.lengths, shuffle_of(shuffle), shard, num_samples, workers, by_file)
+        super().__init__(source, cache, num_parallel_workers, None, None, order, None, None)
 
 
 class Parts:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, Schema, StrPath, as_schema
 from graphls.dataset.readers.files import (
     Bytes,
-    Files,
     Parts,
     Paths,
+    Sequential,
     Source,
     corrupt,
     folder,
@@ -28,10 +29,12 @@ from graphls.dataset.readers.files import (
     reason_of,
     usage,
 )
+from graphls.dataset.readers.order import Shuffle
 from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _NEWLINE = 10
+_NO_BYTES = np.empty(0, np.uint8)
 
 
 class TextFileSource(Source):
@@ -40,10 +43,11 @@ class TextFileSource(Source):
     columns = ["text"]  # noqa: RUF012
 
     def __init__(self, dataset_files: Paths) -> None:
-        self._paths = [path for path in sorted(found_files(dataset_files)) if os.path.getsize(path)]
-        self._files = [mapped(path) for path in self._paths]
+        self._paths = sorted(found_files(dataset_files))
+        self._files = [mapped(path) if os.path.getsize(path) else _NO_BYTES for path in self._paths]
         self._lines = [_lines(data) for data in self._files]
-        self._rows = Parts(map(len, self._lines))
+        self.lengths = list(map(len, self._lines))
+        self._rows = Parts(self.lengths)
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
@@ -65,12 +69,13 @@ class PennTreebankSource(TextFileSource):
         super().__init__([os.path.join(directory, f"ptb.{name}.txt") for name in parts])
 
 
-class TextFileDataset(Files):
+class TextFileDataset(Sequential):
     r"""The lines of text files that are not empty, without their ends: the column `text`, a string of ().
 
-    `dataset_files` is a path, a pattern or a list of them, read in order of their names. As in TFRecordDataset, rows
-    are shuffled over all files unless `shuffle` is False. Raises GraphValueError for files that are not there,
-    GraphRuntimeError for no line at all and for text that is not UTF-8.
+    `dataset_files` is a path, a pattern or a list of them, read in order of their names; of several each worker has
+    every n-th, and the workers give a line in turn. Lines are shuffled over all files, or as `Shuffle` says, unless
+    `shuffle` is False. Shards follow each other and are equally long. Raises GraphValueError for files that are not
+    there, GraphRuntimeError for no line at all and for text that is not UTF-8.
 
     Examples:
         >>> from pathlib import Path
@@ -85,17 +90,16 @@ class TextFileDataset(Files):
         dataset_files: Paths,
         num_samples: int | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: bool | str | None = True,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
         num_shards: int | None = None,
         shard_id: int | None = None,
         cache: object = None,
     ) -> None:
         source = TextFileSource(dataset_files)
-        shuffle = shuffle is not False
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
-class PennTreebankDataset(Files):
+class PennTreebankDataset(Sequential):
     r"""The sentences of the Penn Treebank: the column `text`, a string of ().
 
     `usage` is "train", "valid", "test" or "all", the default, which has those of test first. Raises what
@@ -116,14 +120,13 @@ class PennTreebankDataset(Files):
         usage: str | None = None,
         num_samples: int | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: bool | str | None = True,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
         num_shards: int | None = None,
         shard_id: int | None = None,
         cache: object = None,
     ) -> None:
         source = PennTreebankSource(dataset_dir, usage)
-        shuffle = shuffle is not False
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
 def _lines(data: Bytes) -> Array:
@@ -148,13 +151,16 @@ class TFRecordSource(Source):
     def __init__(
         self, dataset_files: Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
     ) -> None:
-        self._paths = found_files(dataset_files)
+        self._paths = sorted(found_files(dataset_files))
         self._files = [mapped(path) for path in self._paths]
-        self._rows = [(f, *span) for f, data in enumerate(self._files) for span in _records(self._paths[f], data)]
+        records = [list(_records(path, data)) for path, data in zip(self._paths, self._files, strict=True)]
+        self.lengths = list(map(len, records))
+        self._rows = [(file, *span) for file, spans in enumerate(records) for span in spans]
         if not self._rows:
             raise corrupt(self._paths[0], "there is no record in it")
-        described = [] if schema is None else as_schema(schema).columns
-        self._schema = {column["name"]: column for column in described}
+        described = Schema() if schema is None else as_schema(schema)
+        self.most = described.num_rows
+        self._schema = {column["name"]: column for column in described.columns}
         self.columns: list[str] = list(columns_list or self._schema or sorted(self._features(0)))
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -260,15 +266,15 @@ def _fits(array: Array, shape: Sequence[int]) -> bool:
     return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
 
 
-class TFRecordDataset(Files):
+class TFRecordDataset(Sequential):
     """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
 
     A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
     length. A column of a schema is brought into its dtype and shape, bytes also into strings. `columns_list` chooses
-    and orders columns. Rows are in the order of the files and, unless `shuffle` is False, shuffled over all of them,
-    whatever `Shuffle` says; shards have every `num_shards`-th row, so `shard_equal_rows` changes nothing. Raises
-    GraphValueError for files that are compressed or not there, GraphRuntimeError for those that are no TFRecord or lack
-    a column.
+    and orders columns. Rows are in the order that TextFileDataset describes, as many as `num_samples` or, without it,
+    the schema's `numRows` says. Shards have every `num_shards`-th file, with `shard_equal_rows` equally many rows.
+    Raises GraphValueError for files that are compressed or not there, GraphRuntimeError for those that are no TFRecord
+    or lack a column, and for fewer files than shards.
 
     Examples:
         >>> from pathlib import Path
@@ -289,7 +295,7 @@ class TFRecordDataset(Files):
         columns_list: list[str] | None = None,
         num_samples: int | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: bool | str | None = True,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
         num_shards: int | None = None,
         shard_id: int | None = None,
         shard_equal_rows: bool = False,
@@ -300,5 +306,9 @@ class TFRecordDataset(Files):
             message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
             raise GraphValueError(message)
         source = TFRecordSource(dataset_files, schema, columns_list)
-        shuffle = shuffle is not False
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+        by_file = not boolean("shard_equal_rows", shard_equal_rows)
+        if by_file and num_shards is not None and num_shards > len(source.lengths):
+            text = f"There are {len(source.lengths)} files for {num_shards} shards; give shard_equal_rows=True."
+            raise GraphRuntimeError(text)
+        most = num_samples or source.most
+        super().__init__(source, cache, num_parallel_workers, most, shuffle, num_shards, shard_id, by_file)

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphls.dataset.checks import string, type_error
 from graphls.dataset.columns import Array
-from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files
+from graphls.dataset.readers.files import Paths, Sequential, Source, corrupt, found_files
+from graphls.dataset.readers.order import Shuffle
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
@@ -21,14 +22,16 @@ class CSVSource(Source):
     """The rows of CSVDataset, which are read when it is made; fields become numbers when they are asked for."""
 
     def __init__(self, dataset_files: Paths, delimiter: str, defaults: object, names: object) -> None:
-        self._rows = []
-        for path in found_files(dataset_files):
+        self._rows: list[tuple[str, int, list[str]]] = []
+        self.lengths = []
+        for path in sorted(found_files(dataset_files)):
             rows = _rows(path, delimiter)
             if names is None and rows:
                 header = rows.pop(0)[2]
                 if self._rows and header != self.columns:
                     raise corrupt(path, f"its first line has the columns {header}, and other files have {self.columns}")
                 self.columns = header
+            self.lengths.append(len(rows))
             self._rows += rows
         if names is not None:
             self.columns = _list("column_names", names, str)
@@ -48,16 +51,15 @@ class CSVSource(Source):
         return tuple(_field(path, line, *column) for column in columns)
 
 
-class CSVDataset(Files):
+class CSVDataset(Sequential):
     r"""The rows of CSV files, each field a column of ().
 
     Columns are called as the first line says, or by `column_names`, with which the first line is a row. Fields are
     strings, or, with a list of `column_defaults`, of the type of the default of their column: int32, float32 or a
     string; an empty field is the default. Fields in double quotes may have `field_delim`, the character between fields,
-    and ends of lines in them. Files are read in order of their names; rows are shuffled over all files unless `shuffle`
-    is False. Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError for files that
-    are not there, GraphRuntimeError for files without rows, or that are not UTF-8, and for rows and fields that do not
-    fit their columns.
+    and ends of lines in them. Rows and shards come in the order that TextFileDataset describes. Raises GraphTypeError
+    and GraphValueError for arguments that do not fit, GraphValueError for files that are not there, GraphRuntimeError
+    for files without rows, or that are not UTF-8, and for rows and fields that do not fit their columns.
 
     Examples:
         >>> from pathlib import Path
@@ -76,7 +78,7 @@ class CSVDataset(Files):
         column_names: list[str] | None = None,
         num_samples: int | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: bool | str | None = True,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
         num_shards: int | None = None,
         shard_id: int | None = None,
         cache: object = None,
@@ -85,8 +87,7 @@ class CSVDataset(Files):
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise GraphValueError(f"field_delim is one character, and no quote or end of a line, not {delimiter!r}.")
         source = CSVSource(dataset_files, delimiter, column_defaults, column_names)
-        shuffle = shuffle is not False
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
 def _rows(path: str, delimiter: str) -> list[tuple[str, int, list[str]]]:

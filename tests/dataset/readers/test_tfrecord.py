@@ -84,7 +84,7 @@ def test_several_files_patterns_samples_shards_and_shuffling(path: str) -> None:
 
     assert labels(shuffle=False) == [0, 1, 2, 3, 4] * 2
     assert labels(shuffle=False, num_samples=3) == [0, 1, 2]
-    assert labels(shuffle=False, num_shards=2, shard_id=1) == [1, 3, 0, 2, 4]
+    assert labels(shuffle=False, num_shards=2, shard_id=1) == [0, 1, 2, 3, 4]
     assert sorted(labels(shuffle=ds.Shuffle.GLOBAL)) == sorted([0, 1, 2, 3, 4] * 2)
     assert len(rows(ds.TFRecordDataset(path.replace("a.", "*.")))) == 5
 
