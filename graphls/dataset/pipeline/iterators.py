@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from queue import SimpleQueue
+from threading import RLock, local
 from typing import Any
 
 from graphls.dataset.columns import Array, ArrayDType, Row
@@ -40,8 +41,10 @@ class Prefetcher:
         start("graphls-dataset", self._thread)
 
     def take(self) -> Any:
-        """The next row, or END; raises what the thread raised."""
+        """The next row, or END, for everyone who asks behind the last row; raises what the thread raised, once."""
         row = self._channel.rows.get()
+        if row is END:
+            self._channel.rows.put(END)
         if type(row) is _Raised:
             raise row.error
         self._channel.permits.put(True)
@@ -79,12 +82,13 @@ def _fill(rows: Rows, channel: _Channel, owner: object) -> None:
     try:
         iterator = rows()
         while channel.permits.get() is True and not channel.stopped:
-            row = next(iterator, END)
-            channel.rows.put(row)
-            if row is END:
-                return
+            channel.rows.put(next(iterator))
+    except StopIteration:
+        pass
     except BaseException as error:
-        channel.rows.put(_Raised(error))
+        if not channel.stopped:
+            channel.rows.put(_Raised(error))
+    channel.rows.put(END)
 
 
 EXIT_SECONDS = 2.0
@@ -102,17 +106,18 @@ class Feed:
         _feeds.add(weakref.ref(self, _feeds.discard))
 
     def open(self, epoch: int, start: int) -> None:
-        """Begin a pass at a row; the workers start first, while no other thread of this iterator runs."""
+        """Begin a pass at a row; the workers start first, while no thread makes rows of this iterator."""
         if self._prefetcher is not None:
             self._prefetcher.join()
         self.run.start()
         rows = partial(_rows, self._dataset, self.run, epoch, start, self._finish, self._limit)
         self._prefetcher = Prefetcher(rows, get_prefetch_size())
 
-    def take(self) -> Any:
-        """The next row of the pass, or END."""
+    @property
+    def take(self) -> Callable[[], Any]:
+        """What gives the next row of the pass, or END, and does so of this pass even when the next one has begun."""
         assert self._prefetcher is not None
-        return self._prefetcher.take()
+        return self._prefetcher.take
 
     def leave(self) -> None:
         """End a pass in the middle, and wait for its thread: its code and that of the next pass share objects."""
@@ -151,11 +156,19 @@ def _rows(dataset: Node, run: Run, epoch: int, start: int, finish: Finish, limit
     return islice(map(finish, dataset.stream(run, epoch, start)), limit)
 
 
+class _Reading(local):
+    """The pass that a thread has begun to read with `iter()`, and whether it has a row of it."""
+
+    epoch: int | None = None
+    has_row = False
+
+
 class DatasetIterator:
     """Rows of a dataset; each `iter()` is the next pass, in an order of its own where the dataset shuffles.
 
     `iter()` goes on with a pass that a bare `next()` has begun. A pass left in the middle ends when the next one
-    begins, or when the iterator is stopped or forgotten.
+    begins, or when the iterator is stopped or forgotten. Threads that share an iterator share its passes: each row goes
+    to one of them, and a pass ends for all.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -176,22 +189,25 @@ class DatasetIterator:
         self._feed = Feed(dataset, finish, limit)
         self._epoch, self._start = position
         self._end = None if num_epochs == -1 else self._epoch + num_epochs
-        self._is_open = self._is_claimed = self._is_touched = False
+        self._is_open = False
+        self._lock = RLock()
+        self._mine = _Reading()
         self._finalizer = weakref.finalize(self, self._feed.close)
         self._finalizer.atexit = False
 
     def __iter__(self) -> DatasetIterator:
-        if self._is_open and self._is_claimed and self._is_touched:
-            self._feed.leave()
-            self._advance()
-        self._is_claimed, self._is_touched = True, False
+        mine = self._mine
+        with self._lock:
+            if self._is_open and mine.epoch == self._epoch and mine.has_row:
+                self._feed.leave()
+                self._advance()
+            mine.epoch, mine.has_row = self._epoch, False
         return self
 
     def __next__(self) -> Any:
-        if not self._is_open:
-            self._open()
+        epoch, take = self._pass()
         try:
-            row = self._feed.take()
+            row = take()
         except GraphlsError as error:
             self.stop()
             raise (error if error.location else error.at(user_location())) from error.__cause__
@@ -199,17 +215,29 @@ class DatasetIterator:
             self.stop()
             raise
         if row is END:
-            self._is_claimed = False
-            self._advance()
-            raise StopIteration
-        self._is_touched = True
+            with self._lock:
+                if self._is_open and self._epoch == epoch:
+                    self._advance()
+            raise self._ended()
+        self._mine.has_row = True
         return row
 
-    def _open(self) -> None:
-        if self._epoch == self._end:
-            raise StopIteration
-        self._feed.open(self._epoch, self._start)
-        self._is_open = True
+    def _pass(self) -> tuple[int, Callable[[], Any]]:
+        """The pass that this thread reads, and what gives its next row; raises StopIteration where it has ended."""
+        with self._lock:
+            if self._mine.epoch not in (None, self._epoch):
+                raise self._ended()
+            if not self._is_open:
+                if self._epoch == self._end:
+                    raise self._ended()
+                self._feed.open(self._epoch, self._start)
+                self._is_open = True
+            return self._epoch, self._feed.take
+
+    def _ended(self) -> StopIteration:
+        """The end of the pass of this thread, which then reads none."""
+        self._mine.epoch = None
+        return StopIteration()
 
     def _advance(self) -> None:
         self._epoch, self._start, self._is_open = self._epoch + 1, 0, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,38 @@ def test_batches_are_inputs_of_a_compiled_step(backend: str) -> None:
     assert losses == expected_losses
     for weight, expected in zip(weights, expected_weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
+
+
+def read_by_threads(iterator: ds.DatasetIterator, count: int) -> tuple[list[Any], list[str]]:
+    """The rows of a pass of which several threads take some each, and what they raise."""
+    taken: list[Any] = []
+    raised: list[str] = []
+
+    def take() -> None:
+        try:
+            taken.extend(row[0].item() for row in iterator)
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    threads = [threading.Thread(target=take, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    return taken, raised
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_threads_that_share_an_iterator_get_each_row_once(workers: int) -> None:
+    iterator = plain(400).map(lambda x: x + 1, num_parallel_workers=workers).create_tuple_iterator(num_epochs=2)
+    for _ in range(2):
+        taken, raised = read_by_threads(iterator, 8)
+        assert sorted(taken) == list(range(1, 401)) and not raised
+    assert rows_of(iterator) == []
+
+
+def test_a_pass_that_fails_ends_for_all_threads() -> None:
+    failing = plain(200).map(lambda x: 1 // int(x < 100), num_parallel_workers=2)
+    taken, (error,) = read_by_threads(failing.create_tuple_iterator(num_epochs=1), 4)
+    assert taken == [1] * 100 and "ZeroDivisionError" in error
