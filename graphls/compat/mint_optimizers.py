@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import nn, ops
+from graphls.compat.mint_groups import GroupedOptimizer, in_groups
 from graphls.compat.mint_optim import minimising
 from graphls.nn.learning_rate_schedule import LearningRate
-from graphls.nn.optimizers.base import Decay, Optimizer, Parameters, Tensors, states_like
+from graphls.nn.optimizers.base import Decay, Parameters, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -17,7 +18,7 @@ __all__ = ["ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop",
 Betas = tuple[float, float]
 
 
-class ByElement(Optimizer):
+class ByElement(GroupedOptimizer):
     """An optimizer that subtracts from each parameter what `step_of` gives, with a few states that begin as a number.
 
     `made` is the number and the name of each state, and `torch_kind` what PyTorch calls an optimizer whose formula,
@@ -28,7 +29,7 @@ class ByElement(Optimizer):
     made: tuple[tuple[str, float], ...] = ()
 
     def __init__(self, params: Parameters, lr: LearningRate, weight_decay: Decay, **settings: Any) -> None:
-        super().__init__(lr, params if isinstance(params, (list, tuple)) else list(params), weight_decay)
+        super(GroupedOptimizer, self).__init__(lr, params, weight_decay)
         self.settings = settings
         for name, start in self.made:
             setattr(self, name, states_like(self.parameters, name, settings.get(f"first_{name}", start)))
@@ -55,6 +56,7 @@ class RMSprop(ByElement):
     torch_kind = "RMSprop"
     made = (("square_avg", 0.0), ("grad_avg", 0.0), ("momentum_buffer", 0.0))
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
         weight_decay: Decay = 0.0, momentum: float = 0.0, centered: bool = False, maximize: bool = False,
@@ -79,6 +81,7 @@ class Adagrad(ByElement):
     torch_kind = "Adagrad"
     made = (("sum", 0.0),)
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1e-2, lr_decay: float = 0.0, weight_decay: Decay = 0.0,
         initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False,
@@ -98,6 +101,7 @@ class NAdam(ByElement):
     torch_kind = "NAdam"
     made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0), ("mu_product", 1.0))
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 2e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: Decay = 0.0, momentum_decay: float = 4e-3,
@@ -126,6 +130,7 @@ class RAdam(ByElement):
     torch_kind = "RAdam"
     made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0))
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: Decay = 0.0,
@@ -157,45 +162,49 @@ class RAdam(ByElement):
         return [ops.cast(each, "float32") for each in (ops.sub(1.0, ops.pow(beta1, count)), left, factor)]
 
 
-class Adadelta(nn.Adadelta):
+class Adadelta(GroupedOptimizer, nn.Adadelta):
     """Adadelta (Zeiler, 2012). Raises as Optimizer does, and GraphValueError for `maximize`."""
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1.0, rho: float = 0.9, eps: float = 1e-6,
         weight_decay: Decay = 0.0, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         minimising("Adadelta", maximize)
-        super().__init__(params, lr, rho, eps, weight_decay=weight_decay)
+        super(GroupedOptimizer, self).__init__(params, lr, rho, eps, weight_decay=weight_decay)
 
 
-class Adamax(nn.AdaMax):
+class Adamax(GroupedOptimizer, nn.AdaMax):
     """Adam by the largest gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 2e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: Decay = 0.0, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         minimising("Adamax", maximize)
-        super().__init__(params, lr, *betas, eps, weight_decay)
+        super(GroupedOptimizer, self).__init__(params, lr, *betas, eps, weight_decay)
 
 
-class ASGD(nn.ASGD):
+class ASGD(GroupedOptimizer, nn.ASGD):
     """Averaged gradient descent. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
         weight_decay: Decay = 0.0, maximize: bool = False,
     ) -> None:  # fmt: skip
         minimising("ASGD", maximize)
-        super().__init__(params, lr, lambd, alpha, t0, weight_decay)
+        super(GroupedOptimizer, self).__init__(params, lr, lambd, alpha, t0, weight_decay)
 
 
-class Rprop(nn.Rprop):
+class Rprop(GroupedOptimizer, nn.Rprop):
     """Steps by the signs of gradients. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
+    @in_groups
     def __init__(
         self, params: Parameters, lr: LearningRate = 1e-2, etas: Betas = (0.5, 1.2), step_sizes: Betas = (1e-6, 50.0),
         *, maximize: bool = False,
     ) -> None:  # fmt: skip
         minimising("Rprop", maximize)
-        super().__init__(params, lr, etas, step_sizes)
+        super(GroupedOptimizer, self).__init__(params, lr, etas, step_sizes)

@@ -421,8 +421,8 @@ class Optimizer(Cell):
 
     def get_weight_decay(self) -> Any:
         """The weight decay of the coming update, a tensor; with groups, one for each parameter."""
-        step, decays = state_of(self.global_step), [group.weight_decay for group in self.groups]
-        decays = [rate_now(d, step) if isinstance(d, Cell) else Tensor(d, float32) for d in decays]
+        step, given = state_of(self.global_step), [group.weight_decay for group in self.groups]
+        decays = [rate_now(d, step) if isinstance(d, Cell) else Tensor(d, float32) for d in given]
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
 
 
