@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from typing import TypeVar
 
 from graphls.ir.graph import Node, Value, definers, uses
+from graphls.ir.types import TOKEN
 
 Item = TypeVar("Item", bound=Hashable)
 Reads = Callable[[Node], Iterable[Value]]
@@ -17,6 +18,14 @@ Reads = Callable[[Node], Iterable[Value]]
 def waits_for(node: Node) -> tuple[Value, ...]:
     """The values that a node and its regions read, and its control edges."""
     return (*uses(node), *node.after)
+
+
+def computes_nothing(node: Node) -> bool:
+    """Whether all operands, or all results, of a node have no elements: so the results are known, and are constants."""
+    if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
+        return False
+    operands, results = ([v.type.size for v in values] for values in (node.inputs, node.outputs))
+    return not any(results) or (bool(operands) and not any(operands))
 
 
 def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
@@ -114,7 +123,9 @@ class Reachability:
             self.definer.update((value, node) for value in node.outputs)
 
     def predecessors(self, node: Node) -> list[Node]:
-        """The nodes of the block that make what a node reads."""
+        """The nodes of the block that make what a node reads; none where a model has a constant in its place."""
+        if computes_nothing(node):
+            return []
         return list(dict.fromkeys(self.definer[v] for v in self.reads(node) if v in self.definer))
 
     def until(self, node: Node) -> int:

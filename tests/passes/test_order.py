@@ -102,6 +102,14 @@ def test_what_an_optimizer_does_stays_in_place() -> None:
     assert [write.in_place for write in both_agree((SIZE, SIZE), made).writes] == [True]
 
 
+def test_what_is_made_of_nothing_waits_for_no_reader() -> None:
+    def made(state: Any, weight: Any, x: Any) -> tuple[Any, Any]:
+        read = state * 1.5
+        return ops.broadcast_to(ops.sum(read[:0]), (SIZE,)), read
+
+    assert [write.in_place for write in both_agree((SIZE,), made).writes] == [False]
+
+
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Primitives that a test defines are forgotten behind it."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto
 
-from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
+from graphls.backends.onnx.empty import results_of_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, are_bounded, checked_and_given, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
@@ -25,6 +25,7 @@ from graphls.backends.onnx.types import describe, exchanged
 from graphls.backends.onnx.values import Forms
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.reach import computes_nothing
 from graphls.ir.types import TOKEN, DType, Type, bfloat16, bool_
 from graphls.primitives.faults import missing
 
@@ -158,7 +159,7 @@ class Lowering(Rules):
             self.host.append((node, self.declare(node.output)))
         elif is_alias(node):
             self.forms[node.output] = self.forms[node.inputs[0]]
-        elif takes_or_gives_nothing(node):
+        elif computes_nothing(node):
             for value, array in zip(node.outputs, results_of_nothing(node), strict=True):
                 self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
         else:
