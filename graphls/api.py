@@ -38,7 +38,7 @@ from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
-from graphls.steps.untrained import warn_of_untrained
+from graphls.steps.untrained import warn_of_float64, warn_of_untrained
 from graphls.tensors.parameter import Parameter
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import read_inputs, static_inputs
@@ -113,6 +113,7 @@ def _compiled(
     divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
     warn_of_untrained(cell, traced)
+    warn_of_float64(traced)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)

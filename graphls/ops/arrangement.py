@@ -15,7 +15,7 @@ from graphls.ir.types import broadcast_shapes, int64
 from graphls.ops import shapes
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import cast, less, mod, where
-from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import (
     broadcast_to,
@@ -290,6 +290,7 @@ def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
 
 
 @operation(also="numpy mint")
+@takes_numbers
 def flip(x: TensorLike, dims: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)

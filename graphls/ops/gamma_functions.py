@@ -28,7 +28,9 @@ from graphls.ops.elementwise import (
     less,
     log,
     logical_and,
+    logical_not,
     logical_or,
+    mod,
     mul,
     neg,
     pow,
@@ -179,16 +181,23 @@ def zeta(input: TensorLike, other: TensorLike) -> Tensor:
     """The sum of (other + k) ** -input over k = 0, 1, ..., broadcasting: Hurwitz's zeta function.
 
     It is infinite where `input` is 1, and where it is more and `other` is 0 or a negative whole number; nan where
-    `input` is less than 1 or `other` another negative number.
+    `input` is less than 1, and where it is no whole number and `other` another negative one.
     """
     x, q = floats(input, other)
     return cast(_zeta(cast(x, float64), cast(q, float64)), x.dtype)
 
 
 def _zeta(x: Tensor, q: Tensor) -> Tensor:
-    is_inside = logical_and(greater(x, 1.0), greater(q, 0.0))
-    is_pole = logical_or(equal(x, 1.0), logical_and(greater(x, 1.0), equal(q, floor(q))))
-    found = _euler_maclaurin(where(is_inside, x, 2.0), where(is_inside, q, 1.0))
+    # Terms of negative numbers are, but for their sign, those between 1 - share and 1 - q, the others start at share.
+    low, share = less(q, 0.0), sub(q, floor(q))
+    is_pole = logical_or(equal(x, 1.0), logical_and(greater(x, 1.0), logical_and(equal(share, 0.0), q <= 0.0)))
+    is_inside = logical_and(greater(x, 1.0), logical_or(greater(q, 0.0), equal(x, floor(x))))
+    is_inside = logical_and(is_inside, logical_not(is_pole))
+    x = where(is_inside, x, 2.0)
+    found = _euler_maclaurin(x, where(is_inside, where(low, share, q), 1.0))
+    first, last = (where(logical_and(is_inside, low), sub(1.0, at), 1.0) for at in (share, q))
+    sign = where(equal(mod(x, 2.0), 0.0), 1.0, -1.0)
+    found = add(found, where(low, mul(sign, sub(_euler_maclaurin(x, first), _euler_maclaurin(x, last))), 0.0))
     return where(is_inside, found, where(is_pole, math.inf, math.nan))
 
 

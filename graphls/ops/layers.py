@@ -279,7 +279,8 @@ def add_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis of x = x1 + x2.
 
-    Also the mean and 1 / that root, float32 for 16-bit floats, and x, whether `additional_output` asks for it or not.
+    Also the mean and 1 / that root, float32 for 16-bit floats, which give no gradient, and x, whether
+    `additional_output` asks for it or not.
     Raises GraphValueError where shapes differ.
     """
     x, scale, shift = _total("add_layer_norm", x1, x2), kept(gamma), kept(beta)
@@ -291,7 +292,7 @@ def add_layer_norm(
     centred = sub(wide, average)
     inverse = rsqrt(add(mean(square(centred), -1, keepdims=True), epsilon))
     y = add(mul(mul(centred, inverse), cast(scale, wide.dtype)), cast(shift, wide.dtype))
-    return cast(y, x.dtype), average, inverse, x
+    return cast(y, x.dtype), stop_gradient(average), stop_gradient(inverse), x
 
 
 def _total(name: str, x1: TensorLike, x2: TensorLike) -> Tensor:

@@ -34,7 +34,17 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.gradients import with_gradient
-from graphls.ops.operands import ShapeLike, apply, axis_of, float_of, in_single, numbers, tensor_of, weight_of
+from graphls.ops.operands import (
+    ShapeLike,
+    apply,
+    axis_of,
+    float_of,
+    in_single,
+    numbers,
+    takes_numbers,
+    tensor_of,
+    weight_of,
+)
 from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand, sizes_of_draw, standard_uniform
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
@@ -129,6 +139,7 @@ def silu(x: TensorLike) -> Tensor:
 
 
 @operation(classes="Softmax", cells="Softmax", settings="axis", also="mint mint.nn.functional")
+@takes_numbers
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(x) divided by its sum along an axis."""
     x = float_of(x)
@@ -136,6 +147,7 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
 
 
 @operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional mint.special")
+@takes_numbers
 def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     """The logarithm of the softmax along an axis."""
     x = float_of(logits)

@@ -63,7 +63,8 @@ def normalised_from(
 def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
-    The root is float32 for 16-bit floats. Raises GraphValueError where the sizes of gamma are not the last of x.
+    The root is float32 for 16-bit floats, and gives no gradient. Raises GraphValueError where the sizes of gamma are
+    not the last of x.
     """
     x, gamma = float_of(x), kept(gamma)
     if not gamma.ndim or x.shape[-gamma.ndim :] != gamma.shape:
@@ -71,7 +72,7 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
     wide = _wide(x)
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
     inverse = rsqrt(add(mean(square(wide), axes, keepdims=True), epsilon))
-    return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), inverse
+    return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), stop_gradient(inverse)
 
 
 @operation(checks={"num_groups": integer})
@@ -286,7 +287,8 @@ def _layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x normalised over the axes from `begin_norm_axis` on, times gamma plus beta; the means and the variances.
 
-    Gamma and beta have the sizes of x from `begin_params_axis` on. Raises GraphValueError for other sizes.
+    The last two give no gradient, as in MindSpore. Gamma and beta have the sizes of x from `begin_params_axis` on.
+    Raises GraphValueError for other sizes.
     """
     x = float_of(input_x)
     first, wanted = axis_of(begin_norm_axis, x.ndim), x.shape[axis_of(begin_params_axis, x.ndim) :]
@@ -301,4 +303,4 @@ def _layer_norm(
     variance = mean(mul(centred, centred), axes, keepdims=True)
     normed = mul(centred, rsqrt(add(variance, epsilon)))
     y = add(mul(normed, cast(gamma, wide.dtype)), cast(beta, wide.dtype))
-    return cast(y, x.dtype), average, variance
+    return cast(y, x.dtype), stop_gradient(average), stop_gradient(variance)

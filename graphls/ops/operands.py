@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import DType, bool_, float32, int32
 from graphls.primitives.primitive import normalise_axis
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, as_known
 from graphls.trace.current import current_tracer
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 Axis = int | tuple[int, ...] | list[int] | None
 Shape = tuple[int, ...]
 Sizes = int | Sequence[int]
@@ -127,11 +132,28 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
-    """Axes as a tuple; None, or no axes at all, means every axis."""
+    """Axes as a tuple; None, or no axes at all, means every axis, and so do 0 and -1 of a tensor without axes."""
     if axis is None or axis in ((), []):
         return None
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return tuple(axis_of(a, rank) for a in axes)
+    found = tuple(axis_of(a, rank or 1) for a in axes)
+    return found if rank else None
+
+
+def takes_numbers(function: Function) -> Function:
+    """A function along an axis for which a tensor without axes, its first argument, is one with a single element.
+
+    It so has the axes 0 and -1, as in NumPy and PyTorch, and its results have no axes.
+    """
+
+    @wraps(function)
+    def along(*arguments: Any, **options: Any) -> Any:
+        if not arguments or np.ndim(arguments[0]):
+            return function(*arguments, **options)
+        found = function(apply("reshape", arguments[0], shape=(1,)), *arguments[1:], **options)
+        return rebuild(found, [apply("reshape", x, shape=()) for x in leaves(found)])
+
+    return along  # type: ignore[return-value]
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:

@@ -15,17 +15,16 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from graphls.ir.checks import Check
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import Function, tensor_of
 from graphls.ops.primitive import operator
 from graphls.tensors import dispatch
 from graphls.tensors.methods import METHODS, Methods, give_operator
 from graphls.tensors.tensor import Tensor
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
 """What functions call the tensor that their methods belong to; other names say that it is something else."""

@@ -28,8 +28,19 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.elementwise import where as chosen
-from graphls.ops.operands import Axis, Sizes, apply, axes_of, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import Function, operation, operator_class, tensor_method
+from graphls.ops.operands import (
+    Axis,
+    Function,
+    Sizes,
+    apply,
+    axes_of,
+    axis_of,
+    float_of,
+    in_single,
+    takes_numbers,
+    tensor_of,
+)
+from graphls.ops.record import operation, operator_class, tensor_method
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
 from graphls.ops.transcendental import logaddexp, root
 from graphls.tensors import dispatch
@@ -143,6 +154,7 @@ def _selected(name: str, x: TensorLike, initial: TensorLike | None, where: Tenso
 
 
 @operation(classes="ArgMaxWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
+@takes_numbers
 def max(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
@@ -156,6 +168,7 @@ def max(
 
 
 @operation(classes="ArgMinWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
+@takes_numbers
 def min(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
@@ -234,12 +247,14 @@ def _position(name: str, x: TensorLike, axis: int | None, keepdims: bool) -> Ten
 
 
 @operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
+@takes_numbers
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
 @operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
+@takes_numbers
 def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
@@ -269,6 +284,7 @@ _Slices = tuple[Tensor, ...]
 
 
 @operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
+@takes_numbers
 def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
 
@@ -279,6 +295,7 @@ def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = Fal
 
 
 @operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
+@takes_numbers
 def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The products of all elements up to each along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
@@ -300,12 +317,14 @@ def _moved_up(x: Tensor, axis: int) -> Tensor:
 
 
 @operation
+@takes_numbers
 def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
     """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
 @operation(classes="Cummax", settings="axis", also="mint")
+@takes_numbers
 def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
 
@@ -315,6 +334,7 @@ def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
 
 
 @operation(classes="Cummin", settings="axis", also="mint")
+@takes_numbers
 def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
 

@@ -17,7 +17,7 @@ from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
 from graphls.ops.indexing import getitem
 from graphls.ops.joins import replaced
-from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import cumsum, sum
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape, squeeze
@@ -26,6 +26,7 @@ from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
 @operation(classes="TopK", settings="sorted", also="mint", checks={"k": integer})
+@takes_numbers
 def topk(
     input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -39,8 +40,6 @@ def topk(
 
 
 def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    if not x.ndim:
-        raise GraphValueError("There is no order in a number; sort a tensor with axes.")
     at = axis_of(axis, x.ndim)
     numbers = cast(x, int32) if x.dtype is bool_ else x
     count = x.shape[at] if k is None else k
@@ -49,6 +48,7 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
 
 
 @operation(classes="Sort", settings="axis descending", also="mint")
+@takes_numbers
 def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
@@ -67,6 +67,7 @@ def msort(input: TensorLike) -> Tensor:
 
 
 @operation
+@takes_numbers
 def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis, counted from 1, and its int32 position.
 

@@ -10,7 +10,17 @@ from typing import Any
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of, weight_of
+from graphls.ops.operands import (
+    Sizes,
+    apply,
+    axis_of,
+    operand_of,
+    shape_of,
+    takes_numbers,
+    tensor_in,
+    tensor_of,
+    weight_of,
+)
 from graphls.ops.record import cell, in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
@@ -54,6 +64,7 @@ def expand_dims(x: TensorLike, axis: int) -> Tensor:
 
 
 @operation(also="numpy mint")
+@takes_numbers
 def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)

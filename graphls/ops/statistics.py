@@ -38,7 +38,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.factorizations import as_one, transposed
 from graphls.ops.network import matmul
-from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
+from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, takes_numbers, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
@@ -158,6 +158,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
 
 
 @operation(spelled=True)
+@takes_numbers
 def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
 
@@ -175,6 +176,7 @@ def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tupl
 
 
 @operation(spelled=True)
+@takes_numbers
 def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """As `median`, of what is not nan; nan where everything is.
 
@@ -259,7 +261,7 @@ def nanquantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepd
 
 def _quantile(name: str, input: TensorLike, q: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
     x = float_of(input)
-    at = None if axis is None else axis_of(axis, x.ndim)
+    at = None if axes_of(axis, x.ndim) is None else axis_of(axis or 0, x.ndim)
     moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
     if not moved.shape[-1]:
         raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.")

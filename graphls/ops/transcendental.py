@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import (
     abs,
+    add,
     cast,
     clip_by_value,
     div,
     equal,
     isfinite,
+    less,
     less_equal,
     log,
     logical_and,
     logical_or,
     maximum,
     mul,
+    neg,
     pow,
     sin,
     sqrt,
@@ -164,7 +169,7 @@ def atan(x: TensorLike) -> Tensor:
 @operation(names="arctan2", classes="Atan2", also="numpy.arctan2 mint")
 def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     """The angle from -pi to pi of the point whose height is x and whose width is `other`, broadcasting."""
-    return apply("atan2", *floats(x, other))
+    return in_single(lambda *sides: apply("atan2", *sides), *floats(x, other))
 
 
 @operation(classes="Sinh", also="numpy mint")
@@ -216,9 +221,14 @@ def sinc(x: TensorLike) -> Tensor:
 
 
 def _sinc(x: Tensor) -> Tensor:
-    is_zero = equal(x, 0.0)
-    angle = mul(where(is_zero, 1.0, x), math.pi)
-    return where(is_zero, 1.0, div(sin(angle), angle))
+    """By Taylor's series where the angle is below 1, as the slope of the quotient is a difference of equal numbers."""
+    angle = mul(x, math.pi)
+    is_near = less(abs(angle), 1.0)
+    far, squared = where(is_near, 1.0, angle), square(where(is_near, angle, 0.0))
+    series = mul(squared, 0.0)
+    for order in range(19, 0, -2):
+        series = add(mul(series, neg(squared)), 1 / math.factorial(order))
+    return where(is_near, series, div(sin(far), far))
 
 
 @operation(classes="Hypot", also="numpy mint")
@@ -228,6 +238,6 @@ def hypot(x: TensorLike, other: TensorLike) -> Tensor:
 
 
 def _hypot(x: Tensor, y: Tensor) -> Tensor:
-    largest = stop_gradient(maximum(abs(x), abs(y)))
-    scale = where(logical_and(isfinite(largest), largest > 0.0), largest, 1.0)
+    largest, limits = stop_gradient(maximum(abs(x), abs(y))), np.finfo(x.dtype.numpy)
+    scale = where(isfinite(largest), maximum(largest, float(limits.tiny / limits.eps)), 1.0)
     return mul(root(square(div(x, scale)) + square(div(y, scale))), scale)

@@ -110,11 +110,10 @@ class Pow(FloatElementwise):
         selection would take longer than both. The difference keeps the sign of -0.0.
         """
         dtype = x.type.dtype
-        zero = e.constant(0.0, dtype)
-        is_zero = e.equal(x, zero)
-        no_pole = e.sub(x, e.cast(e.logical_and(is_zero, e.equal(y, zero)), dtype=dtype))
-        gx = e.mul(g, e.mul(y, e.pow(no_pole, e.sub(y, 1.0))))
-        safe = e.add(x, e.cast(e.logical_and(is_zero, e.greater_equal(y, zero)), dtype=dtype))
+        zero, smallest = e.constant(0.0, dtype), e.constant(6.2e-5 if dtype is float16 else 1.2e-38, dtype)
+        has_pole = e.logical_and(e.less(e.abs(x), smallest), e.equal(y, zero))
+        gx = e.mul(g, e.mul(y, e.pow(e.sub(x, e.cast(has_pole, dtype=dtype)), e.sub(y, 1.0))))
+        safe = e.add(x, e.cast(e.logical_and(e.equal(x, zero), e.greater_equal(y, zero)), dtype=dtype))
         return gx, e.mul(g, e.mul(out, e.log(safe)))
 
 

@@ -114,8 +114,8 @@ class Atan2(FloatElementwise):
         is_zero = e.cast(e.equal(size, e.constant(0.0, size.type.dtype)), dtype=size.type.dtype)
         scale = _scale(e, e.add(size, is_zero))
         wide, high = e.div(x, scale), e.div(y, scale)
-        share = e.div(e.div(g, scale), e.add(e.add(e.square(wide), e.square(high)), is_zero))
-        return e.mul(share, wide), e.neg(e.mul(share, high))
+        share = e.div(g, e.add(e.add(e.square(wide), e.square(high)), is_zero))
+        return e.div(e.mul(share, wide), scale), e.neg(e.div(e.mul(share, high), scale))
 
     def onnx(self, e: Emitter, y: str, x: str) -> str:
         """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""

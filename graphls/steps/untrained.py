@@ -1,4 +1,4 @@
-"""Telling users of weights that a training step uses and does not train, since their cell is no part of its network."""
+"""Telling users of weights that a step does not train as no part of its network, or takes to float64 for an input."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weakref import WeakSet
 from graphls.ir.graph import Graph, Node, Value, definers, uses, walk
 from graphls.ir.reach import reached
 from graphls.ir.reporting import warn
+from graphls.ir.types import float64
 from graphls.nn.cell import Cell
 from graphls.passes.rewrite import gradient_nodes
 from graphls.tensors.parameter import Parameter
@@ -34,6 +35,19 @@ def warn_of_untrained(cell: object, traced: Traced) -> None:
     if found:
         _told.update(parameters[state.name] for state in found)
         warn(_text([parameters[state.name].name for state in found]), _reader(graph, found[0]).loc)
+
+
+def warn_of_float64(traced: Traced) -> None:
+    """Warn of a weight that a step trains and takes to float64 for an input, which makes it several times as long."""
+    graph, parameters = traced.graph, traced.parameters
+    trained = {write.state for write in graph.writes if parameters[write.state.name].requires_grad}
+    is_given = any(value.type.dtype is float64 for value in graph.inputs)
+    for node in walk(graph) if is_given else ():
+        if node.primitive.name == "cast" and node.attrs["dtype"] is float64 and node.inputs[0] in trained:
+            of = node.inputs[0]
+            text = f"{of.name!r} is {of.type.dtype} and meets float64, in which a step takes several times as long"
+            warn(f"{text}; give inputs as {of.type.dtype}, or weights of float64 if that is meant.", node.loc)
+            return
 
 
 def _is_strange(parameter: Parameter, known: set[Parameter]) -> bool:

@@ -40,7 +40,7 @@ class Parameter(DeviceSettings, Tensor):
         ('weight', True)
     """
 
-    __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
+    __slots__ = ("__weakref__", "_requires_grad", "device_settings", "layerwise_parallel", "name", "storage")
 
     def __init__(
         self,
@@ -58,9 +58,19 @@ class Parameter(DeviceSettings, Tensor):
         self._array, self._buffer = None, None
         self.storage = Storage(checked(copy, array))
         self.name = name or "Parameter"
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.device_settings = {}
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients by it are more than zeros; steps that were compiled otherwise are compiled again."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._requires_grad = value
+        Configuration.note_change()
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,34 @@ def test_settings_that_are_unusual_but_right() -> None:
     optimizer = nn.SGD([beta], 1.0, weight_decay=0.5)
     optimizer((0 * ONES,))
     assert beta.asnumpy().tolist() == [1, 1], "the name holds 'beta'"
+
+
+FREEZING: Any = [
+    lambda parameters: nn.Momentum(parameters, 0.1, 0.9, weight_decay=0.1),
+    lambda parameters: nn.AdamWeightDecay(parameters, 0.1),
+    lambda parameters: nn.LARS(nn.Momentum(parameters, 0.1, 0.9)),
+]
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("number", range(len(FREEZING)))
+def test_a_weight_that_is_frozen_after_its_optimizer_was_made_stays(
+    number: int, mode: str, request: pytest.FixtureRequest
+) -> None:
+    """From the next step on, with the moments that are kept for it, until it is trained again."""
+    if mode == "eager":
+        request.getfixturevalue("eager")
+    net = nn.SequentialCell(nn.Dense(2, 2, weight_init="ones"), nn.Dense(2, 1, weight_init="ones"))
+    optimizer = FREEZING[number](net.trainable_params())
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer)
+    x, y = graphls.Tensor(np.ones((2, 2), np.float32)), graphls.Tensor(np.zeros((2, 1), np.float32))
+    values = []
+    for is_trained in (True, False, False, True):
+        net[0].weight.requires_grad = is_trained
+        step(x, y)
+        values.append({p.name: p.asnumpy().tolist() for p in step.get_parameters() if p.size > 1})
+    names = {name for name in values[0] if name.endswith("0.weight")}
+    assert len(names) >= 2
+    for name in values[0]:
+        moved = [before[name] != after[name] for before, after in pairwise(values)]
+        assert moved == ([False, False, True] if name in names else [True, True, True])

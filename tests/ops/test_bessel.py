@@ -60,6 +60,13 @@ def test_zeta() -> None:
     assert_slopes(ops.zeta, X[1:5], Q[1:5])
 
 
+def test_zeta_of_negative_numbers() -> None:
+    x, q = np.array([2.0, 3.0, 5.0, 4.0, 2.0, 2.5]), np.array([-0.5, -0.5, -3.25, -100.7, -1e6 - 0.25, -0.5])
+    agree(ops.zeta, special.zeta(x, q), x, q, rtol=1e-11)
+    found = graphls.grad(lambda x, q: ops.sum(ops.zeta(x, q)), 1)(*map(graphls.Tensor, (x[:5], q[:5])))
+    np.testing.assert_allclose(found.asnumpy(), -x[:5] * special.zeta(x[:5] + 1, q[:5]), rtol=1e-9)
+
+
 def test_bounds_of_zeta() -> None:
     x = np.array([0.5, 1, 1, 2, 2, 3.5, 2, np.nan, 2, np.inf, 1.5])
     q = np.array([1, 1, -1, 0, -1, -1.5, np.inf, 1, np.nan, 1, 1e300])

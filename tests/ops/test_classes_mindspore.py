@@ -147,4 +147,5 @@ def test_slopes(row: dict[str, Any]) -> None:
     call = Call(row)
     if not any(a.dtype.kind == "f" for a in call.traced()):
         pytest.skip("no float operand")
-    assert_slopes(lambda *tensors: call.construct(*tensors), *call.traced())
+    count = 1 if row["name"] == "LayerNorm" else None  # its statistics give no gradient
+    assert_slopes(lambda *tensors: leaves(call.construct(*tensors))[:count], *call.traced())

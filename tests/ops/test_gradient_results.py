@@ -73,3 +73,37 @@ def test_a_tensor_of_an_array_has_its_own_memory() -> None:
     array[0] = 5
     np.testing.assert_array_equal(copied.asnumpy(), [0, 0, 0])
     np.testing.assert_array_equal(shared.asnumpy(), [5, 0, 0])
+
+
+WRITES: dict[str, Any] = {
+    "attribute": lambda cell, value: setattr(cell, "weight", value),
+    "assign": lambda cell, value: ops.assign(cell.weight, value),
+    "stopped": lambda cell, value: setattr(cell, "weight", ops.stop_gradient(value)),
+}
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_gradient_flows_through_a_parameter_that_construct_writes(
+    name: str, mode: str, request: pytest.FixtureRequest
+) -> None:
+    """As it does through a local variable; with `stop_gradient` it ends there, as MindSpore's does at every write."""
+
+    class Writing(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = Parameter(np.float32(7), name="weight")
+
+        def construct(self, x: Tensor, y: Tensor) -> Any:
+            before = self.weight * x
+            WRITES[name](self, x * y)
+            return 2 * x * y, self.weight + 1, before
+
+    if mode == "eager":
+        request.getfixturevalue("eager")
+    cell = Writing()
+    gradient = ops.GradOperation(get_all=True, get_by_list=True)(cell, graphls.ParameterTuple([cell.weight]))
+    (by_x, by_y), (by_weight,) = gradient(Tensor(3.0), Tensor(5.0))
+    expected = (10 + 7, 6) if name == "stopped" else (15 + 7, 9)
+    assert (float(by_x), float(by_y), float(by_weight)) == (*expected, 3.0)
+    assert float(cell.weight.value()) == 15.0

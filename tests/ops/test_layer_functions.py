@@ -125,8 +125,19 @@ def test_normalised_sums() -> None:
     agree(ops.add_layer_norm, expected, a, b, gamma, beta, rtol=1e-5, atol=1e-5)
     half = ops.add_layer_norm(*(graphls.Tensor(t.astype(np.float16)) for t in (a, b, gamma, beta)))
     assert [t.dtype for t in half] == [graphls.float16, graphls.float32, graphls.float32, graphls.float16]
-    assert_slopes(ops.add_rms_norm, a, b, gamma)
-    assert_slopes(ops.add_layer_norm, a, b, gamma, beta)
+    assert_slopes(lambda *x: ops.add_rms_norm(*x)[::2], a, b, gamma)
+    assert_slopes(lambda *x: ops.add_layer_norm(*x)[::3], a, b, gamma, beta)
+
+
+def test_statistics_beside_a_normalised_tensor_give_no_gradient() -> None:
+    """MindSpore's rule, by whose numbers P.LayerNorm(1, 1) has these gradients, whether all outputs count or one."""
+    x = graphls.Tensor(np.array([[1.0, 2.0, 4.0, 0.5], [0.0, 3.0, -1.0, 2.0]], np.float32))
+    gamma, beta = graphls.Tensor(np.float32([1, 2, 3, 4])), graphls.Tensor(np.zeros(4, np.float32))
+    for norm in (ops.LayerNorm(1, 1), lambda *a: ops.LayerNorm(1, 1)(*a)[0]):
+        by_x, by_gamma, by_beta = ops.GradOperation(get_all=True)(norm)(x, gamma, beta)
+        np.testing.assert_allclose(by_x.asnumpy()[0, :3], [-1.0963, -0.3762, 0.3179], atol=1e-4)
+        np.testing.assert_allclose(by_gamma.asnumpy()[:3], [-1.2852, 1.3582, 0.3203], atol=1e-4)
+        np.testing.assert_array_equal(by_beta.asnumpy(), [2, 2, 2, 2])
 
 
 def test_positions_by_rotation() -> None:

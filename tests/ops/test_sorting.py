@@ -83,7 +83,7 @@ WRONG: list[Any] = [
     (lambda x: ops.topk(x, 1.0), TypeError, "'k' must be int"),
     (lambda x: ops.sort(x, 2), ValueError, "no axis 2"),
     (lambda x: ops.sort(x, 0.0), TypeError, "axis is an integer"),
-    (lambda x: ops.sort(ops.sum(x)), ValueError, "no order in a number"),
+    (lambda x: ops.sort(ops.sum(x), 1), ValueError, "no axis 1"),
     (lambda x: ops.kthvalue(x, 0), ValueError, "from 1 to the 3 elements"),
     (lambda x: ops.kthvalue(x, 3, 0), ValueError, "from 1 to the 2 elements"),
 ]
@@ -98,3 +98,31 @@ def test_wrong_uses(number: int, is_traced: bool) -> None:
         graphls.compile(function, x, backend="numpy") if is_traced else function(x)
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_sorting.py")
+
+
+KEPT = ["cumsum", "cumprod", "logcumsumexp", "flip", "sum", "mean", "prod", "amax", "amin", "nansum", "logsumexp"]
+WITH_POSITIONS = ["max", "min", "median", "nanmedian", "sort", "cummax", "cummin"]
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_a_number_has_the_axes_0_and_minus_1(axis: int, is_traced: bool) -> None:
+    """As NumPy's reductions and PyTorch's functions have it; the results are numbers, too."""
+
+    def all_results(x: graphls.Tensor) -> Any:
+        yield from (getattr(ops, name)(x, axis) for name in KEPT)
+        for name in WITH_POSITIONS:
+            value, position = getattr(ops, name)(x, axis)
+            yield value + ops.cast(position, "float32")
+        yield from (ops.topk(x, 1, axis)[0], ops.kthvalue(x, 1, axis)[0], ops.squeeze(x, axis), ops.norm(x, axis=axis))
+        yield from (ops.softmax(x, axis) * 2.5, ops.softmin(x, axis) * 2.5, ops.quantile(x, 0.3, axis))
+        yield from (2.5 + ops.argmax(x, axis), 2.5 + ops.var(x, axis), 2.5 + ops.log_softmax(x, axis))
+
+    def step(x: graphls.Tensor) -> Any:
+        return tuple(all_results(x))
+
+    x = graphls.Tensor(np.float32(2.5))
+    found = graphls.compile(step, x, backend="numpy")(x) if is_traced else step(x)
+    assert [(float(t), t.shape) for t in found] == [(2.5, ())] * 28
+    with pytest.raises(ValueError, match="no axis 1"):
+        ops.softmax(x, 1)

@@ -46,6 +46,32 @@ def test_slopes_of_large_and_small_numbers_neither_overflow_nor_vanish(dtype: st
     np.testing.assert_allclose(by_width, -0.5 / wide, rtol=rtol)
 
 
+BESIDE_ZERO: Any = [
+    (ops.sinc, [1e-3, 1e-7, 1e-40], None, [-3.289865e-3, -3.289868e-7, -3.289868e-40], None),
+    (ops.sinc, [0.31, 0.32], None, [-0.9263483, -0.9501304], None),
+    (ops.atan2, [0.0, 1e-45], [1e-40, 1e-40], [np.inf, np.inf], [0.0, -1.4013e35]),
+    (ops.pow, [1e-40, -1e-40, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-92.10341, np.nan, 0.0]),
+    (ops.hypot, [1e-45, 1e-45], [0.0, 1e-45], [1.0, math.sqrt(0.5)], [0.0, math.sqrt(0.5)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", range(len(BESIDE_ZERO)))
+def test_slopes_of_the_smallest_numbers_are_those_of_float64(number: int, backend: str) -> None:
+    function, x, y, by_x, by_y = BESIDE_ZERO[number]
+    arrays = [np.array(a, np.float32) for a in (x, y) if a is not None]
+    found = gradients(function, *arrays, backend=backend)
+    for slope, expected in zip(found, (by_x, by_y), strict=False):
+        np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-44)
+
+
+def test_the_second_derivative_of_sinc_has_no_gap() -> None:
+    x = np.array([0.0, 1e-40, 1e-3, 0.318, 0.319])
+    second = ops.grad(lambda u: ops.sum(ops.grad(lambda t: ops.sum(ops.sinc(t)))(u)))(graphls.Tensor(x)).asnumpy()
+    near = -(math.pi**2) / 3 + (math.pi**4) * x**2 / 10 - (math.pi**6) * x**4 / 168 + (math.pi**8) * x**6 / 6480
+    np.testing.assert_allclose(second, near, rtol=2e-3)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_slopes_of_activations_far_out(backend: str) -> None:
     """They are near those of exp(x) times a polynomial: 1 for all but x * exp(x), whose slope is 1 + x."""

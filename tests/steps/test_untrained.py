@@ -92,3 +92,15 @@ def test_a_function_trains_what_it_is_told_to() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         graphls.compile(step, X, Y)
+
+
+def test_a_step_of_float32_weights_that_gets_float64_says_so() -> None:
+    net = nn.Dense(2, 1)
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params()))
+    with pytest.warns(UserWarning, match="'weight' is Float32 and meets float64"):
+        step(np.ones((3, 2)), np.ones((3, 1)))
+    wide = nn.Dense(2, 1, dtype=graphls.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graphls.compile(net, np.ones((3, 2), np.float32))
+        graphls.compile(wide, np.ones((3, 2)))

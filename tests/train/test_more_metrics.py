@@ -233,6 +233,15 @@ def test_occlusion(number: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+def test_occlusion_of_one_layer_has_the_numbers_of_mindspore() -> None:
+    """Measured with MindSpore 2.10 on a CPU."""
+    weight, bias = np.float32([[0.1, 0.8, 0.1, 0.1], [1, 1, 1, 1]]), np.float32([0.3, 0.6])
+    network = nn.Dense(4, 2, weight_init=graphls.Tensor(weight), bias_init=graphls.Tensor(bias))
+    for label, expected in ((1, [0.3, 0.6, 1.0, 0.9]), (0, [0.17, 0.2, 0.24, 0.23])):
+        inputs = network, np.float32([[0.1, 0.2, 0.3, 0.4]]), np.array(label, np.int32)
+        np.testing.assert_allclose(evaluated(metrics.OcclusionSensitivity(), inputs), expected, rtol=1e-5)
+
+
 def test_occlusion_with_a_margin_for_each_axis() -> None:
     np.testing.assert_array_equal(occluded((1, 3, 4), margin=[1, 1]), occluded((1, 3, 4), margin=1))
     np.testing.assert_array_equal(occluded((1, 4), np.array([0])), occluded((1, 4), np.array(-2)))

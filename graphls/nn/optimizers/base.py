@@ -397,7 +397,21 @@ class Optimizer(Cell):
     def __call__(self, *args: Any, **options: Any) -> Any:
         if current_tracer() is None:
             self.warn_after_schedule()
-        return super().__call__(*args, **options)
+            return super().__call__(*args, **options)
+        before = [(state, tensor_of(state)) for state in self._frozen()]
+        done = super().__call__(*args, **options)
+        for state, value in before:
+            ops.assign(state, value)
+        return done
+
+    def configuration(self) -> tuple[Any, ...]:
+        return *super().configuration(), *(p.requires_grad for p in self.parameters)
+
+    def _frozen(self) -> list[Parameter]:
+        """The parameters that do not require their gradients any more, and what is kept for them: all stay."""
+        rows = [part for part in vars(self)["_params"].values() if isinstance(part, ParameterTuple)]
+        numbers = [i for i, p in enumerate(self.parameters) if not p.requires_grad]
+        return [row[i] for i in numbers for row in rows if len(row) == len(self.parameters)]
 
     def warn_after_schedule(self) -> None:
         """Warn, once, where a list of learning rates has ended before the coming update."""
