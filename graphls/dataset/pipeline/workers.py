@@ -189,13 +189,23 @@ def _serve_thread(function: Work, tasks: SimpleQueue[Any], answers: SimpleQueue[
         answers.put(run_chunk(function, key, rows, alone=False))
 
 
+# Not a WeakSet, for the reason that the one of iterators is none.
+_connections: set[weakref.ref[Connection]] = set()
+"""The ends of the pipes to worker processes that this process has."""
+
+
 class ProcessWorker(Worker):
-    """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle."""
+    """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle.
+
+    It ends when it is closed or forgotten, as by a Ctrl-C on the way to `close`: then nobody has the other end of its
+    pipe, since each process closes those that it has inherited.
+    """
 
     def __init__(self, job: Job) -> None:
         context: Any = multiprocessing.get_context(START_METHOD)
         self._job, self._closed, self._parent = job, False, os.getpid()
         self._connection, theirs = context.Pipe()
+        _connections.add(weakref.ref(self._connection, _connections.discard))
         self._process = context.Process(
             target=_serve_process,
             args=(job.function, theirs, self._parent),
@@ -273,6 +283,9 @@ def _serve_process(function: Work, connection: Connection, parent: int) -> None:
     """Answer chunks until the parent closes the connection or is gone; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for reference in list(_connections):
+        if (inherited := reference()) is not None:
+            inherited.close()
     while _has_task(connection, parent):
         try:
             key, tasks = pickle.loads(connection.recv_bytes())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+import graphls.dataset as ds
 from tests.dataset.sources import wait_until
+from tests.interrupting import signalled_at
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -147,3 +150,22 @@ def test_a_forked_copy_of_the_program_leaves_the_workers_alone() -> None:
         output, errors = run.communicate(timeout=SECONDS)
         assert (run.returncode, output.split()) == (0, ["9"]), errors
         assert wait_until(lambda: all_gone(children))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_control_c_anywhere_leaves_no_worker_process() -> None:
+    rows = ds.GeneratorDataset([1, 2, 3], "x", shuffle=False)
+    dataset = rows.map(abs, num_parallel_workers=2, python_multiprocessing=True)
+
+    def run() -> None:
+        for _ in dataset.create_tuple_iterator(num_epochs=1):
+            pass
+
+    place = 0
+    with suppress(AssertionError):  # Python loses a Ctrl-C while it frees processes that have ended
+        while signalled_at(place, run):
+            left = [process.pid for process in multiprocessing.active_children() if process.pid is not None]
+            if not wait_until(lambda left=left: all_gone(left), 20):  # type: ignore[misc]
+                pytest.fail(f"a process is left at place {place}")
+            place += 29
+    assert place > 300
