@@ -4,12 +4,13 @@
 from graphls.dataset.vision import *
 
 __all__ = [
-    "HWC2CHW", "AdjustGamma", "AutoAugment", "AutoAugmentPolicy", "AutoContrast", "Border", "CenterCrop",
-    "ConvertColor", "ConvertMode", "Crop", "CutMixBatch", "CutOut", "Decode", "Equalize", "GaussianBlur",
+    "HWC2CHW", "AdjustGamma", "AutoAugment", "AutoAugmentPolicy", "AutoContrast", "Border", "BoundingBoxAugment",
+    "CenterCrop", "ConvertColor", "ConvertMode", "Crop", "CutMixBatch", "CutOut", "Decode", "Equalize", "GaussianBlur",
     "HorizontalFlip", "ImageBatchFormat", "Inter", "Invert", "MixUpBatch", "Normalize", "NormalizePad", "Pad",
     "PadToSize", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomAutoContrast", "RandomColor",
-    "RandomColorAdjust", "RandomCrop", "RandomCropDecodeResize", "RandomEqualize", "RandomHorizontalFlip",
-    "RandomInvert", "RandomLighting", "RandomPosterize", "RandomResize", "RandomResizedCrop", "RandomRotation",
-    "RandomSelectSubpolicy", "RandomSharpness", "RandomSolarize", "RandomVerticalFlip", "Rescale", "Resize", "Rotate",
-    "SliceMode", "SlicePatches", "UniformAugment", "VerticalFlip",
+    "RandomColorAdjust", "RandomCrop", "RandomCropDecodeResize", "RandomCropWithBBox", "RandomEqualize",
+    "RandomHorizontalFlip", "RandomHorizontalFlipWithBBox", "RandomInvert", "RandomLighting", "RandomPosterize",
+    "RandomResize", "RandomResizeWithBBox", "RandomResizedCrop", "RandomResizedCropWithBBox", "RandomRotation",
+    "RandomSelectSubpolicy", "RandomSharpness", "RandomSolarize", "RandomVerticalFlip", "RandomVerticalFlipWithBBox",
+    "Rescale", "Resize", "ResizeWithBBox", "Rotate", "SliceMode", "SlicePatches", "UniformAugment", "VerticalFlip",
 ]  # fmt: skip

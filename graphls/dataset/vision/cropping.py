@@ -143,8 +143,10 @@ class RandomCrop(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
-        if rows:
-            return self._of_each(image)
+        return self._of_each(image) if rows else self.cut(image)[0]
+
+    def cut(self, image: Array) -> tuple[Array, int, int]:
+        """A part of an image of (H, W) or (H, W, C), and where it begins: top and left."""
         borders, (height, width) = self._borders(*image.shape[:2]), self.size
         across, down, right, bottom = map(sum, zip(*borders, (0, 0, 0, 0), strict=True))
         rests = image.shape[0] + down + bottom - height, image.shape[1] + across + right - width
@@ -152,10 +154,11 @@ class RandomCrop(ImageOperation):
             raise wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
         top, left = _place(*rests)
         if borders and self.padding_mode == Border.CONSTANT:  # without an array of the whole
-            return window(self, image, top - down, left - across, self.size, self.fill_value)
+            place = top - down, left - across
+            return window(self, image, *place, self.size, self.fill_value), *place
         for sides in borders:
             image = padded(self, image, sides, self.fill_value, self.padding_mode)
-        return np.array(image[top : top + height, left : left + width])
+        return np.array(image[top : top + height, left : left + width]), top - down, left - across
 
     def _of_each(self, images: Array) -> Array:
         flat = images.reshape(-1, *images.shape[-3:])
@@ -275,15 +278,16 @@ class RandomResizedCrop(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
-        top, left, height, width = self._box(*image.shape[rows : rows + 2])
+        top, left, height, width = self.box(*image.shape[rows : rows + 2])
         part = image[(slice(None),) * rows + (slice(top, top + height), slice(left, left + width))]
         return resize_array(self, part, self.size, self.interpolation)
 
     def on_pil(self, image: PilImage) -> Any:
-        top, left, height, width = self._box(image.size[1], image.size[0])
+        top, left, height, width = self.box(image.size[1], image.size[0])
         return resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
 
-    def _box(self, height: int, width: int) -> Box:
+    def box(self, height: int, width: int) -> Box:
+        """The part of an image of (height, width) that is taken: its top, left, height and width."""
         draw = generator()
         low, high = (math.log(bound) for bound in self.ratio)
         for _ in range(self.max_attempts):
