@@ -1,7 +1,7 @@
 """What was compiled once and is kept on disk, each under the hash of all that it was made from.
 
-An entry is a file with a checksum, which is written at once or not at all. So processes may share a folder, and one
-that is damaged, cut short or of another version counts as none.
+An entry is a file with a checksum of its key and its parts, which is written at once or not at all. So processes may
+share a folder, and one that is damaged, cut short, of another key or of another version counts as none.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import json
 import mmap
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from graphls.files.files import remove_leftovers, write_parts
+from graphls.files.files import open_file, remove_leftovers, write_parts
 from graphls.ir.digest import digest
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.reporting import warn
 from graphls.sharing.settings import Settings
 from graphls.version import __version__
 
 ENDING = ".compiled"
-MAGIC = b"graphls compiled 1\n"
+MAGIC = b"graphls compiled 2\n"
 PAGE = 4096
 """What the place of a part in a file is a multiple of, so that arrays in it can be mapped into memory."""
 
@@ -38,6 +38,7 @@ FEWEST = 20
 """Nodes of a graph from which on it is kept; a smaller one is compiled as soon as an entry is read."""
 
 Parts = Mapping[str, bytes | memoryview]
+Opened = TypeVar("Opened")
 _OURS = "graphls."
 _SOURCES = "ir", "primitives", "backends"
 _FEATURES = "flags", "features", "model name"
@@ -51,14 +52,30 @@ class Cache:
     limit: int = LIMIT
     has_warned: ClassVar[set[Path]] = set()
 
+    def open(self, key: str, opened: Callable[[Mapping[str, memoryview]], Opened]) -> Opened | None:
+        """What an engine makes of the parts of an entry by `opened`; None where there is no whole one.
+
+        It is also None where the engine raises anything but a GraphlsError, as a runtime may refuse what is in an
+        entry by any exception. One warning says which, so that no fault of an engine stays hidden.
+        """
+        parts = self.load(key)
+        try:
+            return None if parts is None else opened(parts)
+        except GraphlsError:
+            raise  # what is missing is missing for every entry
+        except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            self._warn(f"A compiled step in {self.folder} is damaged and is made again ({reason}).")
+            return None
+
     def load(self, key: str) -> dict[str, memoryview] | None:
-        """The parts of an entry, mapped into memory; None where there is no whole one."""
+        """The parts of an entry, mapped into memory; None where there is no whole one of this key."""
         path = self._path(key)
         try:
-            with open(path, "rb") as file:
+            with open_file(path) as file:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            parts = _parts(data)
-        except (OSError, ValueError, KeyError, TypeError):
+            parts = _parts(key, data)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
         with suppress(OSError):
             os.utime(path)  # which makes it the one that was used last
@@ -66,23 +83,24 @@ class Cache:
 
     def keep(self, key: str, parts: Parts) -> None:
         """Write an entry, and remove others beyond the limit; where that fails, one warning says so and no more."""
-        head, size = _head(parts)
+        head, size = _head(key, parts)
+        refused = f"A compiled step could not be kept in {self.folder}"
         if size > self.limit:
-            self._warn(f"it takes {size:,} bytes, which is beyond the limit of {self.limit:,}")
+            self._warn(f"{refused}: it takes {size:,} bytes, which is beyond the limit of {self.limit:,}.")
             return
         try:
-            write_parts(self._path(key), [head, *_padded(parts)])
+            write_parts(self._path(key), [head, *_padded(parts)], follows_links=False)
             self._remove_oldest(self._path(key))
         except (GraphFileError, OSError) as error:
-            self._warn(str(error).rstrip("."))
+            self._warn(f"{refused}: {str(error).rstrip('.')}.")
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{ENDING}"
 
-    def _warn(self, reason: str) -> None:
+    def _warn(self, text: str) -> None:
         if self.folder not in self.has_warned:
             self.has_warned.add(self.folder)
-            warn(f"A compiled step could not be kept in {self.folder}: {reason}.")
+            warn(text)
 
     def _remove_oldest(self, newest: Path) -> None:
         remove_leftovers(self.folder, "", "*")
@@ -166,11 +184,11 @@ def machine() -> str:
     return " ".join(" ".join(known).split())
 
 
-def _head(parts: Parts) -> tuple[bytes, int]:
+def _head(key: str, parts: Parts) -> tuple[bytes, int]:
     """What an entry begins with, a number of whole pages, and how many bytes the entry has."""
     sizes = {name: len(part) for name, part in parts.items()}
     table = json.dumps(sizes).encode()
-    found = hashlib.sha256(table)
+    found = hashlib.sha256(key.encode() + table)
     for part in _padded(parts):
         found.update(part)
     head = MAGIC + found.digest() + len(table).to_bytes(8, "little") + table
@@ -182,8 +200,8 @@ def _padded(parts: Parts) -> list[bytes | memoryview]:
     return [piece for part in parts.values() for piece in (part, bytes(-len(part) % PAGE))]
 
 
-def _parts(data: memoryview) -> dict[str, memoryview]:
-    """The parts of an entry; raises ValueError for what is no whole entry."""
+def _parts(key: str, data: memoryview) -> dict[str, memoryview]:
+    """The parts of the entry of a key; raises ValueError for what is no whole one, and what JSON raises for others."""
     place = len(MAGIC)
     checksum, place = data[place : place + 32], place + 32
     count, place = int.from_bytes(data[place : place + 8], "little"), place + 8
@@ -191,7 +209,7 @@ def _parts(data: memoryview) -> dict[str, memoryview]:
         raise ValueError("This is no entry.")
     table, place = data[place : place + count], place + count
     place += -place % PAGE
-    found = hashlib.sha256(table)
+    found = hashlib.sha256(key.encode() + bytes(table))
     found.update(data[place:])
     if found.digest() != checksum:
         raise ValueError("The entry is damaged.")

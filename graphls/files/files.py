@@ -1,8 +1,9 @@
-"""Writing files whole or not at all."""
+"""Reading regular files, and writing them whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import stat
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from graphls.ir.errors import GraphFileError, GraphTypeError
 
@@ -21,6 +22,7 @@ except ImportError:  # Windows, where a file that is open can be neither removed
     fcntl = None
 
 Part = bytes | memoryview
+StrPath = str | os.PathLike[str]
 NEW_FILE = 0o666
 """The mode of a file that was not there before; the umask of the process is taken off it, as for any file."""
 
@@ -30,6 +32,40 @@ def as_path(path: object) -> Path:
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise GraphTypeError(f"A file or directory is named by a string or a path, not by {path!r}.")
     return Path(os.fsdecode(path))
+
+
+def open_file(path: StrPath, mode: str = "rb", **options: Any) -> IO[Any]:
+    """A file of data that is open to be read; `options` are those of Python's open.
+
+    Raises OSError where it cannot be, also for what is not a regular file: a pipe might never say a word.
+    """
+    return open(path, mode, opener=_open_regular, **options)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which does not wait for who writes to a pipe
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # of which Python says that it is a directory
+        return handle
+    os.close(handle)
+    raise OSError("it is not a regular file")
+
+
+def read_bytes(path: StrPath) -> bytes:
+    """What a file of data holds; raises GraphFileError, which names the file and the reason."""
+    try:
+        with open_file(path) as file:
+            return bytes(file.read())
+    except (OSError, ValueError) as error:
+        raise GraphFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a text of JSON says; raises ValueError for another one, and for one that is nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -45,15 +81,18 @@ def write_text(path: Path, text: str) -> None:
 CIRCLE = "its links lead in a circle"
 
 
-def write_parts(path: Path, parts: Iterable[Part]) -> None:
+def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -> None:
     """Write a file of these parts at once, and wait until it is on the disk; directories are made.
 
     Where that fails, what was there before stays. What a process that was killed has left behind goes when a file
-    of the same name is written again. A link stays a link to the file; a device or a directory is not replaced. A file
-    that is replaced keeps its mode, a new one has what the umask of the process leaves.
+    of the same name is written again. A link stays a link to the file, unless `follows_links` is False, which puts
+    the file in its place; a device or a directory is not replaced. A file that is replaced keeps its mode, a new one
+    has what the umask of the process leaves.
     Raises GraphFileError, which names the file and the reason.
     """
     try:
+        if not follows_links and path.is_symlink():
+            path.unlink()
         path = _resolved(path)
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")

@@ -54,6 +54,29 @@ def test_an_entry_that_was_cut_short_counts_as_none_and_is_written_again(tmp_pat
     assert same(kept.load("a"))
 
 
+def test_an_entry_of_another_key_counts_as_none(tmp_path: Path) -> None:
+    kept = Cache(tmp_path)
+    kept.keep("a", PARTS)
+    (tmp_path / "b.compiled").write_bytes((tmp_path / "a.compiled").read_bytes())
+    assert same(kept.load("a")) and kept.load("b") is None
+
+
+def test_a_link_in_the_place_of_an_entry_is_replaced_and_its_target_left(tmp_path: Path) -> None:
+    target = tmp_path / "of the user"
+    target.write_text("precious")
+    (tmp_path / "a.compiled").symlink_to(target)
+    kept = Cache(tmp_path)
+    kept.keep("a", PARTS)
+    assert same(kept.load("a")) and target.read_text() == "precious"
+    assert not (tmp_path / "a.compiled").is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_in_the_place_of_an_entry_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.compiled")
+    assert Cache(tmp_path).load("a") is None
+
+
 HEAD = len(MAGIC)
 
 
@@ -101,7 +124,7 @@ def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_warning_and_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, parts: Any) -> None:
+    def full(path: Path, parts: Any, follows_links: bool) -> None:
         raise GraphFileError(f"{path} cannot be written: No space left on device.")
 
     kept = Cache(tmp_path)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn
+from graphls import nn, ops
 from graphls.backends.cache import Cache
 from graphls.backends.onnxruntime import guard, kept, model
 from graphls.context import reset_context
+from tests.backends.damage import DAMAGES, poison
 from tests.backends.processes import assert_processes_share
 from tests.backends.test_guard import IS_UNUSUAL
 from tests.backends.test_weights import Tables, narrow  # noqa: F401  a fixture
@@ -126,14 +127,55 @@ def test_arrays_that_a_model_does_not_hold_are_kept(
     assert bits(step, x) == expected and step._session.model.outside
 
 
-def test_an_entry_that_the_runtime_refuses_is_written_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = bits(compiled(), X, Y)
-    (entry,) = folder.iterdir()
-    parts = {name: bytes(part) for name, part in (Cache(folder).load(entry.stem) or {}).items()}
-    Cache(folder).keep(entry.stem, parts | {"model": b"this is no model"})
-    assert bits(compiled(), X, Y) == expected
+class Small(nn.Cell):
+    """A table, whose indices are guarded, as the optimizer's state, and as few nodes as are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = graphls.Parameter(np.ones((4, 3), np.float32), name="table")
+
+    def construct(self, i: Any) -> Any:
+        y = self.table[i].sum()
+        for _ in range(10):
+            y = y.tanh() + 1
+        self.table = self.table * y
+        return y
+
+
+def small() -> bytes:
+    return bits(graphls.compile(Small(), np.int32(1)), np.int32(2))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_entry_of_which_nothing_can_be_made_is_one_warning_and_written_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    expected = small()
+    poison(folder, damage)
+    Cache.has_warned.clear()
+    with pytest.warns(UserWarning, match="A compiled step in .* is damaged and is made again") as warnings:
+        assert small() == expected
+    assert len(warnings) == 1
     forbid(monkeypatch)
-    assert bits(compiled(), X, Y) == expected
+    assert small() == expected
+
+
+def test_an_entry_of_another_step_counts_as_none(folder: Path) -> None:
+    def of(operator: Any) -> float:
+        class Long(nn.Cell):
+            def construct(self, x: Any) -> Any:
+                for _ in range(30):
+                    x = operator(x)
+                return x
+
+        return float(graphls.compile(Long(), np.ones(3, np.float32))(np.ones(3, np.float32)).asnumpy()[0])
+
+    sine = of(ops.sin)
+    (entry,) = folder.iterdir()
+    cosine = of(ops.cos)
+    (other,) = set(folder.iterdir()) - {entry}
+    entry.write_bytes(other.read_bytes())
+    assert sine != cosine and of(ops.sin) == sine
 
 
 def test_a_damaged_entry_is_written_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

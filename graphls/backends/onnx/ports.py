@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +39,13 @@ def table_of(graph: Graph, ports: Ports) -> dict[str, Any]:
     return table | {"host": host, "guarded": [numbers[node] for node in ports.guarded]}
 
 
-def ports_of(graph: Graph, table: Mapping[str, Any]) -> Ports:
-    """The ports of which this is the table."""
-    nodes = list(walk(graph))
-    return Ports(
+def ports_of(graph: Graph, table: Mapping[str, Any], inputs: Iterable[str], outputs: Iterable[str]) -> Ports:
+    """The ports of which this is the table, of a model with these inputs and outputs.
+
+    Raises KeyError, TypeError, AttributeError or ValueError for the table of another graph or model.
+    """
+    nodes = dict(enumerate(walk(graph)))
+    ports = Ports(
         tuple(table["inputs"]),
         tuple(table["outputs"]),
         table["states"],
@@ -52,3 +55,11 @@ def ports_of(graph: Graph, table: Mapping[str, Any]) -> Ports:
         table["fault"],
         table["doubt"],
     )
+    sizes = len(ports.inputs), len(ports.outputs), set(ports.states), set(ports.writes)
+    told = {v.name for v in graph.states}, {w.state.name for w in graph.writes}
+    taken = {*ports.inputs, *ports.states.values(), *(name for _, name in ports.host)}
+    given = {*ports.outputs, *ports.writes.values(), ports.fault, ports.doubt} - {""}
+    is_of_graph = sizes == (len(graph.inputs), len(graph.outputs), *told)
+    if not (is_of_graph and taken.issubset(inputs) and given.issubset(outputs)):
+        raise ValueError("It is the table of another graph or model.")
+    return ports

@@ -19,6 +19,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.shapes import subgraphs
+from graphls.files.files import read_bytes, write_parts
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.reporting import warn
 
@@ -179,15 +180,16 @@ def _folder() -> Path:
 
 def _remembered(key: str) -> str | None:
     try:
-        return (_folder() / key).read_text(encoding="ascii")
+        of_key, _, level = read_bytes(_folder() / key).decode("ascii").partition(" ")
     except (OSError, RuntimeError, UnicodeError):
         return None
+    return level if of_key == key else None
 
 
 def _remember(key: str, level: str) -> None:
     """Note the result of a trial for other runs; where no file can be written each run tries for itself."""
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        (_folder() / key).write_text(level, encoding="ascii")
+        write_parts(_folder() / key, [f"{key} {level}".encode("ascii")], follows_links=False)
     except (OSError, RuntimeError):
         return

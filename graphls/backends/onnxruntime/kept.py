@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from onnx import ModelProto, TensorProto
 
 from graphls.backends.cache import current, key_of
 from graphls.backends.devices import Cuda
-from graphls.backends.onnx.ports import Ports, ports_of, table_of
+from graphls.backends.onnx.ports import Ports, table_of
 from graphls.backends.onnx.shapes import graphs
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.ir.graph import Graph
-from graphls.ir.types import as_dtype, bfloat16
+from graphls.ir.types import bfloat16
 
 MODEL, WEIGHTS, TABLE = "model", "weights", "table"
-DTYPES = {number: dtype.name for dtype, number in ELEMENT_TYPES.items() if dtype is not bfloat16}
-"""The dtypes of tensors that a session takes as arrays, by their numbers in ONNX."""
+Opened = TypeVar("Opened")
+DTYPES = {number: dtype.numpy for dtype, number in ELEMENT_TYPES.items() if dtype is not bfloat16}
+"""What NumPy calls the dtypes of tensors that a session takes as arrays, by their numbers in ONNX."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A model as the runtime has optimized it, its ports, and the arrays that it does not hold."""
+    """A model as the runtime has optimized it, the table of its ports, and the arrays that it does not hold."""
 
-    ports: Ports
+    table: Mapping[str, Any]
     model: bytes
     weights: dict[str, np.ndarray[Any, Any]]
 
@@ -53,10 +54,9 @@ class Shelf:
         made_with = {"build": build, "device": place, "in_any_shape": in_any_shape}
         self.key = key_of(graph, engine="onnxruntime", **made_with) if self.cache else None
 
-    def take(self) -> Kept | None:
-        """What is kept, if anything is."""
-        parts = self.cache.load(self.key) if self.cache and self.key else None
-        return None if parts is None else _kept(self.graph, parts)
+    def take(self, opened: Callable[[Kept], Opened]) -> Opened | None:
+        """What `opened` makes of what is kept, if anything is."""
+        return self.cache.open(self.key, lambda parts: opened(_kept(parts))) if self.cache and self.key else None
 
     @contextmanager
     def filled(self, ports: Ports) -> Iterator[Path | None]:
@@ -102,14 +102,14 @@ def _is_outside(tensor: TensorProto) -> bool:
 def _place(tensor: TensorProto) -> list[Any]:
     """Name, dtype, shape and place of an array in the file beside a model."""
     offset = next((int(entry.value) for entry in tensor.external_data if entry.key == "offset"), 0)
-    return [tensor.name, DTYPES[tensor.data_type], list(tensor.dims), offset]
+    return [tensor.name, tensor.data_type, list(tensor.dims), offset]
 
 
-def _kept(graph: Graph, parts: dict[str, memoryview]) -> Kept:
+def _kept(parts: Mapping[str, memoryview]) -> Kept:
     table = json.loads(bytes(parts[TABLE]))
     weights = {name: _array(parts[WEIGHTS], *place) for name, *place in table[WEIGHTS]}
-    return Kept(ports_of(graph, table), bytes(parts[MODEL]), weights)
+    return Kept(table, bytes(parts[MODEL]), weights)
 
 
-def _array(data: memoryview, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
-    return np.frombuffer(data, as_dtype(dtype).numpy, prod(shape), offset).reshape(shape)
+def _array(data: memoryview, data_type: int, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
+    return np.frombuffer(data, DTYPES[data_type], prod(shape), offset).reshape(shape)

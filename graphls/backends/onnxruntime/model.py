@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.onnx.lowering import Lowered, lower
-from graphls.backends.onnx.ports import Ports
+from graphls.backends.onnx.ports import Ports, ports_of
 from graphls.backends.onnx.weights import serialised
 from graphls.backends.onnxruntime.guard import open_guarded
 from graphls.backends.onnxruntime.kept import Kept, Shelf, write_optimized
@@ -49,21 +49,17 @@ class Model:
     def open(self, create: Create, is_kept: bool = True) -> tuple[Any, Ports]:
         """A session, and what its inputs and outputs are; with `is_kept` by way of the cache, if there is one."""
         shelf = Shelf(self.graph, self.device, self.runtime, is_kept, self.in_any_shape)
-        kept = shelf.take()
-        session = None if kept is None else self._reopened(create, kept)
-        if kept is None or session is None:
-            with shelf.filled(self.lowered) as file:
-                return self._optimized(create, file), self.lowered
-        return session, kept.ports
+        if (found := shelf.take(partial(self._reopened, create))) is not None:
+            return found
+        with shelf.filled(self.lowered) as file:
+            return self._optimized(create, file), self.lowered
 
-    def _reopened(self, create: Create, kept: Kept) -> Any:
-        """The session of a kept model, which needs neither optimizations nor a trial; None where it is refused."""
-        try:
-            return self._created(create, kept.model, self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL, kept.weights)
-        except GraphlsError:
-            raise  # what is missing is missing for every model
-        except Exception:
-            return None
+    def _reopened(self, create: Create, kept: Kept) -> tuple[Any, Ports]:
+        """The session of a kept model, which needs neither optimizations nor a trial, and its ports."""
+        level = self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self._created(create, kept.model, level, kept.weights)
+        inputs, outputs = ([port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs()))
+        return session, ports_of(self.graph, kept.table, inputs, outputs)
 
     def _optimized(self, create: Create, file: Path | None) -> Any:
         """The session of the lowered model, whose optimized one goes to a file, where that can be written."""

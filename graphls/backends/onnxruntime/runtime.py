@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.reporting import warn
+from graphls.ir.reporting import load_package, warn
 from graphls.sharing.forks import call_after_fork
 
 OLDEST = (1, 18)
@@ -27,10 +27,7 @@ PACKAGES = (
 
 def load_runtime() -> Any:
     """The onnxruntime module; raises GraphRuntimeError that names the extra to install, or the version needed."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise GraphRuntimeError(f"ONNX Runtime is not installed ({error}); run {INSTALL}.") from None
+    onnxruntime = load_package("onnxruntime", "ONNX Runtime", INSTALL)
     _warn_of_several()
     _let_children_end()
     found = getattr(onnxruntime, "__version__", None)

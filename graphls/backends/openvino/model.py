@@ -73,14 +73,12 @@ class Model:
 
     def _taken(self) -> tuple[Any, Ports] | None:
         """The model that was kept, which OpenVINO has changed already; None where there is none, or it is refused."""
-        parts = self.cache.load(self.key) if self.cache and self.key else None
-        if parts is None:
-            return None
-        try:
-            made = imported(parts[MODEL], self.settings)
-        except RuntimeError:
-            return None
-        return made, ports_of(self.graph, json.loads(bytes(parts[TABLE])))
+        return self.cache.open(self.key, self._reopened) if self.cache and self.key else None
+
+    def _reopened(self, parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
+        table, made = json.loads(bytes(parts[TABLE])), imported(parts[MODEL], self.settings)
+        names = ([name for port in ports for name in port.get_names()] for ports in (made.inputs, made.outputs))
+        return made, ports_of(self.graph, table, *names)
 
 
 def put_in_order(graph: GraphProto) -> None:

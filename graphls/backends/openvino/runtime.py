@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
-from graphls.ir.reporting import too_large, wants_memory
+from graphls.ir.reporting import load_package, too_large, wants_memory
 from graphls.sharing.forks import call_after_fork, call_before_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
@@ -26,11 +26,7 @@ EXACT = {
 
 def load_openvino() -> Any:
     """The openvino module; raises GraphRuntimeError that names the extra to install."""
-    try:
-        import openvino
-    except ImportError as error:
-        raise GraphRuntimeError(f"OpenVINO is not installed ({error}); run {INSTALL}.") from None
-    return openvino
+    return load_package("openvino", "OpenVINO", INSTALL)
 
 
 @cache
