@@ -146,6 +146,9 @@ class Operation:
         """The positions of the operands that the result is a product with: twice the operand, twice the result."""
         return (0,) if self.is_transparent else ()
 
+    def check_attributes(self, attrs: Mapping[str, object]) -> None:
+        """Raise GraphTypeError for attributes that it does not take, or that are of another type."""
+
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, object], regions: tuple[object, ...] = ()
     ) -> tuple[Type, ...]:

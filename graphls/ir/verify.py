@@ -162,6 +162,7 @@ class _Verifier:
 
     def types(self, node: Node) -> None:
         try:
+            node.primitive.check_attributes(node.attrs)
             inferred = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
         except GraphlsError as error:
             raise fault(self.graph, node, error.message.rstrip(".")) from None

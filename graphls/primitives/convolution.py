@@ -97,6 +97,7 @@ class Convolution(Primitive):
     is_convolution = True
     is_product = True
     lowered_at = ("O1", "auto")
+    keywords = Geometry.over
     samples = tuple(sample(f32(*x), f32(*w), **attrs) for x, w, _, attrs in _CASES)
 
     def infer(self, x: Type, w: Type, **geometry: Any) -> Type:
@@ -126,6 +127,7 @@ class ConvolutionAdd(Primitive):
     is_convolution = True
     is_product = True
     lowered_at = ("O1", "auto")
+    keywords = Geometry.over
     samples = tuple(sample(f32(*x), f32(*w), f32(w[0]), **attrs) for x, w, _, attrs in _CASES)
 
     def infer(self, x: Type, w: Type, c: Type, **geometry: Any) -> Type:
@@ -166,6 +168,7 @@ class ConvolutionInputGradient(Primitive):
     is_convolution = True
     is_product = True
     lowered_at = ("O1", "auto")
+    keywords = Geometry.over
     samples = tuple(sample(f32(*g), f32(*w), shape=x, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, g: Type, w: Type, shape: Shape, **geometry: Any) -> Type:
@@ -199,6 +202,7 @@ class ConvolutionWeightGradient(Primitive):
     """
 
     is_product = True
+    keywords = Geometry.over
     samples = tuple(sample(f32(*x), f32(*g), shape=w, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, x: Type, g: Type, shape: Shape, **geometry: Any) -> Type:

@@ -59,7 +59,9 @@ class Scan(Primitive):
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of scan itself")
 
-    def onnx(self, e: Emitter, *names: str, **attrs: Any) -> tuple[str, ...]:
+    def onnx(
+        self, e: Emitter, *names: str, carries: int, length: int | None, reverse: bool = False
+    ) -> tuple[str, ...]:
         return e.scan(names)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:

@@ -71,6 +71,7 @@ class MaxPool(Primitive):
     """
 
     half = "exact"
+    keywords = Geometry.over
     samples = (*(sample(f32(*x), **attrs) for x, _, attrs in _CASES), sample(f32(1, 2, 6, 7), **_DILATED))
 
     def infer(self, x: Type, kernel: Shape, **geometry: Any) -> tuple[Type, Type]:
@@ -149,6 +150,7 @@ class AvgPool(Primitive):
     Padding counts as zeros with `count_include_pad`, and else not at all.
     """
 
+    keywords = Geometry.over
     samples = (*(sample(f32(*x), **attrs) for x, _, attrs in _CASES), sample(f32(2, 1, 5, 6), **_PADDED))
 
     def infer(self, x: Type, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Type:
@@ -222,6 +224,7 @@ def _sizes(shape: Shape, kernel: Shape, at: Geometry, count_include_pad: bool) -
 class AvgPoolGradient(Primitive):
     """The gradient of the images, which have the given shape, from that of their average pooling."""
 
+    keywords = Geometry.over
     samples = (
         *(sample(f32(*g), shape=x, **attrs) for x, g, attrs in _CASES),
         sample(f32(2, 1, 3, 4), shape=(2, 1, 5, 6), **_PADDED),

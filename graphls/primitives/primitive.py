@@ -13,6 +13,7 @@ import numpy as np
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import Operation, register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32, type_of
+from graphls.primitives.attributes import check_attributes
 from graphls.primitives.faults import is_ours, listed, missing, tell, unfit
 
 MOST_ELEMENTS = 2**47
@@ -130,6 +131,9 @@ class Primitive(Operation):
                 cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
             register(cls())
 
+    keywords: ClassVar[Callable[..., Any] | None] = None
+    """What takes the attributes that a rule takes as others (`**name`), where something does."""
+
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the output; raises GraphlsError where the operands do not fit."""
         raise missing(self, "infer")
@@ -148,6 +152,12 @@ class Primitive(Operation):
         if self.is_view:
             return True
         return not self.elementwise and (self.flops_per_element == 0 or not type(self).__module__.startswith(_PACKAGE))
+
+    def check_attributes(self, attrs: Mapping[str, object]) -> None:
+        """Raise GraphTypeError for attributes other than those that the type rule takes, or the ONNX rule."""
+        own = type(self).infer is not Primitive.infer
+        rules = type(self).infer if own else type(self).onnx, self.keywords
+        check_attributes(self.name, tuple(filter(callable, rules)), attrs)
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

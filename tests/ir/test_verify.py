@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 
@@ -10,8 +11,8 @@ import pytest
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import TOKEN, Builder, Graph, Location, Node, Type, Value, Write, parse, verify
-from graphls.ir.errors import VerifyError
-from graphls.ir.registry import lookup
+from graphls.ir.errors import GraphTypeError, VerifyError
+from graphls.ir.registry import lookup, operations
 from graphls.ir.types import bool_, float16, float32
 
 Values = tuple[Value, ...]
@@ -315,3 +316,30 @@ graph @g(%p: bool[]) {
     graph = parse(text)
     monkeypatch.delattr(sys.modules[verify.__module__], "reference")
     assert verify(graph) is graph
+
+
+STRANGE: tuple[object, ...] = ((), (1, "a"), "strange", 1.5, None, True, ((0,),), np.zeros(2))
+
+
+def test_attributes_of_all_primitives_are_held_to_their_types() -> None:
+    """What the verifier lets through has attributes of the types that the rules announce; samples all pass."""
+    refused = 0
+    for primitive in operations():
+        for sample in getattr(primitive, "samples", ()):
+            primitive.check_attributes(sample.attrs)
+            for name, strange in itertools.product(sample.attrs, STRANGE):
+                kind = type(sample.attrs[name])
+                if kind in (bool, int, tuple) and type(strange) not in (kind, type(None), int, bool):
+                    with pytest.raises(GraphTypeError, match=rf"^{primitive.name} takes .* as {name}, not"):
+                        primitive.check_attributes({**sample.attrs, name: strange})
+                    refused += 1
+            with pytest.raises(GraphTypeError, match=f"{primitive.name} has no attribute 'strange'"):
+                primitive.check_attributes({**sample.attrs, "strange": 1})
+    assert refused > 500
+
+
+def test_an_attribute_of_another_type_is_told_at_its_line() -> None:
+    text = "graph @g(%x: f32[2]) {{\n  %y = sum(%x) {{axis=[0], keepdims={}}} : f32[1]\n  return %y\n}}"
+    assert verify(parse(text.format("true")))
+    with pytest.raises(VerifyError, match=r"sum takes true or false as keepdims, not \(1, 2\)"):
+        verify(parse(text.format("[1, 2]")))
