@@ -39,7 +39,7 @@ ALLOWED: dict[str, str] = {
     "bundles": "backends.onnx files ir passes text version",
     "context": "backends files ir passes ranks sharing",
     "dataset": "files ir log sharing tensors text",
-    "importing": "backends.onnx ir text",
+    "importing": "backends.onnx files ir text",
     "initializer": "ir primitives tensors",
     "testing": "backends files ir passes primitives",
     "trace": "ir primitives sharing tensors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from graphls.adapters.finding import Site, sites
 from graphls.adapters.lora import Adapters, adapters_of, attach, detach, holder, require_cell
 from graphls.files.checkpoint_format import Entry
-from graphls.files.files import as_path, write_bytes, write_text
+from graphls.files.files import as_path, parse_json, read_bytes, write_bytes, write_text
 from graphls.files.safetensors_format import decode, encode
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.nn.cell import Cell
@@ -133,9 +134,7 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 def _decoded(path: Path) -> dict[str, Entry]:
     try:
-        return decode(path.read_bytes())
-    except OSError as error:
-        raise GraphFileError(f"The adapters cannot be read from {path}: {error.strerror or error}.") from None
+        return decode(read_bytes(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} holds no adapters: {error.message}.") from None
 
@@ -143,10 +142,8 @@ def _decoded(path: Path) -> dict[str, Entry]:
 def _settings(path: Path) -> dict[str, Any]:
     """What the JSON file says, nothing without one; raises GraphValueError for what graphls does not compute."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
+        found = parse_json(read_bytes(path)) if os.path.lexists(path) else {}
+    except ValueError as error:
         raise GraphFileError(f"What adapters are cannot be read from {path}: {error}.") from None
     strange = [name for name in _STRANGE if found.get(name)] if isinstance(found, dict) else ["no settings"]
     if strange:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from graphls.bundles.manifest import File
+from graphls.files.files import open_file
 
 CHUNK = 2**20
 """Bytes that are read at once."""
@@ -14,7 +15,7 @@ CHUNK = 2**20
 def file_of(path: Path) -> File:
     """The name and the SHA-256 of a file."""
     found = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(CHUNK):
             found.update(chunk)
     return File(path.name, found.hexdigest())

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from graphls.files.files import parse_json
 from graphls.ir.errors import GraphValueError
 
 FORMAT, VERSION = "graphls bundle", 1
@@ -96,8 +97,8 @@ def dump(manifest: Manifest) -> str:
 def parse(text: str) -> Manifest:
     """The manifest that a text holds; raises GraphValueError that says what is wrong with it."""
     try:
-        table = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        table = parse_json(text)
+    except ValueError as error:
         raise GraphValueError(f"it is no JSON ({error})") from None
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise GraphValueError(f"its format is not {FORMAT!r}")

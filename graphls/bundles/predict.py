@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from graphls.bundles.hashes import CHUNK, file_of
 from graphls.bundles.manifest import PREDICT, Predict
 from graphls.bundles.names import chosen, output_names
 from graphls.bundles.ports import ports_of
-from graphls.files.files import write_parts
+from graphls.files.files import open_file, write_parts
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import type_of
 
@@ -68,7 +69,7 @@ class ReadPrediction:
         Raises GraphValueError where the file is gone or another one now.
         """
         path = self.folder / self.told.file.name
-        if not path.is_file() or file_of(path).sha256 != self.told.file.sha256:
+        if not os.path.isfile(path) or file_of(path).sha256 != self.told.file.sha256:
             text = f"{path} is no longer the model that predicts with this step; export it with predict=False, or"
             raise GraphValueError(f"{text} give the network as `predict`.")
         ports = tuple(replace(port, name=name) for port, name in zip(self.told.inputs, inputs, strict=False))
@@ -83,7 +84,7 @@ def _copy_data(model: Path, folder: Path) -> None:
     """Copy what lies beside a model, where something does, in parts that fit into memory."""
     data = model.with_name(f"{model.name}.data")
     if data.is_file() and model.parent.resolve() != folder.resolve():
-        with open(data, "rb") as file:
+        with open_file(data) as file:
             write_parts(folder / data.name, iter(lambda: file.read(CHUNK), b""))
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.bundles.manifest import MANIFEST, STATES, File, Manifest, parse
+from graphls.files.files import read_bytes
 from graphls.files.safetensors_format import decode
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse as parse_graph
 from graphls.ir.verify import verify
@@ -73,7 +74,7 @@ def read_manifest(folder: Path) -> Manifest:
     """What `step.json` of a folder says; raises as `read_bundle`."""
     path = folder / MANIFEST
     try:
-        return parse(_bytes(path).decode("utf-8"))
+        return parse(read_bytes(path).decode("utf-8"))
     except UnicodeDecodeError:
         raise GraphValueError(f"{path} is damaged: it is no text.") from None
     except GraphValueError as error:
@@ -82,7 +83,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _graph(folder: Path, file: File) -> Graph:
     path = folder / file.name
-    text = _bytes(path)
+    text = read_bytes(path)
     if sha256(text).hexdigest() != file.sha256:
         raise GraphValueError(f"{path} is damaged or of another export: it is not the file that {MANIFEST} knows.")
     try:
@@ -95,7 +96,7 @@ def _graph(folder: Path, file: File) -> Graph:
 
 def _arrays(path: Path) -> Mapping[str, Any]:
     try:
-        return decode(_bytes(path))
+        return decode(read_bytes(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} is damaged: {error.message}.") from None
 
@@ -112,10 +113,3 @@ def fitting(graph: Graph, arrays: Mapping[str, Any], path: Path) -> dict[str, Ar
             raise GraphValueError(f"The states of {path} do not fit: {state.name!r} {shapes}.")
         found[state.name] = array.astype(state.type.dtype.numpy, copy=False)
     return found
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None

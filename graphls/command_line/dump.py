@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
-from graphls.files.files import write_text
+from graphls.files.files import open_file, write_text
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
@@ -48,7 +49,7 @@ def read_stages(names: list[str]) -> dict[str, Graph]:
     """
     files: list[Path] = []
     for path in map(Path, names):
-        found = sorted(path.glob("*.ir")) if path.is_dir() else [path]
+        found = sorted(path.glob("*.ir")) if os.path.isdir(path) else [path]
         if not found:
             raise GraphValueError(f"The directory {path} has no .ir files; name one that a step was dumped into.")
         files += found
@@ -67,6 +68,7 @@ def read_graph(file: str) -> Graph:
     if file == "-":
         return parse(sys.stdin.read(), file="<stdin>")
     try:
-        return parse(Path(file).read_text(encoding="utf-8"), file=file)
+        with open_file(file, "r", encoding="utf-8") as opened:
+            return parse(opened.read(), file=file)
     except UnicodeDecodeError as error:
         raise GraphValueError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}.") from None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from graphls.files.files import parse_json
 from graphls.ir.errors import GraphValueError
 
 
@@ -23,7 +23,7 @@ def fixed_values(settings: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
     for text in settings:
         name, _, value = text.partition("=")
         try:
-            found[name] = np.asarray(json.loads(value))
+            found[name] = np.asarray(parse_json(value))
         except ValueError:
             found[name] = np.asarray(None)
         if found[name].dtype.kind not in "fib":

@@ -21,6 +21,7 @@ from graphls.context import force_device
 from graphls.files.files import write_text
 from graphls.ir.errors import GraphImportError, GraphlsError, visible
 from graphls.ir.graph import Graph, walk
+from graphls.ir.reporting import was_interrupted
 from graphls.ir.text import dump
 from graphls.ir.verify import verify
 from graphls.passes import find_pass, parse_pipeline
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.command(options))
     except (GraphlsError, OSError, ImportError) as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from None
         print(f"graphls: {visible(str(error).splitlines()[0])}", file=sys.stderr)
         return 2 if options.command is compare else 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset import checks
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
+from graphls.files.files import parse_json, read_bytes
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
 from graphls.tensors.tensor import Tensor
 
@@ -207,8 +207,6 @@ def as_schema(schema: object) -> Schema:
 
 def _read(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.") from None
-    except (ValueError, RecursionError) as error:
+        return parse_json(read_bytes(path))
+    except ValueError as error:
         raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.") from None

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphls.files.checkpoint_format import Entry, array_of_bytes
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.errors import GraphValueError
+from graphls.ir.reporting import load_package
 from graphls.ir.types import (
     DType,
     bfloat16,
@@ -31,6 +32,7 @@ TYPES: dict[str, DType] = {
     "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,
     "F16": float16, "F32": float32, "F64": float64, "BF16": bfloat16, "BOOL": bool_,
 }  # fmt: skip
+INSTALL = 'pip install "graphls[train]"'
 METADATA, OURS = "__metadata__", "graphls:"
 
 
@@ -100,10 +102,6 @@ def _strings(header: dict[str, Any]) -> dict[str, str]:
 
 
 def _package() -> Any:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        text = 'The format safetensors needs a package of that name; run pip install "graphls[train]".'
-        raise GraphRuntimeError(text) from None
-    return safetensors
+    subject = "The format safetensors needs a package of that name, which"
+    load_package("safetensors.numpy", subject, INSTALL)
+    return load_package("safetensors", subject, INSTALL)

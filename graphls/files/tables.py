@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import warnings
-import zipfile
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.files.files import open_file, read_bytes
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 
 Array = np.ndarray[Any, Any]
 _NUMBERED = re.compile(r"(?P<name>.+?)(?:\[\s*(?P<inside>\d+)\s*\]|_?(?P<behind>\d+))")
@@ -27,17 +28,15 @@ def read_npz(path: Path) -> dict[str, Array]:
     Raises GraphFileError where it cannot be read, GraphValueError for a file of another kind and for Python objects,
     which would have to be executed to be read.
     """
+    data = io.BytesIO(read_bytes(path))
     try:
-        found = np.load(path, allow_pickle=False)
+        found = np.load(data, allow_pickle=False)
         if isinstance(found, np.ndarray):
             raise GraphValueError(f"{path} holds one array without a name; write it with numpy.savez(path, x=...).")
-        with found as file:
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, GraphValueError):
-            raise
+        return {name: found[name] for name in found.files}
+    except (GraphlsError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged archive, or the text in front of an array, makes of its readers
         raise GraphValueError(f"{path} is no file of numpy.savez with arrays of numbers: {error}.") from None
 
 
@@ -48,7 +47,7 @@ def read_csv(path: Path) -> dict[str, Array]:
     GraphValueError where names are missing or there twice, and for a line of another length.
     """
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        with open_file(path, "r", newline="", encoding="utf-8-sig") as file:
             names = [name.strip() for name in next(csv.reader(file, skipinitialspace=True), [])]
             _check_names(path, names)
             try:
@@ -83,7 +82,7 @@ def _numbers(file: Iterable[str]) -> Array:
 
 def _by_column(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """The columns of a file of which some hold no numbers."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with open_file(path, "r", newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         rows = []
         for row in islice(reader, 1, None):

@@ -8,9 +8,9 @@ import pickle
 import pickletools
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ INSTRUCTIONS = frozenset(_PLAIN.split())
 """What pickles of torch.save are made of."""
 INSIDE = ("state_dict", "model_state_dict", "model", "module")
 """What the tensors of the network are called in a file that holds more, such as the state of an optimizer."""
+MOST = 400_000
+"""Objects that a file holds at most, each counted wherever it stands: a few bytes can put one in two places, these in
+two others, and so on."""
 ADVICE = "save the tensors with safetensors in PyTorch: safetensors.torch.save_model(model, 'model.safetensors')"
 
 
@@ -49,7 +52,7 @@ def decode(data: bytes) -> dict[str, Array]:
 
 def decode_all(data: bytes) -> Any:
     """All that a file holds, with arrays for tensors; of anything else, and raising, as `decode`."""
-    return _decoded(data, _arrays)
+    return _decoded(data, lambda found: _arrays(found, iter(range(MOST))))
 
 
 def _decoded(data: bytes, made: Callable[[Any], Result]) -> Result:
@@ -99,8 +102,12 @@ class _Known(NamedTuple):
         return self.make(*arguments)
 
 
-class _Reader(pickle.Unpickler):
-    """A reader of pickles that knows nothing but what tensors are made of."""
+class _Reader(pickle._Unpickler):
+    """A reader of pickles that knows nothing but what tensors are made of; it is the one in Python, to see all keys."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         pickles = [name for name in archive.namelist() if Path(name).name == "data.pkl"]
@@ -118,7 +125,7 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """What a name in a pickle stands for; raises GraphValueError for all but a few."""
         if module == "collections" and name in ("Counter", "OrderedDict"):  # milestones of a schedule are a Counter
-            return OrderedDict
+            return _mapping
         if module == "torch" and name in STORAGES:
             return _Known(STORAGES[name], None)
         if module == "torch._utils" and name in MAKING:
@@ -128,10 +135,39 @@ class _Reader(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> _Held:
         """The numbers of a storage, which is an array of one axis."""
         _, known, key, _, count = pid
+        if type(key) is not str or type(count) is not int:
+            raise GraphValueError("a storage in it has no name or no size")
         if key not in self.storages:
             content = memoryview(_content(self.archive, f"{self.folder}data/{key}"))
             self.storages[key] = _Held(array_of_bytes(key, (count,), known.dtype, content))
         return self.storages[key]
+
+
+    def _set_items(self) -> None:
+        items = self.pop_mark()
+        _check_keys(items[::2])
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        _check_keys([key])
+        self.stack[-1][key] = value
+
+    dispatch[pickle.SETITEM[0]] = _set_item
+    dispatch[pickle.SETITEMS[0]] = _set_items
+
+
+def _check_keys(keys: Sequence[object]) -> None:
+    """Raise GraphValueError for keys that are no texts or numbers: others may take all time to be hashed."""
+    if strange := [type(key).__name__ for key in keys if not isinstance(key, (str, int, float, type(None)))]:
+        raise GraphValueError(f"a key in it is a {strange[0]}")
+
+
+def _mapping(content: object = None) -> OrderedDict[Any, Any]:
+    """What an OrderedDict or a Counter becomes, empty or of a dict."""
+    if not isinstance(content, (dict, type(None))):
+        raise GraphValueError(f"an OrderedDict in it is made of a {type(content).__name__}")
+    return OrderedDict(content or ())
 
 
 def _tensor(storage: _Held, offset: int, shape: Sequence[int], strides: Sequence[int], *_: object) -> _Held:
@@ -163,14 +199,16 @@ def _tensors(found: Any) -> dict[str, Array]:
     raise GraphValueError(f"it holds {names}, and no tensors as one of {', '.join(INSIDE)}; {ADVICE}")
 
 
-def _arrays(found: Any) -> Any:
-    """What a pickle holds, with the array of each tensor in its place."""
+def _arrays(found: Any, numbers: Iterator[int]) -> Any:
+    """What a pickle holds, with the array of each tensor in its place, for as many objects as there are numbers."""
+    if next(numbers, None) is None:
+        raise GraphValueError(f"it holds more than {MOST:,} objects")
     if isinstance(found, _Held):
         return found.array
     if isinstance(found, Mapping):
-        return {name: _arrays(value) for name, value in found.items()}
+        return {name: _arrays(value, numbers) for name, value in found.items()}
     if isinstance(found, (list, tuple)):
-        return type(found)(map(_arrays, found))
+        return type(found)([_arrays(value, numbers) for value in found])
     return found
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.files.files import read_bytes
+from graphls.ir.errors import GraphValueError
 
 LARGEST = 2**31 - 1
 """Bytes that one file of the format can hold."""
@@ -36,9 +37,6 @@ def parsed(data: bytes, source: str) -> ModelProto:
 
 def bytes_of(path: Path) -> bytes:
     """The bytes of a file; raises GraphFileError where it cannot be read, GraphValueError for one above 2 GiB."""
-    try:
-        if path.is_file() and path.stat().st_size > LARGEST:
-            raise GraphValueError(f"{path} is larger than 2 GiB, which no ONNX model is; export it with external data.")
-        return path.read_bytes()
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if os.path.isfile(path) and os.path.getsize(path) > LARGEST:
+        raise GraphValueError(f"{path} is larger than 2 GiB, which no ONNX model is; export it with external data.")
+    return read_bytes(path)

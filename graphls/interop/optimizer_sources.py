@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from graphls.files import torch_format
-from graphls.files.files import as_path
+from graphls.files.files import as_path, read_bytes
 from graphls.interop.fitting import listed
-from graphls.interop.sources import PICKLES, Arrays, array_of, bytes_of
+from graphls.interop.sources import PICKLES, Arrays, array_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors.foreign import offers_array
 
@@ -99,7 +99,7 @@ def _read(source: str | bytes | os.PathLike[str]) -> Any:
     if path.suffix not in PICKLES:
         raise GraphValueError(f"Files with the state of an optimizer end with {', '.join(PICKLES)}; {path} does not.")
     try:
-        return torch_format.decode_all(bytes_of(path))
+        return torch_format.decode_all(read_bytes(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphls.files import safetensors_format, torch_format
-from graphls.files.files import as_path
+from graphls.files.files import as_path, parse_json, read_bytes
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.tensors.foreign import offered_array, offers_array
 
@@ -72,9 +71,9 @@ def array_of(value: Any) -> Array:
 
 def _file_of(path: Path) -> Path:
     """The file that a path means: itself, or the one in a folder, which may be the index of several."""
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return path
-    usual = [file for file in (path / WHOLE, path / f"model{INDEX}") if file.is_file()]
+    usual = [file for file in (path / WHOLE, path / f"model{INDEX}") if os.path.isfile(file)]
     found = usual[:1] or sorted(path.glob("*.safetensors"))
     if not found:
         raise GraphFileError(f"There are no weights in the folder {path}: it has no file that ends with .safetensors.")
@@ -87,11 +86,11 @@ def _file_of(path: Path) -> Path:
 def _sharded(index: Path) -> Arrays:
     """The arrays of all files that an index lists."""
     try:
-        places = json.loads(bytes_of(index))["weight_map"]
+        places = parse_json(read_bytes(index))["weight_map"]
         files = sorted(set(places.values()))
         if not all(isinstance(file, str) and file == Path(file).name for file in files):
             raise ValueError("its files do not lie beside it")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GraphValueError(f"{index} is no index of files of safetensors: {error}.") from None
     shards = {file: _read(index.with_name(file)) for file in files}
     absent = [name for name, file in places.items() if name not in shards[file]]
@@ -107,7 +106,7 @@ def _read(path: Path) -> Arrays:
         endings = ", ".join((".safetensors", INDEX, *PICKLES))
         raise GraphValueError(f"Files of weights end with {endings}, and {path} does not.")
     try:
-        return reader(bytes_of(path))
+        return reader(read_bytes(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
 
@@ -118,11 +117,3 @@ def _safetensors(data: bytes) -> Arrays:
     arrays = {name: entry for name, entry in entries if not isinstance(entry, str)}
     same = safetensors_format.metadata(data).items()
     return {**{name: arrays[kept] for name, kept in same if kept in arrays}, **arrays}
-
-
-def bytes_of(path: Path) -> bytes:
-    """What a file holds; raises GraphFileError where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise GraphFileError(f"The weights cannot be read from {path}: {error.strerror or error}.") from None

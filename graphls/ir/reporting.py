@@ -1,4 +1,4 @@
-"""Warnings at the user's line, and what Python's limits become."""
+"""Warnings at the user's line, and what Python's limits and packages that are missing become."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError, GraphRuntimeError
 from graphls.ir.location import Location, is_own, line_of, user_location
 
 Result = TypeVar("Result")
@@ -37,6 +38,30 @@ def checked(function: Callable[..., Result], *arguments: object) -> Result:
         raise GraphMemoryError(f"The memory is too small: {error}.") from None
     except RecursionError as error:
         raise too_deep(error) from None
+
+
+def load_package(name: str, subject: str, install: str) -> Any:
+    """A module of a package that graphls can do without.
+
+    Raises GraphRuntimeError where it is missing, of which `subject` is the beginning and `install` the end, and where
+    it is there and cannot be loaded; KeyboardInterrupt for a Ctrl-C, which extension modules make an ImportError.
+    """
+    try:
+        return import_module(name)
+    except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from None
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        fault = "is not installed" if is_missing else "is installed and cannot be loaded"
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise GraphRuntimeError(f"{subject} {fault} ({reason}); run {install}.") from None
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error goes back to a Ctrl-C."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def wants_memory(error: BaseException) -> bool:

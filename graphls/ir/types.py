@@ -117,7 +117,7 @@ def as_dtype(value: DTypeLike | None) -> DType:
         return _PYTHON_TYPES[value]
     try:
         found = None if value is None else _from_numpy(np.dtype(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # of a text that NumPy takes for one of Python
         found = None
     if found is None:
         names = ", ".join(d.long_name for d in DTYPES if d is not token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphls.adapters.lora import adapters_of
 from graphls.backends.onnx.shapes import graphs, operators
-from graphls.files.files import Part, as_path, write_parts
+from graphls.files.files import Part, as_path, open_file, write_parts
 from graphls.files.wire import fields
 from graphls.importing.types import text_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -207,9 +208,9 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 def _write_external(original: Original, location: str, patches: list[tuple[int, Array]], folder: Path) -> None:
     """Write a file of data: what the first one holds, but for what has changed."""
     source, target = external_path(original.folder, location, location), folder / location
-    if not patches and target.exists() and target.samefile(source):
+    if not patches and os.path.exists(target) and target.samefile(source):
         return
-    with open(source, "rb") as file:
+    with open_file(source) as file:
         if not source.stat().st_size:
             write_parts(target, [b""])
             return

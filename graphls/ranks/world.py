@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.reporting import load_package
 
 WORLD = "world"
 """The name of the group of all ranks."""
@@ -85,11 +86,8 @@ def join() -> Group:
     if launched() <= 1:
         _require_no_other_launcher()
         return ALONE
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:
-        text = "mpiexec has started several processes, and mpi4py, through which they talk, cannot be loaded"
-        raise GraphRuntimeError(f"{text} ({str(error).partition(chr(10))[0]}); pip install 'graphls[mpi]'.") from None
+    subject = "mpiexec has started several processes, and mpi4py, through which they talk,"
+    MPI = load_package("mpi4py.MPI", subject, "pip install 'graphls[mpi]'")
     comm = MPI.COMM_WORLD
     if comm.size == 1:
         text = "mpiexec has started several processes, each of which mpi4py finds alone, as it has loaded another MPI"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files.files import write_text
+from graphls.files.files import read_bytes, write_text
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
@@ -146,7 +146,7 @@ class _Case:
 
     @classmethod
     def read(cls, path: Path) -> _Case:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode("utf-8")
         before, _, after = re.sub(r"(?m)^-----+$", _RULE, text).partition(f"\n{_RULE}\n")
         passes = re.search(r"(?m)^// pass: (.+)$", before)
         if passes is None:

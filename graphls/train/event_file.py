@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from itertools import accumulate, count, repeat
@@ -13,6 +14,7 @@ import numpy as np
 
 from graphls.files.files import as_path
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.reporting import load_package
 
 KINDS = ("scalar", "histogram", "image")
 CHANNELS = (1, 3, 4)
@@ -126,12 +128,6 @@ def _bounds() -> list[float]:
 
 
 def _package() -> Any:
-    try:
-        import tensorboardX
-        import tensorboardX.event_file_writer
-        import tensorboardX.proto.event_pb2
-        import tensorboardX.summary
-    except ImportError as error:
-        text = 'Event files need tensorboardX, which is not installed: pip install "graphls[train]".'
-        raise GraphRuntimeError(text) from error
-    return tensorboardX
+    for module in ("event_file_writer", "proto.event_pb2", "summary"):
+        load_package(f"tensorboardX.{module}", "Event files need tensorboardX, which", 'pip install "graphls[train]"')
+    return sys.modules["tensorboardX"]

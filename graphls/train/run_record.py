@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphls.files.files import write_text
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.files.files import parse_json, read_bytes, write_text
+from graphls.ir.errors import GraphValueError
 
 COLUMNS = ("loss", "learning_rate", "scale", "overflow", "gradient_norm", "waiting", "step_time", "memory")
 """Numbers of a step: seconds of `waiting` for data and of the step itself, bytes of memory of the process."""
@@ -55,13 +55,11 @@ class RunRecord:
 def load_record(path: Path) -> RunRecord:
     """The record in a file; raises GraphFileError where it cannot be read, GraphValueError where it is damaged."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = parse_json(read_bytes(path))
         if table["format"] != FORMAT:
             raise GraphValueError(f"{path} is of the format {table['format']!r}, not {FORMAT!r}.")
         columns = {name: _points(table["columns"].get(name, [])) for name in COLUMNS}
         return RunRecord(columns, {name: _points(found) for name, found in table["evaluations"].items()})
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, GraphValueError):
             raise

@@ -10,9 +10,9 @@ from typing import Any
 
 from graphls.files import checkpoint_format, safetensors_format
 from graphls.files.checkpoint_format import Entry
-from graphls.files.files import write_parts
+from graphls.files.files import read_bytes, write_parts
 from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked, warn
 from graphls.tensors.parameter import Parameter
 from graphls.train import background
@@ -170,15 +170,14 @@ def _write(path: Path, entries: dict[str, Entry], format: str, crc_check: bool) 
 
 def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         if path.suffix == ".safetensors":
             return safetensors_format.decode(data)
         if crc_check and not checkpoint_format.has_crc(data):
             warn(f"The checkpoint file {path} has no crc, so nothing is compared.")
         return checkpoint_format.decode(data, crc_check)
-    except (OSError, GraphValueError) as error:
-        reason = error if isinstance(error, GraphlsError) else error.strerror
-        raise GraphValueError(f"Failed to read the checkpoint file {path}: {reason}.") from None
+    except (GraphFileError, GraphValueError) as error:
+        raise GraphValueError(f"Failed to read the checkpoint file {path}: {error}.") from None
 
 
 def _named(name: object, format: object) -> Path:
@@ -197,7 +196,7 @@ def _existing(name: object) -> Path:
             f"correct 'ckpt_file_name', not {text!r}.",
         )
     background.wait()
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise GraphValueError(
             f"For 'load_checkpoint', the checkpoint file: {text} does not exist, please check whether the "
             "'ckpt_file_name' is correct.",

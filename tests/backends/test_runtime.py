@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -14,6 +15,8 @@ import graphls
 from graphls import nn
 from graphls.backends.onnxruntime import runtime
 from graphls.backends.onnxruntime.availability import check_provider
+from graphls.backends.openvino.runtime import load_openvino
+from graphls.ir.errors import GraphRuntimeError
 
 X = np.ones((2, 3), np.float32)
 
@@ -57,3 +60,50 @@ def test_a_provider_that_did_not_load_is_told() -> None:
     check_provider(session, "cpu")
     with pytest.raises(RuntimeError, match="CUDAExecutionProvider could not be loaded"):
         check_provider(session, "cuda")
+
+
+def loading_raises(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
+    """Let a module be there whose code raises an error."""
+
+    class Loader:
+        def find_spec(self, full_name: str, *_: object) -> object:
+            return ModuleSpec(full_name, self) if full_name == name else None  # type: ignore[arg-type]
+
+        def create_module(self, spec: object) -> None:
+            return None
+
+        def exec_module(self, module: object) -> None:
+            raise error
+
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Loader(), *sys.meta_path])
+
+
+def initialization_failed(cause: BaseException) -> ImportError:
+    """What an extension module makes of whatever ends its initialization."""
+    error = ImportError("initialization failed")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_a_package_that_cannot_be_loaded_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    load = {"onnxruntime": runtime.load_runtime, "openvino": load_openvino}[name]
+    with monkeypatch.context() as patch:
+        loading_raises(patch, name, initialization_failed(OSError("libfoo.so")))
+        with pytest.raises(GraphRuntimeError, match=r"is installed and cannot be loaded \(initialization failed\)"):
+            load()
+    with monkeypatch.context() as patch:
+        loading_raises(patch, name, ModuleNotFoundError("No module named 'numbers_of_old'", name="numbers_of_old"))
+        with pytest.raises(GraphRuntimeError, match=r"is installed and cannot be loaded .*numbers_of_old"):
+            load()
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(GraphRuntimeError, match=r"is not installed .* run pip install"):
+        load()
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_an_interrupt_while_a_package_is_loaded_stays_one(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    loading_raises(monkeypatch, name, initialization_failed(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        {"onnxruntime": runtime.load_runtime, "openvino": load_openvino}[name]()

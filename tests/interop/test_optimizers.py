@@ -355,7 +355,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
             load_optimizer_state_dict(adamw(net), net, source)
     with pytest.raises(TypeError, match="is a file or a dict of PyTorch, not 3"):
         load_optimizer_state_dict(adamw(net), net, 3)
-    with pytest.raises(OSError, match="cannot be read from"):
+    with pytest.raises(OSError, match="cannot be read: No such file"):
         load_optimizer_state_dict(adamw(net), net, tmp_path / "none.pt")
     with pytest.raises(TypeError, match="'optimizer' is an Optimizer, not"):
         load_optimizer_state_dict(net, net, state("adamw"))

@@ -68,4 +68,4 @@ def test_it_trains_as_without_communication(tmp_path: Path) -> None:
 def test_several_processes_need_mpi4py(tmp_path: Path) -> None:
     code, out, err = ended(tmp_path, "init", "mpi4py", PMI_SIZE="2")
     assert (code != 0, out) == (True, "")
-    assert "mpiexec has started several processes, and mpi4py, through which they talk, cannot be loaded" in err
+    assert "mpiexec has started several processes, and mpi4py, through which they talk, is not installed" in err

@@ -11,6 +11,7 @@ from typing import Any
 from graphls import nn
 from graphls.command_line.training.model import Network
 from graphls.command_line.training.verdict import NotFinite
+from graphls.files.files import parse_json
 from graphls.ir.errors import GraphValueError
 from graphls.train import CheckpointConfig, ModelCheckpoint, load_checkpoint, load_param_into_net
 
@@ -66,14 +67,18 @@ def resume(step: nn.Cell, folder: Path, settings: str) -> int:
     entries = load_checkpoint(files[-1])
     _check(files[-1], str(entries.pop(SETTINGS, "{}")), settings)
     missing, _ = load_param_into_net(step, entries)
-    if missing:
-        raise GraphValueError(f"{files[-1]} has no {missing[0]!r}; it is of another model or version of graphls.")
+    if missing or STEP not in entries:
+        lacking = [*missing, STEP][0]
+        raise GraphValueError(f"{files[-1]} has no {lacking!r}; it is of another model or version of graphls.")
     return int(entries[STEP].asnumpy().item())
 
 
 def _check(file: Path, before: str, now: str) -> None:
     """Raise GraphValueError for a checkpoint of a run with other settings."""
-    old, new = json.loads(before), json.loads(now)
+    try:
+        old, new = dict(parse_json(before)), json.loads(now)
+    except (TypeError, ValueError):
+        raise GraphValueError(f"{file} says by no settings how it was trained; train without --resume.") from None
     for name in new:
         if old.get(name) != new[name]:
             if name == "model":

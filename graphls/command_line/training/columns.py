@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from graphls.files.files import read_bytes
 from graphls.files.safetensors_format import decode
 from graphls.files.tables import Array, numbered, read_csv, read_npz
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 
 Columns = Mapping[str, Array]
@@ -27,9 +28,7 @@ def read_columns(path: Path) -> Columns:
 
 def _safetensors(path: Path) -> Columns:
     try:
-        entries = decode(path.read_bytes())
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None
+        entries = decode(read_bytes(path))
     except GraphValueError as error:
         raise GraphValueError(f"{path} cannot be read: {error.message}.") from None
     return {name: entry for name, entry in entries.items() if not isinstance(entry, str)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -79,10 +80,10 @@ def train(options: argparse.Namespace) -> int:
 
 def _check_output(path: Path) -> None:
     """Raise GraphFileError, before anything is trained, for an output that could not be written."""
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir():
-        what = path if path.is_dir() else folder
-        raise GraphFileError(f"{path} cannot be written: {what} is {'a' if path.is_dir() else 'no'} directory.")
+    folder = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+    if os.path.isdir(path) or not folder.is_dir():
+        what, kind = (path, "a") if os.path.isdir(path) else (folder, "no")
+        raise GraphFileError(f"{path} cannot be written: {what} is {kind} directory.")
 
 
 def _prepared(options: argparse.Namespace) -> Run:

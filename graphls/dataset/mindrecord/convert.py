@@ -14,6 +14,7 @@ from graphls.dataset.mindrecord.schema import PathNotExistsError, Row, Schema, c
 from graphls.dataset.mindrecord.writer import FileWriter
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
 from graphls.dataset.vision.image import pillow
+from graphls.files.files import open_file, read_bytes
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
 from graphls.log import warning
 
@@ -94,7 +95,7 @@ class CsvToMR:
 
     def _read(self) -> tuple[list[str], list[list[str]]]:
         try:
-            with open(self._source, encoding="utf-8-sig", newline="") as file:
+            with open_file(self._source, "r", encoding="utf-8-sig", newline="") as file:
                 names, *rows = [line for line in csv.reader(file) if line] or [[]]
         except FileNotFoundError:
             raise GraphFileError(f"Csv file {self._source} do not exist.") from None
@@ -169,7 +170,7 @@ class ImageNetToMR:
 
     def _classes(self) -> Iterator[tuple[str, int]]:
         try:
-            with open(self._map, encoding="utf-8") as file:
+            with open_file(self._map, "r", encoding="utf-8") as file:
                 for line in filter(str.strip, file):
                     name, label = line.split()[:2]
                     yield name, int(label)
@@ -183,8 +184,7 @@ def _image(path: str, label: int) -> Iterator[Row]:
     if not path.endswith(("JPEG", "jpg")):
         warning("%s file is not suffix with JPEG/jpg, skip it.", path)
         return
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read_bytes(path)
     if not data:
         warning("The image file: %s is invalid.", path)
         return

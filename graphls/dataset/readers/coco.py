@@ -14,6 +14,7 @@ from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt, folder, inside
 from graphls.dataset.samplers import SamplerLike
+from graphls.files.files import open_file
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _LARGEST_UINT = 2**32 - 1
@@ -174,7 +175,7 @@ def _content(annotation_file: StrPath) -> Entry:
     if not os.path.isfile(path):
         raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_file(path, "r", encoding="utf-8") as file:
             return Entry(path, json.load(file), "the file")
     except OSError as error:
         raise GraphRuntimeError(f"{path} cannot be read: {error.strerror}.") from None

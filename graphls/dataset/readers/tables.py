@@ -12,6 +12,7 @@ from graphls.dataset.checks import string, type_error
 from graphls.dataset.columns import Array
 from graphls.dataset.readers.files import Paths, Sequential, Source, corrupt, found_files
 from graphls.dataset.readers.order import Shuffle
+from graphls.files.files import open_file
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
@@ -93,7 +94,7 @@ class CSVDataset(Sequential):
 def _rows(path: str, delimiter: str) -> list[tuple[str, int, list[str]]]:
     """The rows of a file that are not empty, each with its path and its last line."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter)
             return [(path, reader.line_num, fields) for fields in reader if fields]
     except UnicodeDecodeError as error:

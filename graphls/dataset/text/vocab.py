@@ -20,6 +20,7 @@ from graphls.dataset.checks import (
     type_error,
 )
 from graphls.dataset.text.strings import Strings, TextOperation
+from graphls.files.files import open_file
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 
@@ -83,7 +84,7 @@ class Vocab:
         string("delimiter", delimiter)
         size = optional_integer("vocab_size", vocab_size, 1)
         try:
-            with open(path, encoding="utf-8") as file:
+            with open_file(path, "r", encoding="utf-8") as file:
                 lines = [line.rstrip("\r\n") for line, _ in zip(file, range(size or 2**31), strict=False)]
         except (OSError, UnicodeError) as error:
             raise GraphRuntimeError(f"{path} cannot be read: {error}.") from None

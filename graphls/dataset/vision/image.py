@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +12,7 @@ from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import TensorOperation, as_column
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.reporting import load_package
 
 if TYPE_CHECKING:
     from PIL.Image import Image as _PilImage
@@ -86,11 +86,9 @@ class PilOperation(ImageOperation):
 
 def pillow(name: str = "Image") -> ModuleType:
     """A module of Pillow; raises GraphRuntimeError that says how to install it."""
-    try:
-        return import_module(f"PIL.{name}")
-    except ImportError:
-        text = 'Images are read and changed by Pillow, which is not installed; run pip install "graphls[train]".'
-        raise GraphRuntimeError(text) from None
+    subject = "Images are read and changed by Pillow, which"
+    module: ModuleType = load_package(f"PIL.{name}", subject, 'pip install "graphls[train]"')
+    return module
 
 
 def is_pil(image: object) -> bool:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +22,7 @@ from graphls.dataset.checks import Function
 from graphls.dataset.vision.image import Array, Fill, pillow, saturated
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.reporting import load_package
 
 COMPUTED = frozenset(map(np.dtype, (np.uint8, np.uint16, np.float32, np.float64)))
 _MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
@@ -36,11 +36,8 @@ def opencv() -> ModuleType:
     where they found it loaded its threads may be those of the parent, which cannot be ended.
     """
     loaded = "cv2" in sys.modules
-    try:
-        cv2 = import_module("cv2")
-    except ImportError as error:
-        text = f'Arrays of images are changed by OpenCV, which is missing ({error}); run pip install "graphls[train]".'
-        raise GraphRuntimeError(text) from None
+    subject = "Arrays of images are changed by OpenCV, which"
+    cv2: ModuleType = load_package("cv2", subject, 'pip install "graphls[train]"')
     if multiprocessing.parent_process() is not None and not loaded:
         cv2.setNumThreads(1)
     if hasattr(os, "register_at_fork"):

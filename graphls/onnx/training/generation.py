@@ -112,7 +112,7 @@ def generate_artifacts(
     """
     block = _loss(loss)
     optimizer_block = _optimizer(optimizer)
-    if custom_op_library is not None and not as_path(custom_op_library).exists():
+    if custom_op_library is not None and not os.path.exists(as_path(custom_op_library)):
         raise GraphRuntimeError(f"Custom op library path {custom_op_library} does not exist.")
     if additional_output_names is not None and not isinstance(additional_output_names, (list, tuple)):
         raise GraphRuntimeError(f"additional_output_names is a list of names, not {additional_output_names!r}.")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from graphls.files.files import as_path, write_bytes
+from graphls.files.files import as_path, parse_json, read_bytes, write_bytes
 from graphls.files.safetensors_format import decode, encode
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.onnx.training import flat
 
 Array = np.ndarray[Any, Any]
@@ -67,10 +67,7 @@ def write(content: Content, path: object) -> None:
 def read(path: object) -> Content:
     """What a checkpoint holds; raises GraphFileError for a file that cannot be read, GraphValueError for another."""
     place = as_path(path)
-    try:
-        data = place.read_bytes()
-    except OSError as error:
-        raise GraphFileError(f"The checkpoint {place} cannot be read: {error.strerror or error}.") from None
+    data = read_bytes(place)
     try:
         return _content_of_flatbuffer(data) if data[4:8] == flat.MARK else _content(decode(data))
     except (IndexError, KeyError, TypeError, ValueError, struct.error) as error:
@@ -109,7 +106,7 @@ def _moments(group: flat.Table, kinds: Sequence[Kind]) -> dict[str, Array]:
 
 
 def _content(entries: Mapping[str, Any]) -> Content:
-    head = json.loads(entries[HEAD])
+    head = parse_json(entries[HEAD])
     kinds = [Kind(name, tuple(shape), dtype, bool(trained)) for name, shape, dtype, trained in head["parameters"]]
     values = {kind.name: entries[kind.name] for kind in kinds if kind.name in entries}
     for kind in kinds:

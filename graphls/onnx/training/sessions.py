@@ -25,7 +25,7 @@ TYPES: dict[str, Any] = {
 def open_session(path: object, device: Device, options: Any = None) -> Any:
     """A session of a model in a file; raises GraphFileError where it is not there, GraphValueError for no model."""
     place = as_path(path)
-    if not place.is_file():
+    if not os.path.isfile(place):
         raise GraphFileError(f"There is no model {os.fspath(place)!r}; give the path that artifacts wrote it to.")
     try:
         return load_runtime().InferenceSession(str(place), options, providers=device.providers)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.reporting import load_package
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import scalars_of
 
@@ -40,7 +39,8 @@ class RunLogger(Callback):
 
     def __enter__(self) -> RunLogger:
         self._seen = 0
-        self.start(_imported(self.package, type(self).__name__))
+        subject = f"{type(self).__name__} needs the package {self.package}, which"
+        self.start(load_package(self.package, subject, f"pip install {self.package}"))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -62,13 +62,6 @@ class RunLogger(Callback):
     def _send(self, values: Mapping[str, object], step: int) -> None:
         arrays = {name: np.asarray(value) for name, value in values.items()}
         self.write({name: float(a.reshape(())) for name, a in arrays.items() if a.size == 1}, step)
-
-
-def _imported(package: str, owner: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError:
-        raise GraphRuntimeError(f"{owner} needs the package {package}: pip install {package}.") from None
 
 
 class WandbLogger(RunLogger):

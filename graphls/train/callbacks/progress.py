@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.reporting import load_package
 from graphls.ranks.world import world
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
@@ -104,12 +104,8 @@ class _Bar:
     """A bar of rich for one epoch at a time."""
 
     def __init__(self, file: Any) -> None:
-        try:
-            from rich.console import Console
-        except ImportError as error:
-            text = 'A bar on a terminal needs rich, which is not installed: pip install "graphls[train]".'
-            raise GraphRuntimeError(text) from error
-        self.console = Console(file=file)
+        rich = load_package("rich.console", "A bar on a terminal needs rich, which", 'pip install "graphls[train]"')
+        self.console = rich.Console(file=file)
         self.progress: Any = None
         self.due = 0.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from graphls.files.files import parse_json, read_bytes
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.random import random_state
@@ -99,7 +99,7 @@ class OnRequestExit(Callback):
         if self.config_file is None:
             return False
         try:
-            content = json.loads(self.config_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            content = parse_json(read_bytes(self.config_file))
+        except (OSError, ValueError):
             return False
         return isinstance(content, dict) and content.get("GracefulExit") == 1

@@ -166,7 +166,7 @@ class RunReport(Callback):
 
     def _continue(self) -> None:
         path = self.directory / DATA
-        if path.exists():
+        if os.path.exists(path):
             try:
                 self.record = self.page.record = load_record(path)
             except GraphValueError as error:
