@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,23 +22,35 @@ Row = tuple[Array, ...]
 NUMBERS = frozenset((bool, int, float))
 
 
-def as_array(item: Any) -> Array:
-    """An item of a row: a number, text, bytes, nested lists of numbers, an array or a tensor, which is not copied.
+def as_array(item: Any) -> Any:
+    """An item of a row: a number, text, bytes, nested lists of numbers, an array, a tensor, or a dict as it is.
 
-    Numbers become what NumPy makes of them: int64, float64, bool. Raises GraphTypeError for other objects,
-    GraphValueError for nested lists whose rows differ in length.
+    Numbers become what NumPy makes of them: int64, float64, bool; no array is copied. Raises GraphTypeError for other
+    objects, GraphValueError for nested lists whose rows differ in length.
     """
     kind = type(item)
-    if kind is np.ndarray:
-        return item  # type: ignore[no-any-return]
+    if kind is np.ndarray or kind is dict:
+        return item
     if kind in NUMBERS or isinstance(item, np.generic):
         return np.asarray(item)
     if isinstance(item, Tensor):
         return item.asnumpy()
     array = _made(item)
     if array.dtype.kind == "O":
-        raise GraphTypeError(f"a column holds numbers, text or bytes, not {type(item).__name__} objects")
+        raise GraphTypeError(f"a column holds numbers, text, bytes or dicts, not {type(item).__name__} objects")
     return array
+
+
+def with_arrays(item: Any, made: Callable[[Array], Any]) -> Any:
+    """An array, or a dict with its numbers, texts and arrays, as `made` has them; other objects in it stay."""
+    if isinstance(item, np.ndarray):
+        return made(item)
+    if isinstance(item, dict):
+        return {key: with_arrays(value, made) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return (list if isinstance(item, list) else tuple)([with_arrays(value, made) for value in item])
+    is_array = isinstance(item, (*NUMBERS, str, bytes, np.generic, Tensor))
+    return made(as_array(item)) if is_array else item
 
 
 def _made(item: object) -> Array:
@@ -70,11 +82,14 @@ def _is_value(item: Any, width: int) -> bool:
     return not (len(item) == 1 and isinstance(item[0], (np.ndarray, Tensor)))
 
 
-def stacked(arrays: Sequence[Array], position: int, name: str) -> Array:
+def stacked(arrays: Sequence[Any], position: int, name: str) -> Any:
     """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
 
-    Raises GraphValueError where shapes or dtypes differ, GraphTypeError for arrays of objects.
+    Dicts become one, in which each key has what they have there as one array. Raises GraphValueError where shapes,
+    dtypes or keys differ, GraphTypeError for arrays of objects.
     """
+    if any(type(item) is dict for item in arrays):
+        return _dict_of(arrays, position, name)
     kinds = {array.dtype for array in arrays}
     if np.dtype(object) in kinds:
         raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
@@ -84,6 +99,24 @@ def stacked(arrays: Sequence[Array], position: int, name: str) -> Array:
         return np.array(arrays)
     except ValueError:
         raise _unlike("shapes", (str(array.shape) for array in arrays), position, name) from None
+
+
+def _dict_of(items: Sequence[Any], position: int, name: str) -> dict[Any, Array]:
+    keys = {str(sorted(map(str, item))) if type(item) is dict else "none" for item in items}
+    if len(keys) > 1:
+        raise _unlike("keys", keys, position, name)
+    return {key: _stacked_values([item[key] for item in items], position, name) for key in items[0]}
+
+
+def _stacked_values(values: list[Any], position: int, name: str) -> Array:
+    """What dicts have at a key; numbers of several types become one type."""
+    try:
+        array = np.array(values)
+    except ValueError:
+        raise _unlike("shapes", map(str, map(np.shape, map(as_array, values))), position, name) from None
+    if array.dtype.kind == "O":
+        raise GraphTypeError(f"Column {name!r} has objects in its dicts; stack them by a per_batch_map")
+    return array
 
 
 def _unlike(what: str, found: Iterable[str], position: int, name: str) -> GraphValueError:

@@ -46,7 +46,9 @@ class Padding:
             for position, column in enumerate(columns)
         )
 
-    def _padded(self, position: int, column: Sequence[object], limit: int | None) -> list[Array]:
+    def _padded(self, position: int, column: Sequence[object], limit: int | None) -> list[Any]:
+        if any(type(item) is dict for item in column):
+            return list(column)
         shape, value = self.entries[position]
         arrays = [as_array(item) for item in column]
         ranks = {array.ndim for array in arrays}
@@ -141,7 +143,7 @@ class Stacker:
         """Columns as arrays; those that are one already stay as they are."""
         return tuple([self._stacked(position, column) for position, column in enumerate(columns)])
 
-    def _stacked(self, position: int, column: object) -> Array:
+    def _stacked(self, position: int, column: object) -> Any:
         if not isinstance(column, (list, tuple)):
             return as_array(column)
         arrays = column if self.function is None else [as_array(item) for item in column]

@@ -223,12 +223,12 @@ class Dataset(Node):
         return self.get_dataset_size()
 
     def output_shapes(self, estimate: bool = False) -> list[list[int]]:
-        """The shapes of the columns of the first row."""
-        return [list(array.shape) for array in self._row(0, list)]
+        """The shapes of the columns of the first row; [0] of a dict."""
+        return [[0] if type(item) is dict else list(item.shape) for item in self._row(0, list)]
 
     def output_types(self) -> list[np.dtype[Any]]:
-        """The NumPy dtypes of the columns of the first row."""
-        return [array.dtype for array in self._row(0, list)]
+        """The NumPy dtypes of the columns of the first row; object of a dict."""
+        return [np.dtype(object) if type(item) is dict else item.dtype for item in self._row(0, list)]
 
     def _row(self, index: int, finish: Finish) -> list[Any]:
         """A row of the first pass; an empty list where there is none."""

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import RLock, local
 from typing import Any
 
-from graphls.dataset.columns import Array, ArrayDType, Row
+from graphls.dataset.columns import Array, ArrayDType, Row, with_arrays
 from graphls.dataset.config import get_prefetch_size
 from graphls.dataset.pipeline.node import Node, Run
 from graphls.ir.errors import GraphlsError
@@ -270,10 +270,15 @@ def _type(dtype: ArrayDType, shape: tuple[int, ...]) -> Type:
 
 
 def list_finisher(output_numpy: bool, do_copy: bool) -> Callable[[Row], list[Any]]:
-    """What makes a row of arrays the list that a tuple iterator gives."""
+    """What makes a row the list that a tuple iterator gives."""
+    made: Callable[[Array], Any] = _same if output_numpy else as_tensor
     if do_copy:
-        return lambda row: [array.copy() if output_numpy else as_tensor(array.copy()) for array in row]
-    return list if output_numpy else lambda row: [as_tensor(array) for array in row]
+        return lambda row: [with_arrays(item, lambda array: made(array.copy())) for item in row]
+    return lambda row: [with_arrays(item, made) for item in row]
+
+
+def _same(array: Array) -> Array:
+    return array
 
 
 def dict_finisher(names: tuple[str, ...], output_numpy: bool, do_copy: bool) -> Callable[[Row], dict[str, Any]]:

@@ -34,8 +34,10 @@ def side_by_side(rows: Iterator[Row], count: int, in_one: bool) -> Sides:
     return tuple([column.items() if isinstance(column, _Column) else column for column in columns])
 
 
-def _is_large(item: Array, count: int) -> bool:
-    return item.dtype.kind in "biufc" and item.nbytes >= LARGE and item.nbytes * count <= MOST
+def _is_large(item: Any, count: int) -> bool:
+    if type(item) is dict:
+        return False
+    return bool(item.dtype.kind in "biufc" and item.nbytes >= LARGE and item.nbytes * count <= MOST)
 
 
 class _Column:

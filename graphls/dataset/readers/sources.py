@@ -111,6 +111,8 @@ class Columns:
 
     def _as_announced(self, position: int, array: Array, value: Any) -> Array:
         type = self.types[position]
+        if type is not None and not isinstance(array, Plain):
+            raise GraphTypeError(f"it gave a dict for {self.names[position]!r}, where column_types has {type}")
         if type is None or array.dtype == type or (array.dtype.kind in "US" and type.kind == array.dtype.kind):
             return array
         if hasattr(value, "dtype"):

@@ -237,7 +237,7 @@ def test_a_generator_function_that_raises_gives_the_rows_before() -> None:
 
 
 def test_items_that_are_no_columns() -> None:
-    with pytest.raises(RuntimeError, match="numbers, text or bytes, not object objects"):
+    with pytest.raises(RuntimeError, match="numbers, text, bytes or dicts, not object objects"):
         values(ds.GeneratorDataset([object()], "x"))
     with pytest.raises(RuntimeError, match="must have the same length"):
         values(ds.GeneratorDataset([([[1], [2, 3]],)], "x"))
