@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from graphls import log
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ranks.groups import create, destroy, destroy_all
 from graphls.ranks.watch import start_watch
-from graphls.ranks.world import WORLD, Group, create, destroy, destroy_all, find_group, join
+from graphls.ranks.world import WORLD, Group, find_group, join
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP",
@@ -47,12 +48,15 @@ class GlobalComm:
     INITED = False
 
 
-def init(backend_name: str | None = None) -> None:
+def init(backend_name: str | None = None, timeout: float | None = None) -> None:
     """Set up communication with the other processes that mpiexec has started; a process alone is its own world.
 
     Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
-    A process alone logs once that it is. Raises GraphTypeError for a name that is no string, GraphValueError for an
-    unknown one, GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
+    So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT says;
+    without either a rank waits as long as it takes, and says after 30 seconds for which one. A process alone logs once
+    that it is. Raises GraphTypeError for a name that is no string and a timeout that is no number, GraphValueError for
+    an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has started several, and
+    where mpi4py is missing.
 
     Examples:
         >>> from graphls import communication
@@ -66,10 +70,14 @@ def init(backend_name: str | None = None) -> None:
     if backend_name not in (None, *BACKENDS):
         message = f"The backend_name of init is 'hccl', 'nccl', 'mccl' or 'mpi', not {backend_name!r}."
         raise GraphValueError(message)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
+        raise GraphTypeError(f"The timeout of init is a number of seconds, not {timeout!r}.")
+    if timeout is not None and not timeout > 0:
+        raise GraphValueError(f"The timeout of init is a number of seconds above 0, not {timeout}.")
     group = join()
     if group.size == 1 and not GlobalComm.INITED:
         log.warning("This process trains alone, as rank 0 of 1; `mpiexec -n 4 python script.py` starts four.")
-    start_watch(group)
+    start_watch(group, timeout)
     GlobalComm.BACKEND = backend_name or ""
     GlobalComm.INITED = True
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,25 @@ from graphls.ir.types import TOKEN, type_of
 
 Array = np.ndarray[Any, Any]
 Watch = Callable[[Node, tuple[Array, ...]], None]
+
+
+class Running(local):
+    """The collective of a step that this thread runs; None at other times."""
+
+    node: Node | None = None
+
+
+RUNNING = Running()
+
+
+@contextmanager
+def running(node: Node | None) -> Iterator[None]:
+    """Let what a collective does know to which step it belongs."""
+    before, RUNNING.node = RUNNING.node, node
+    try:
+        yield
+    finally:
+        RUNNING.node = before
 
 
 def interpret(
@@ -85,7 +106,8 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
         results = node.primitive.run_regions(arrays, node.attrs, types, partial(_run_region, node, env, watch))
     else:
         try:
-            results = node.primitive.evaluate(arrays, node.attrs, types)
+            with running(node if node.primitive.is_collective else None):
+                results = node.primitive.evaluate(arrays, node.attrs, types)
         except IndexError as error:
             if node.primitive.calls_python:  # it is the user's own
                 raise

@@ -13,6 +13,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.fusion import buckets
 from graphls.ops.collectives import all_reduced, all_reduced_where, broadcasted
 from graphls.ops.operands import tensor_of
+from graphls.ranks.agreement import require_equal_parameters
 from graphls.ranks.world import find_group, world
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -98,11 +99,15 @@ def is_data_parallel() -> bool:
 
 
 def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = None) -> None:
-    """Give the parameters of all ranks of a group the values that they have on its first rank."""
-    found = find_group(group)
+    """Give the parameters of all ranks of a group the values that they have on its first rank.
+
+    Raises GraphRuntimeError, on all ranks, where they have other parameters.
+    """
+    found, given = find_group(group), list(parameters)
     if found.size == 1:
         return
-    for parameter in parameters:
+    require_equal_parameters(found, [f"{parameter.name} {tensor_of(parameter).type}" for parameter in given])
+    for parameter in given:
         (value,) = broadcasted([parameter], 0, found.name)
         if found.rank > 0:
             parameter.set_data(value)

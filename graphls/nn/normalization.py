@@ -20,7 +20,8 @@ from graphls.nn.functions import LeakyReLU
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import Sizes, axis_of, learned, tensor_of
 from graphls.ops.synchronized import batch_norm_over_ranks
-from graphls.ranks.world import group_among, world
+from graphls.ranks.groups import group_among
+from graphls.ranks.world import world
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 

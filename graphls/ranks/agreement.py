@@ -1,4 +1,4 @@
-"""That all ranks are about to do the same."""
+"""That all ranks are about to do the same, with the same parameters."""
 
 from __future__ import annotations
 
@@ -14,20 +14,40 @@ from graphls.ranks.world import Group
 def require_agreement(group: Group, what: Sequence[str], where: Sequence[str]) -> None:
     """Raise GraphRuntimeError, on all ranks, unless all ranks of a group are about to communicate the same.
 
-    `what` describes each communication, and `where` says where it comes from, for the message. The descriptions
-    themselves travel only where their hashes differ.
+    `what` describes each communication, and `where` says where it comes from, for the message.
+    """
+    found = _first_difference(group, what, where, "the compilation of a step")
+    if found:
+        raise GraphRuntimeError(_difference(*found))
+
+
+def require_equal_parameters(group: Group, parameters: Sequence[str]) -> None:
+    """Raise GraphRuntimeError, on all ranks, unless all have these parameters: names and types, in their order."""
+    found = _first_difference(group, parameters, (), "a comparison of parameters")
+    if found:
+        first, (one, _), second, (other, _) = found
+        mine, its = next(pair for pair in zip_longest(one, other, fillvalue="none at this place") if pair[0] != pair[1])
+        text = f"All ranks train the same network, but rank {first} has {mine}, and rank {second} {its}"
+        raise GraphRuntimeError(f"{text}; make it of the same cells on all of them.")
+
+
+def _first_difference(group: Group, what: Sequence[str], where: Sequence[str], name: str) -> Difference | None:
+    """The first rank and another one that has something else, each with what it has; None where all have the same.
+
+    The texts themselves travel only where their hashes differ.
     """
     if group.size == 1:
-        return
-    hashes = all_objects(group, hashlib.sha256("\n".join(what).encode()).hexdigest())
+        return None
+    hashes = all_objects(group, hashlib.sha256("\n".join(what).encode()).hexdigest(), name)
     if len(set(hashes)) == 1:
-        return
-    everyone = all_objects(group, (list(what), list(where)))
+        return None
+    everyone = all_objects(group, (list(what), list(where)), name)
     other = next(rank for rank, found in enumerate(hashes) if found != hashes[0])
-    raise GraphRuntimeError(_difference(group.members[0], everyone[0], group.members[other], everyone[other]))
+    return group.members[0], everyone[0], group.members[other], everyone[other]
 
 
 Plan = tuple[list[str], list[str]]
+Difference = tuple[int, Plan, int, Plan]
 
 
 def _difference(first: int, one: Plan, second: int, other: Plan) -> str:

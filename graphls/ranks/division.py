@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -67,24 +66,25 @@ def prepare(group: Group) -> None:
     forget_gone()
     if group.comm is None or ("gather", group.members) in _communicators:
         return
-    for purpose in ("gather", "read"):
-        talk(group, "Dup", lambda key=(purpose, group.members): _communicators.update({key: group.comm.Dup()}))  # type: ignore[misc]
+
+    def divide() -> None:
+        for purpose in ("gather", "read"):
+            _communicators[purpose, group.members] = group.comm.Dup()
+
+    talk(group, "the division of states", divide)
     serve(apart(group, "read"))
 
 
 def apart(group: Group, purpose: str) -> Group:
-    """The group, talking on a communicator of its own for a purpose: "gather" or "read"."""
+    """The group, talking on a communicator of its own for a purpose: "gather" or "read", also by its name."""
     comm = _communicators.get((purpose, group.members))
-    return Group(group.name, group.members, group.rank, group.hosts, comm)
+    return Group(f"{group.name}\0{purpose}", group.members, group.rank, group.hosts, comm)
 
 
 def _meet(group: Group) -> None:
     """Wait until all ranks are here, for some time."""
-    if group.comm is None:
-        return
-    request, begin = group.comm.Ibarrier(), time.monotonic()
-    while not request.Test():
-        time.sleep(0.0005)
-        if time.monotonic() - begin > PATIENCE:
-            text = "This rank alone runs a step that takes whole what is divided among the ranks"
-            raise GraphRuntimeError(f"{text}; let all ranks run it.")
+    try:
+        talk(group, "a step that takes whole what is divided", patience=PATIENCE)
+    except TimeoutError:
+        text = "This rank alone runs a step that takes whole what is divided among the ranks"
+        raise GraphRuntimeError(f"{text}; let all ranks run it.") from None

@@ -16,7 +16,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ranks.collectives import Array
-from graphls.ranks.watch import BEHIND_ALL, WAITING
+from graphls.ranks.waiting import WAITING
+from graphls.ranks.watch import BEHIND_ALL
 from graphls.ranks.world import Group
 from graphls.sharing.storage import Clock
 
@@ -191,7 +192,7 @@ def _held(question: Question) -> Array | None:
 
 def _updates() -> bool:
     """Whether the part of a step is running that changes states, at whose end ranks gather parameters."""
-    return WAITING.now is not None and WAITING.now[0] == "gather_shards"
+    return WAITING.is_updating
 
 
 def serve(group: Group) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphls.ranks.collectives import Array, half_sums, is_half
 from graphls.ranks.talk import talk
+from graphls.ranks.waiting import described
 from graphls.ranks.world import Group
 
 
@@ -53,9 +54,9 @@ def _own_sums(group: Group, rows: Array) -> Array:
     if group.comm is None:
         return np.array(rows[0])
     if is_half(rows):
-        return half_sums(group, "reduce_shards", rows, "sum")
+        return half_sums(group, described("reduce_shards", [rows]), rows, "sum")
     own = np.empty(rows.shape[1], rows.dtype)
-    talk(group, "reduce_shards", lambda: group.comm.Ireduce_scatter_block(rows.reshape(-1), own))
+    talk(group, described("reduce_shards", [rows]), lambda: group.comm.Ireduce_scatter_block(rows.reshape(-1), own))
     return own
 
 
@@ -88,7 +89,7 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     rows[:] = own
     if group.comm is not None:
         received = rows.reshape(-1).view(np.uint8)
-        talk(group, "gather_shards", lambda: group.comm.Iallgather(own.view(np.uint8), received))
+        talk(group, described("gather_shards", shards), lambda: group.comm.Iallgather(own.view(np.uint8), received))
     ends = np.cumsum([shard.size for shard in shards])
     parts = np.split(rows, ends[:-1], axis=1)
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

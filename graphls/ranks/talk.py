@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import inf
 from threading import current_thread
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphRuntimeError
-from graphls.ranks.watch import WAITING
+import numpy as np
+
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.ranks.waiting import WAITING, Call, call_of, parting
 from graphls.ranks.world import Group
 from graphls.sharing.threads import Task, TaskQueue
 
@@ -26,26 +30,70 @@ def aside(function: Callable[[], Result]) -> Task[Result]:
     return _QUEUE.do(function)
 
 
-def talk(group: Group, name: str, act: Callable[[], Any]) -> None:
-    """Communicate, on that thread, seen by what watches for ranks that have left.
+def talk(
+    group: Group,
+    what: str,
+    act: Callable[[], Any] = lambda: None,
+    awaits: Callable[[], Sequence[int]] | None = None,
+    patience: float = inf,
+) -> None:
+    """Communicate, on that thread, seen by what watches for ranks that have left, when all ranks of the group do.
 
-    Where `act` gives a request, wait for its end, without a load: MPI itself waits in a loop, which would take the core
-    of what computes meanwhile, here or on another rank. Raises GraphRuntimeError where MPI cannot.
+    Before `act`, all ranks compare what they are about to do, unless `awaits` says of whom this one has not heard: in
+    that case not all take part. Where `act` gives a request, wait for its end, without a load: MPI itself waits in a
+    loop, which would take the core of what computes meanwhile, here or on another rank. Raises GraphRuntimeError, on
+    all ranks, where they are about to do different things, and where MPI cannot; TimeoutError where others do not
+    come within the seconds of `patience`.
     """
+    call = call_of(group, what)
+    call.awaits = awaits
     if current_thread().name == NAME:
-        _talk(group, name, act)
+        _talk(call, act, patience)
     else:
-        aside(lambda: _talk(group, name, act)).result()
+        aside(lambda: _talk(call, act, patience)).result()
 
 
-def _talk(group: Group, name: str, act: Callable[[], Any]) -> None:
-    WAITING.begin(name, group.members)
+def _talk(call: Call, act: Callable[[], Any], patience: float) -> None:
+    WAITING.begin(call)
     try:
-        request, end = act(), time.monotonic() + SPIN
-        while request is not None and not request.Test():
-            if time.monotonic() > end:
-                time.sleep(NAP)
+        if call.awaits is None:
+            _compare(call, patience)
+        _wait(act())
+    except GraphlsError:
+        raise
     except RuntimeError as error:  # MPI.Exception is one
-        raise GraphRuntimeError(f"MPI could not run {name}: {error}.") from error
+        raise GraphRuntimeError(f"MPI could not run {call}: {error}.") from error
     finally:
         WAITING.end()
+
+
+def _wait(request: Any, patience: float = inf) -> None:
+    begin = time.monotonic()
+    while request is not None and not request.Test():
+        waited = time.monotonic() - begin
+        if waited > patience:
+            raise TimeoutError
+        if waited > SPIN:
+            time.sleep(NAP)
+
+
+def _compare(call: Call, patience: float) -> None:
+    """Meet all ranks of the group, in one message of 16 bytes; raise where they are about to do different things.
+
+    Nothing of the communication itself is sent before, so that no rank takes what another one means otherwise.
+    """
+    if call.group.size == 1:
+        return
+    from mpi4py import MPI
+
+    own = int.from_bytes(hashlib.blake2b(call.compared.encode(), digest_size=7).digest(), "little")
+    most = np.array((own, -own), np.int64)
+    _wait(call.group.comm.Iallreduce(MPI.IN_PLACE, most, MPI.MAX), patience)
+    if most[0] != own or most[1] != -own:
+        everyone = call.group.comm.allgather((call.compared, str(call), call.origin))
+        other = next(rank for rank, told in enumerate(everyone) if told[0] != everyone[0][0])
+        members = call.group.members
+        (_, runs, origin), (_, does, its) = everyone[other], everyone[0]
+        if runs == does:
+            runs, does = f"{runs} {origin}", f"{does} {its}"
+        raise GraphRuntimeError(parting(members[other], runs, members[0], does))

@@ -11,51 +11,45 @@ import time
 import traceback
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from graphls.ir.tracebacks import folded
+from graphls.ranks.inquiry import Inquiry
+from graphls.ranks.waiting import WAITING, Call, Status
 from graphls.ranks.world import Group, launched
 
 PATIENCE = 2.0
-"""How many seconds a rank waits for one that has left before it ends all."""
+"""How many seconds a rank waits for others before it asks what they do, and ends all where one of them has left."""
+TELL = 30.0
+"""How many seconds a rank waits before it says for whom; it says so again after twice as many, and so on."""
 BETWEEN = 0.2
 """How many seconds lie between two looks for ranks that have left."""
-LEAVING = 17
-"""The tag of the message of a rank that leaves."""
+LEAVING, ASKING, TELLING = 17, 20, 21
+"""The tags of messages: of a rank that leaves, and of one that asks what others wait for, with its answer."""
+LIMIT = "HCCL_EXEC_TIMEOUT"
+"""The variable in which launchers of MindSpore say how many seconds a communication may take."""
 
 
 BEHIND_ALL: list[Callable[[], None]] = []
 """What ends when all ranks are through, and before MPI does."""
 
 
-class Waiting:
-    """What this rank communicates now, with whom and since when."""
-
-    now: tuple[str, tuple[int, ...], float] | None = None
-
-    def begin(self, name: str, members: tuple[int, ...]) -> None:
-        """A communication begins."""
-        self.now = name, members, time.monotonic()
-
-    def end(self) -> None:
-        """It is done."""
-        self.now = None
-
-
-WAITING = Waiting()
-
-
 class Watch:
     """What looks for ranks that have left, in a thread, over a communicator of its own."""
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
+    def __init__(self, group: Group, limit: float | None) -> None:
+        self.group, self.limit = group, limit
         self.comm = group.comm.Dup()
+        self.others = [rank for rank in group.members if rank != group.rank]
         self.left: set[int] = set()
         self.is_leaving = False
+        self.inquiry: Inquiry | None = None
+        self.asked: set[int] = set()
+        self.sent: list[Any] = []
         self.process = os.getpid()
-        self.raised = sys.excepthook
+        self.raised, self.exit = sys.excepthook, os._exit
         sys.excepthook = self.fail
+        os._exit = self.exit_at_once
         atexit.register(self.leave)
         self.thread = threading.Thread(target=self.look, name="graphls-ranks", daemon=True)
         self.thread.start()
@@ -76,24 +70,77 @@ class Watch:
         self.comm.Abort(1)
 
     def look(self) -> None:
-        """Look, again and again, whether who is waited for has left."""
+        """Look, again and again, whether who is waited for has left, or will never come."""
         while not self.is_leaving:
             time.sleep(BETWEEN)
             self._receive()
-            waiting = WAITING.now
-            if waiting is None or time.monotonic() - waiting[2] < PATIENCE:
+            call = WAITING.now
+            waited = 0.0 if call is None else time.monotonic() - call.since
+            if call is None or waited < min(PATIENCE, TELL, self.limit or TELL):
                 continue
-            gone = sorted(self.left.intersection(waiting[1]))
+            gone = sorted(self.left.intersection(call.group.members)) if waited >= PATIENCE else []
             if gone:
-                text = f"Rank {gone[0]} has left while rank {self.group.rank} waits for it in {waiting[0]}"
+                text = f"Rank {gone[0]} has left while rank {self.group.rank} waits for it in {call}"
                 self.end_all(f"GraphRuntimeError: {text}; all ranks run the same steps.\n")
+            self._inquire(call, waited)
+
+    def _inquire(self, call: Call, waited: float) -> None:
+        """Ask all ranks what they wait for, and say, or end all, what follows from their answers."""
+        inquiry = self.inquiry
+        if inquiry is None or inquiry.call is not call:
+            inquiry = self.inquiry = Inquiry(call, TELL)
+        if inquiry.is_open(self.others):
+            return
+        own = WAITING.status()
+        if inquiry.asked and WAITING.now is call:
+            told = inquiry.deadlock(self.group.rank, own)
+            if told:
+                self.end_all(f"GraphRuntimeError: {told}\n")
+            self._tell(inquiry, own, waited)
+        inquiry.ask_again()
+        for rank in set(self.others) - self.asked:  # a rank that does not answer is not asked again and again
+            self.asked.add(rank)
+            self._send(inquiry.asked, rank, ASKING)
+
+    def _send(self, message: object, rank: int, tag: int) -> None:
+        self.sent = [request for request in self.sent if not request.Test()]
+        self.sent.append(self.comm.isend(message, rank, tag))
+
+    def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
+        """Say for whom this rank waits, and end all after the limit."""
+        text = inquiry.told(self.group.rank, own, waited)
+        if self.limit is not None and waited >= self.limit:
+            rest = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"
+            self.end_all(f"GraphRuntimeError: {text}, {rest}.\n")
+        if waited >= inquiry.next:
+            inquiry.next = 2 * waited
+            if inquiry.is_first(self.group.rank, own):
+                sys.stderr.write(f"{text}.\n")
+                sys.stderr.flush()
 
     def _receive(self) -> None:
         from mpi4py import MPI
 
         status = MPI.Status()
-        while self.comm.Iprobe(MPI.ANY_SOURCE, LEAVING, status):
-            self.left.add(self.comm.recv(source=status.source, tag=LEAVING))
+        while self.comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+            message = self.comm.recv(source=status.source, tag=status.tag)
+            if status.tag == LEAVING:
+                self.left.add(message)
+            elif status.tag == ASKING:
+                self._send((message, WAITING.status()), status.source, TELLING)
+            else:
+                self.asked.discard(status.source)
+                if self.inquiry is not None and message[0] == self.inquiry.asked:
+                    self.inquiry.answers[status.source] = message[1]
+
+    def exit_at_once(self, status: int) -> NoReturn:
+        """What `os._exit` does: the others hear of a rank that ends well before its time, as of one that just ends."""
+        if os.getpid() == self.process and status == 0 and not self.is_leaving:
+            from mpi4py import MPI
+
+            self.leave()
+            MPI.Finalize()
+        self.exit(status)
 
     def leave(self) -> None:
         """Tell the others that this rank is through, and wait, without a load, until they are."""
@@ -101,9 +148,8 @@ class Watch:
             return
         self.is_leaving = True
         self.thread.join()
-        others = [rank for rank in self.group.members if rank != self.group.rank]
-        sent = [self.comm.isend(self.group.rank, rank, LEAVING) for rank in others]
-        while len(self.left) < len(others):
+        sent = [self.comm.isend(self.group.rank, rank, LEAVING) for rank in self.others]
+        while len(self.left) < len(self.others):
             self._receive()
             time.sleep(0.01)
         for request in sent:
@@ -141,7 +187,14 @@ class Watching:
     watch: Watch | None = None
 
 
-def start_watch(group: Group) -> None:
-    """Let an error that ends one of several ranks end all."""
+def start_watch(group: Group, limit: float | None) -> None:
+    """Let an error that ends one of several ranks end all, and one that is waited for longer than a limit, in seconds.
+
+    Without one it is what the variable LIMIT says, if it says one.
+    """
+    said = os.environ.get(LIMIT, "")
+    limit = float(said) if limit is None and said.isdecimal() and int(said) else limit
     if group.comm is not None and Watching.watch is None:
-        Watching.watch = Watch(group)
+        Watching.watch = Watch(group, limit)
+    elif Watching.watch is not None:
+        Watching.watch.limit = limit

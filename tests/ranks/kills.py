@@ -75,7 +75,7 @@ import graphls as gl
 from graphls import nn
 from graphls.communication import get_group_size, get_rank, init
 from graphls.context.parallel import set_auto_parallel_context
-from graphls.ranks.watch import WAITING
+from graphls.ranks.waiting import WAITING
 
 tell("init")
 init()
@@ -83,8 +83,8 @@ RANK, SIZE = get_rank(), get_group_size()
 begin = WAITING.begin
 
 
-def told(name, members):
-    begin(name, members)
+def told(call):
+    begin(call)
     tell("collective")
 
 

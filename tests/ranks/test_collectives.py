@@ -176,8 +176,91 @@ MEASURED = """
 """
 
 
+OTHER_WAYS = """
+    def caught(act):
+        try:
+            act()
+        except RuntimeError as error:
+            return str(error)
+        return "nothing"
+
+    def apart(one, other):
+        told = caught((one, other)[RANK])
+        assert "every rank of a group must run the same collectives in the same order" in told, told
+        return told.partition(";")[0]
+
+    x, scalar, large = gl.Tensor(np.ones(3, np.float32)), gl.Tensor(1.0), gl.Tensor(np.ones(100_000, np.float32))
+    reduce, barrier = ops.AllReduce(), collectives.barrier
+    for one, other in (
+        (lambda: reduce(x), lambda: reduce(large)), (lambda: reduce(x), barrier), (barrier, lambda: reduce(large)),
+        (lambda: reduce(x), lambda: ops.AllReduce("max")(x)), (lambda: reduce(x), lambda: reduce(x.astype(gl.int32))),
+        (lambda: reduce(x), lambda: reduce(x.reshape((3, 1)))), (lambda: reduce(x), lambda: ops.AllGather()(x)),
+        (lambda: ops.Broadcast(0)((x,)), lambda: ops.Broadcast(1)((x,))),
+        (lambda: communication.create_group("a", [0]), lambda: communication.create_group("a", [1])),
+        (lambda: communication.create_group("a", [0]), lambda: reduce(large)),
+        (lambda: gl.compile(lambda x: reduce(x), x), lambda: reduce(x)),
+    ):
+        told = apart(one, other)
+        if other is barrier:
+            print(told)
+    # What ranks run in branches of their own is the same.
+    assert (reduce(x) if RANK else
+            reduce(x)).tolist() == [2.0] * 3
+
+    def training(kind, width, sharded):
+        set_auto_parallel_context(
+            parallel_mode="data_parallel", gradients_mean=True, enable_parallel_optimizer=sharded,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0})
+        net = nn.Dense(3, width)
+        loss, optimizer = nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params(), 0.1)
+        step = nn.TrainOneStepCell(loss, optimizer)
+        if kind == "scaled":
+            step = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(1024, 2, 5))
+        step, rows = step.set_train(), (np.ones((4, 3), np.float32), np.ones((4, width), np.float32))
+        return step, lambda: step(*map(gl.Tensor, rows))
+
+    import re
+    import warnings
+
+    warnings.simplefilter("ignore")
+    for kind, width, sharded in (("plain", 1, False), ("plain", 99, False), ("plain", 64, True), ("scaled", 4, False)):
+        step, run = training(kind, width, sharded)
+        run()
+        values = lambda: b"".join(p.asnumpy().tobytes() for p in step.get_parameters())
+        before = values()
+        for given in (x, large, scalar):  # as of a callback on one rank that logs a mean
+            told = apart(run, lambda: reduce(given))
+        barrier()  # states that are divided are read while no rank is in a step
+        assert values() == before, (kind, width)
+        run()
+        assert values() != before
+
+    # From rank to rank, what is sent is what is received; what is not is taken, and gone.
+    if RANK == 0:
+        collectives.send(x, 1, tag=5)
+        collectives.send(scalar, 1, tag=5)
+    else:
+        told = re.sub(r":\\d+", "", caught(lambda: collectives.recv(gl.Tensor([1, 2]), 0, tag=5)))
+        assert told.startswith("Rank 0 sends f32[3] at other_ways.py while rank 1 receives i64[2]"), told
+        assert collectives.recv(scalar, 0, tag=5).tolist() == 1.0
+
+    def parameters(*shapes, names=("a", "b"), dtype=np.float32):
+        return [gl.Parameter(gl.Tensor(np.ones(s, dtype)), name=n) for s, n in zip(shapes, names)]
+
+    from graphls.nn.grad_reducer import broadcast_parameters
+
+    for mine, its, told in (
+        (parameters((6, 300)), parameters((6, 400)), "rank 0 has a f32[6,300], and rank 1 a f32[6,400]"),
+        (parameters(2, 3), parameters(2), "rank 0 has b f32[3], and rank 1 none"),
+        (parameters(2, 3), parameters(2, 3, names="ac"), "rank 0 has b f32[3], and rank 1 c f32[3]"),
+        (parameters(2), parameters(2, dtype=np.float16), "rank 0 has a f32[2], and rank 1 a f16[2]"),
+    ):
+        assert told in caught(lambda: broadcast_parameters(its if RANK else mine))
+"""
+
 TWO_RANKS = {
     "at_once": AT_ONCE, "differentiated": DIFFERENTIATED, "points": POINTS, "groups": GROUPS, "measured": MEASURED,
+    "other_ways": OTHER_WAYS,
 }  # fmt: skip
 
 
@@ -192,6 +275,9 @@ def test_two_ranks(two_ranks: Ran) -> None:
         f"0 ([3.0], 1) [0] (2, 2) 1 none {GONE}",
         f"1 ([3.0], 0) 1 (2, 2) 1 {NONE} {GONE}",
     ]
+    at = [line.split() for line in found["other_ways"]]
+    assert len(at) == 2 and at[0] == at[1] and " ".join(at[0]).startswith("Rank 1 runs barrier at other_ways.py:"), at
+    assert "while rank 0 runs all_reduce of f32[3] at other_ways.py:" in " ".join(at[0])
     told = "".join(found["measured"])
     assert re.fullmatch(r" ?--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s --memory [\d.e+]+GB/s", told)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -33,9 +34,10 @@ ENDS = """
     print("never")
 """
 RAISED = "ZeroDivisionError: division by zero\nRank {} of {} has failed with this, which ends all ranks."
+LEFT = "GraphRuntimeError: Rank 1 has left while rank 0 waits for it in all_reduce of f32[1] at program.py:36"
 CAUSES = {
     "1 / 0": RAISED.format(1, 2),
-    "sys.exit(0)": "GraphRuntimeError: Rank 1 has left while rank 0 waits for it in all_reduce; all ranks run the same",
+    "sys.exit(0)": LEFT, "os._exit(0)": LEFT,
     "os.kill(os.getpid(), signal.SIGKILL)": "",
 }
 
@@ -79,3 +81,52 @@ def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
     """
     ended = run_ranks(2, program, tmp_path)
     assert (ended.code, ended.lines) == (0, ["0", "1"]), ended.err
+
+
+OTHER_GROUPS = """
+    communication.create_group("both", [0, 1])
+    from graphls.ranks import watch
+
+    watch.PATIENCE = 0.2
+    x = gl.Tensor([1.0])
+    collectives.AllReduce(group="both")(x)
+    if RANK == 0:
+        collectives.barrier()
+    collectives.AllReduce(group="both")(x)
+    print("never")
+"""
+
+
+@needs_ranks
+def test_ranks_that_wait_for_each_other_in_two_groups(tmp_path: Path) -> None:
+    ended = run_ranks(2, OTHER_GROUPS, tmp_path)
+    assert ended.code != 0 and "never" not in ended.out
+    for side in ("rank 0 runs barrier at program.py:", "rank 1 runs all_reduce of f32[1] in the group 'both' at pro"):
+        assert side in ended.err.lower(), ended.err
+    assert "every rank of a group must run the same collectives in the same order" in ended.err
+
+
+STOPPED = """
+    from graphls.ranks import inquiry, watch
+
+    communication.init(timeout=1.2)
+    watch.TELL, inquiry.ANSWERS = 0.3, 0.3
+    collectives.barrier()
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    collectives.AllReduce()(gl.Tensor([1.0]))
+    print("never")
+"""
+
+
+@needs_ranks
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_a_rank_that_is_stopped_is_named_and_ends_all(tmp_path: Path) -> None:
+    """First in words, then by the time limit; the third rank waits as well, and is not blamed."""
+    ended = run_ranks(3, STOPPED, tmp_path)
+    assert ended.code != 0 and "never" not in ended.out
+    who = r"Rank (0|2) has waited [\d.]+ s for rank 1, which does not answer"
+    told = who + r", in all_reduce of f32\[1\] at program.py:\d+"
+    assert re.search(f"^{told}\\.$", ended.err, re.MULTILINE), ended.err
+    assert re.search(f"GraphRuntimeError: {told}, which may take 1.2 s; see to that rank", ended.err), ended.err
+    assert "for rank 0" not in ended.err and "for rank 2" not in ended.err

@@ -11,6 +11,7 @@ from graphls.backends.numpy.part import InterpretedPart
 from graphls.backends.slots import joined
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Node, Value
+from graphls.ir.interpret import running
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class HostPart(InterpretedPart):
     def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         primitive: Any = node.primitive
         if primitive.is_collective:
-            return self._together(node, arrays)
+            with running(node):
+                return self._together(node, arrays)
         types = tuple(value.type for value in node.outputs)
         run = primitive.run if primitive.calls_python else primitive.evaluate
         results: tuple[Any, ...] = run(arrays, node.attrs, types)

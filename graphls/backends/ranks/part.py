@@ -14,11 +14,13 @@ from graphls.backends.bound import BoundStates
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnxruntime.failures import Torn
 from graphls.ir.graph import Node, Value
+from graphls.ir.interpret import running
 from graphls.ir.plan import Segment
 from graphls.ir.types import Type
 from graphls.ranks.collectives import in_place
 from graphls.ranks.division import apart
-from graphls.ranks.watch import WAITING
+from graphls.ranks.talk import talk
+from graphls.ranks.waiting import WAITING, call_of
 from graphls.ranks.world import find_group
 
 if TYPE_CHECKING:
@@ -49,8 +51,12 @@ class RanksPart(BoundStates):
         """All calls of this step as one."""
         self.group = self.bench.owner.group
         tasks = self.turn()
-        node = self.graph.nodes[0]
-        WAITING.begin(node.primitive.name, find_group(node.attrs["group"]).members)
+        for node in self.graph.nodes:
+            with running(node):  # before any state is changed
+                talk(apart(find_group(node.attrs["group"]), "gather"), node.primitive.name)
+        with running(node):
+            WAITING.begin(call_of(find_group(node.attrs["group"]), node.primitive.name))
+        WAITING.is_updating = True
         return partial(deque, map(Task.__call__, tasks), 0)
 
     def end(self) -> Mapping[Value, Any]:
