@@ -11,7 +11,7 @@ from graphls.ir.parse import parse
 from graphls.ir.registry import lookup
 from graphls.ir.text import dump
 from tests.fuzz import judge as judging
-from tests.fuzz import workers
+from tests.fuzz import pairs, workers
 from tests.fuzz.judge import FAULTS, compared, judge
 from tests.fuzz.programs import program
 from tests.fuzz.reduce import gradients
@@ -25,8 +25,25 @@ def test_random_programs_neither_die_nor_give_wrong_numbers() -> None:
     assert sum(f.outcome == "same" for f in found) >= 30
 
 
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_pairs_of_operations_give_the_numbers_of_numpy(engine: str) -> None:
+    if engine == "openvino":
+        pytest.importorskip("openvino")
+    found = list(workers.judged(range(0, pairs.COUNT, 120), engine, "pairs"))
+    assert not [f for f in found if f.outcome in FAULTS]
+    assert sum(f.outcome == "same" for f in found) >= len(found) - 3
+
+
+def test_a_pair_that_is_wrong_is_found_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_sign: Any = type(lookup("sign"))
+    monkeypatch.setattr(of_sign, "onnx", lambda self, e, x: e.Mul(e.Sign(x), e.const(1.001, e.out_types[0].dtype)))
+    kinds = list(pairs.ALL)
+    found = workers.judged(range(kinds.index("sign") - 3, kinds.index("sign") + 3), "onnxruntime", "pairs")
+    assert [f.seed for f in found if f.outcome == "wrong"] == [kinds.index("sign")]
+
+
 def test_a_seed_stands_for_one_program() -> None:
-    assert dump(gradients(7)[0]) == dump(gradients(7)[0])
+    assert dump(gradients(program(7))[0]) == dump(gradients(program(7))[0])
 
 
 def test_a_wrong_number_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,26 +87,29 @@ def test_decisions_that_noise_changes_are_not_compared() -> None:
 class Ends:
     """A worker's process that died in its second program."""
 
-    def __init__(self, seeds: range, engine: str) -> None:
-        self.seeds = seeds
+    def __init__(self, seeds: range, engine: str, kind: str, together: int) -> None:
+        self.seeds, self.together = seeds, together
 
     def results(self) -> Any:
         for seed in self.seeds:
-            yield workers.Found(seed, "died" if seed == 1 else "same")
-            if seed == 1:
+            has_died = seed == 1 or (seed == 0 and self.together > 1)
+            yield workers.Found(seed, "died" if has_died else "same")
+            if has_died:
                 return
 
 
 def test_a_death_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_Worker", Ends)
     assert [f.outcome for f in workers.run_programs(range(4))] == ["same", "died", "same", "same"]
+    found = list(workers.run_programs(range(104), kind="pairs"))
+    assert [f.seed for f in found if f.outcome == "died"] == [1] and len(found) == 104
 
 
 def test_faults_are_printed_with_what_runs_them_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(workers, "_Worker", Ends)
-    assert workers.main(["--count", "3"]) == 1
+    assert workers.main(["programs", "--count", "3"]) == 1
     out = capsys.readouterr().out
     assert "FAULT died: python -m tests.fuzz programs --seed 1 --count 1 --reduce" in out
     assert "3 programs from seed 0: 2 same, 1 died" in out

@@ -19,7 +19,7 @@ from graphls.passes.partition import Partition
 from graphls.sharing.storage import Storage
 from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
 from tests.fuzz.judge import compared, unguarded
-from tests.fuzz.programs import program
+from tests.fuzz.programs import Program
 
 
 class State:
@@ -29,9 +29,9 @@ class State:
         self.storage = Storage(array)
 
 
-def reduce_program(seed: int, outcome: str, engine: str = DEFAULT) -> tuple[Graph, Pipeline]:
+def reduce_program(made: Program, outcome: str, engine: str = DEFAULT) -> tuple[Graph, Pipeline]:
     """The smallest graph behind the gradient pass, and the passes after it, that end in the same outcome."""
-    graph, passes = gradients(seed)
+    graph, passes = gradients(made)
     function = partial(wrong_numbers if outcome == "wrong" else run_graph, passes, engine)
     return reduce_graph(graph, lambda g: _is_like(run_apart(function, g), outcome), attempts=600), passes
 
@@ -44,9 +44,8 @@ def _is_like(ending: Ending, outcome: str) -> bool:
     return ending == Ending("returned", "True") if outcome == "wrong" else ending.kind == outcome
 
 
-def gradients(seed: int) -> tuple[Graph, Pipeline]:
+def gradients(made: Program) -> tuple[Graph, Pipeline]:
     """The graph of a program behind the gradient pass, which is the first, and the passes that follow."""
-    made = program(seed)
     pipeline = as_pipeline(CPU_PASSES.format(mode="outputs") if made.passes is None else made.passes)
     first, rest = Pipeline(pipeline.passes[:1]), Pipeline(pipeline.passes[1:])
     return first.run(trace_graph(made.cell, *made.inputs).graph, keep=False).graph, rest

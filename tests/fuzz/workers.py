@@ -1,4 +1,7 @@
-"""Many programs in processes that last: one that dies takes no other program with it."""
+"""Many programs in processes that last: one that dies takes no other program with it.
+
+Pairs of operations are tried many at a time, as one program; where that ends in a fault, each is tried alone.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from graphls.ir.plan import DEFAULT
 from graphls.ir.text import dump
 from tests.fuzz.judge import FAULTS, judge
-from tests.fuzz.programs import program
 from tests.fuzz.reduce import reduce_program
+from tests.fuzz.seeds import KINDS, program_of
 
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
@@ -40,22 +43,33 @@ class Found:
     text: str = ""
 
 
-def run_programs(seeds: range, engine: str = DEFAULT) -> Iterator[Found]:
-    """How each program ends; a process that dies is followed by another one, which goes on behind its program."""
+def run_programs(
+    seeds: range, engine: str = DEFAULT, kind: str = "programs", together: int | None = None
+) -> Iterator[Found]:
+    """How each program ends; a process that dies is followed by another one, which goes on behind its program.
+
+    So many seeds are one program, or as many as there are for this kind; where that dies, each is one.
+    """
+    together = together or KINDS[kind]
     while seeds:
-        worker = _Worker(seeds[:MOST], engine)
+        worker = _Worker(seeds[: MOST * together], engine, kind, together)
         done = 0
         for found in worker.results():
+            if together > 1 and found.outcome in ("died", "hung"):
+                yield from run_programs(seeds[done : done + together], engine, kind, 1)
+                done += together
+                break
             done += 1
             yield found
         seeds = seeds[done:]
 
 
 class _Worker:
-    def __init__(self, seeds: range, engine: str) -> None:
+    def __init__(self, seeds: range, engine: str, kind: str, together: int) -> None:
         self.seeds = seeds
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the results
-        command = [sys.executable, "-m", "tests.fuzz.workers", str(seeds.start), str(len(seeds)), engine]
+        given = [str(seeds.start), str(len(seeds)), str(together), engine, kind]
+        command = [sys.executable, "-m", "tests.fuzz.workers", *given]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
@@ -90,61 +104,70 @@ class _Worker:
         return Found(seed, "died", f"{name} {self.errors.read()[-800:]}")
 
 
-def work(seeds: range, engine: str) -> None:
-    """What a worker does: it says of each program how it ended, in a line of JSON."""
+def work(seeds: range, together: int, engine: str, kind: str) -> None:
+    """What a worker does: it says of each seed how its program ended, in a line of JSON."""
     # What libraries print goes to the errors, so that every line of the pipe is one of these.
     pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    for place in range(0, len(seeds), together):
+        for found in judged(seeds[place : place + together], engine, kind):
+            print(json.dumps(asdict(found)), file=pipe, flush=True)
+
+
+def judged(seeds: Sequence[int], engine: str, kind: str) -> Iterator[Found]:
+    """How the program of these seeds ended, for each; where it did not end well, the program of each alone."""
+    verdict = judge(program_of(kind, seeds), engine)
     for seed in seeds:
-        verdict = judge(program(seed), engine)
-        print(json.dumps({"seed": seed, "outcome": verdict.outcome, "text": verdict.text}), file=pipe, flush=True)
+        own = verdict if verdict.outcome == "same" or len(seeds) == 1 else judge(program_of(kind, [seed]), engine)
+        yield Found(seed, own.outcome, own.text)
 
 
-def reproducer(seed: int, engine: str) -> str:
+def reproducer(seed: int, engine: str, kind: str = "programs") -> str:
     """How to run the program of a seed alone."""
     where = "" if engine == DEFAULT else f" --engine {engine}"
-    return f"python -m tests.fuzz programs --seed {seed} --count 1 --reduce{where}"
+    return f"python -m tests.fuzz {kind} --seed {seed} --count 1 --reduce{where}"
 
 
-def run(seed: int, count: int, jobs: int, reduces: bool, engine: str) -> int:
+def run(seed: int, count: int, jobs: int, reduces: bool, engine: str, kind: str) -> int:
     """Run so many programs from a seed on; print every fault and, at the end, how many ended in which way."""
     started, counts = time.monotonic(), Counter[str]()
     share = -(-count // jobs)
     parts = [range(seed + i * share, min(seed + count, seed + (i + 1) * share)) for i in range(jobs)]
 
     def follow(seeds: range) -> None:
-        for found in run_programs(seeds, engine):
+        for found in run_programs(seeds, engine, kind):
             counts[found.outcome] += 1
             if found.outcome in FAULTS:
-                print(f"FAULT {found.outcome}: {reproducer(found.seed, engine)}\n{found.text}\n", flush=True)
+                print(f"FAULT {found.outcome}: {reproducer(found.seed, engine, kind)}\n{found.text}\n", flush=True)
                 if reduces:
-                    print(reduced(found, engine), flush=True)
+                    print(reduced(found, engine, kind), flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(follow, parts))
     listed = ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common())
-    print(f"{count} programs from seed {seed}: {listed}; {time.monotonic() - started:.0f} seconds")
+    print(f"{count} {kind} from seed {seed}: {listed}; {time.monotonic() - started:.0f} seconds")
     return 1 if any(counts[outcome] for outcome in FAULTS) else 0
 
 
-def reduced(found: Found, engine: str) -> str:
+def reduced(found: Found, engine: str, kind: str) -> str:
     """The smallest graph that ends as the program did, as text with the passes that it still goes through."""
-    graph, passes = reduce_program(found.seed, found.outcome, engine)
+    graph, passes = reduce_program(program_of(kind, [found.seed]), found.outcome, engine)
     return f"{dump(graph)}// passes: {passes}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line of `python -m tests.fuzz programs`."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz programs", description=__doc__)
+    """The command line of `python -m tests.fuzz programs`, or `pairs`."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("kind", choices=KINDS, help="random programs, or pairs of operations")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes at a time")
     parser.add_argument("--reduce", action="store_true", help="cut the graph of each fault to what it needs")
     parser.add_argument("--engine", default=DEFAULT, help="what runs the programs, where it takes them")
     options: Any = parser.parse_args(arguments)
-    return run(options.seed, options.count, options.jobs, options.reduce, options.engine)
+    return run(options.seed, options.count, options.jobs, options.reduce, options.engine, options.kind)
 
 
 if __name__ == "__main__":
-    first, number = map(int, sys.argv[1:3])
-    work(range(first, first + number), sys.argv[3])
+    first, number, at_once = map(int, sys.argv[1:4])
+    work(range(first, first + number), at_once, *sys.argv[4:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,16 +64,20 @@ class Openvino:
         core()
 
     def open(self, segment: Segment, bench: Bench) -> Part:
-        """A model of a segment."""
-        from graphls.backends.openvino.part import OpenvinoPart
+        """A model of a segment, or what ONNX Runtime makes of it where OpenVINO refuses it."""
+        from graphls.backends.openvino.part import OpenvinoPart, unless_refused
 
-        return OpenvinoPart(segment, bench)
+        part: Part = unless_refused(partial(OpenvinoPart, segment, bench), lambda other: other.open(segment, bench))
+        return part
 
     def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
-        """A model of a segment whose operators are timed."""
+        """A model of a segment whose operators are timed, as `open` chooses."""
+        from graphls.backends.openvino.part import unless_refused
         from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
 
-        return ProfiledOpenvinoPart(segment, bench)
+        own = partial(ProfiledOpenvinoPart, segment, bench)
+        part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, bench, folder))
+        return part
 
     def title(self, device: str) -> str:
         """OpenVINO with its version."""

@@ -17,9 +17,10 @@ from graphls.backends.onnx.weights import complete, serialised
 from graphls.backends.openvino.early import make_early
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.memory import large_blocks_apart
-from graphls.backends.openvino.quotients import keep_quotients
+from graphls.backends.openvino.protected import protect
 from graphls.backends.openvino.runtime import EXACT, compiled, core, failure, imported, load_openvino
 from graphls.backends.openvino.target import target
+from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph
 
 MODEL, TABLE = "model", "table"
@@ -60,16 +61,18 @@ class Model:
             make_early(self.lowered, self.graph)
             put_in_order(self.lowered.model.graph)
             read = core().read_model(serialised(complete(self.lowered.model, self.lowered.outside)))
-            keep_quotients(read)
+            protect(read)
             made = compiled(read, self.settings)
         except RuntimeError as error:
             raise failure("OpenVINO refused the step", error) from error
+        ports = Ports(*(getattr(self.lowered, field.name) for field in fields(Ports)))
+        if not self._fits(made, ports):
+            raise GraphRuntimeError("OpenVINO made results of other shapes of the step.")
         if self.cache and self.key:
             table = json.dumps(table_of(self.graph, self.lowered)).encode()
             self.cache.keep(self.key, {TABLE: table, MODEL: made.export_model().getbuffer()})
-        lowered = self.lowered
         del self.lowered  # which takes memory, and hardly anybody asks for it again
-        return made, Ports(*(getattr(lowered, field.name) for field in fields(Ports)))
+        return made, ports
 
     def _taken(self) -> tuple[Any, Ports] | None:
         """The model that was kept, which OpenVINO has changed already; None where there is none, or it is refused."""
@@ -78,7 +81,20 @@ class Model:
     def _reopened(self, parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
         table, made = json.loads(bytes(parts[TABLE])), imported(parts[MODEL], self.settings)
         names = ([name for port in ports for name in port.get_names()] for ports in (made.inputs, made.outputs))
-        return made, ports_of(self.graph, table, *names)
+        ports = ports_of(self.graph, table, *names)
+        if not self._fits(made, ports):
+            raise ValueError("It is the model of another graph.")
+        return made, ports
+
+    def _fits(self, made: Any, ports: Ports) -> bool:
+        """Whether what a compiled model takes and gives has the names and shapes of the graph's."""
+        graph = self.graph
+        written = {ports.writes[write.state.name]: write.state for write in graph.writes}
+        named = zip((*ports.inputs, *ports.outputs), (*graph.inputs, *graph.outputs), strict=True)
+        values = {**dict(named), **{ports.states[v.name]: v for v in graph.states}, **written}
+        shapes = {ports.fault: (), ports.doubt: (), **{name: value.type.shape for name, value in values.items()}}
+        ways = (*made.inputs, *made.outputs)
+        return all(any(shapes.get(name) == tuple(way.shape) for name in way.get_names()) for way in ways)
 
 
 def put_in_order(graph: GraphProto) -> None:

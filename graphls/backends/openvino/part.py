@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import SMALL, array_of
-from graphls.backends.engine import Bench
+from graphls.backends.engine import Bench, Part
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.model import Model
 from graphls.backends.openvino.request import Request
 from graphls.backends.openvino.runtime import EXACT, failure
+from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Node, Value
-from graphls.ir.plan import Segment
-from graphls.ir.reporting import checked
+from graphls.ir.plan import DEFAULT, Segment
+from graphls.ir.reporting import checked, warn
 from graphls.ir.types import Type
 from graphls.primitives.indexing import axis_size
 from graphls.sharing.arrays import empty
@@ -30,6 +31,18 @@ Array = np.ndarray[Any, Any]
 
 MOST_DOUBTS = 8
 """Steps in a row that leave a doubt, behind which the model that may look runs alone."""
+
+
+def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
+    """The part that `opened` gives; where OpenVINO refuses it, what `otherwise` gives of the engine that takes all.
+
+    A warning says why.
+    """
+    try:
+        return opened()
+    except GraphRuntimeError as refusal:
+        warn(f"{refusal.message.rstrip('.:')}; ONNX Runtime runs this part of it.")
+        return otherwise(find_engine(DEFAULT))
 
 
 class OpenvinoPart(BoundStates):
@@ -67,8 +80,8 @@ class OpenvinoPart(BoundStates):
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
-        self.looking: OpenvinoPart | None = None
-        self.answers = self
+        self.looking: Part | None = None
+        self.answers: Part = self
         self.is_in_doubt: Array = np.zeros((), np.bool_)
         self.doubts = 0
         self.forget_bindings()
@@ -83,7 +96,7 @@ class OpenvinoPart(BoundStates):
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
         self.answers = self
-        if self.looking and self.doubts == MOST_DOUBTS:
+        if isinstance(self.looking, OpenvinoPart) and self.doubts == MOST_DOUBTS:
             return partial(self._look_first, self.looking, fed)
         call = self._bound(fed)
         return partial(self._run, call, fed) if self.ports.doubt and not self.looks else call
@@ -112,8 +125,12 @@ class OpenvinoPart(BoundStates):
             self.doubts = 0
             return None
         self.doubts = min(self.doubts + 1, MOST_DOUBTS)
-        self.looking = self.answers = self.looking or OpenvinoPart(self.segment, self.bench, looks=True)
-        return self.looking.begin(fed)()
+        answers = self.looking or unless_refused(
+            partial(OpenvinoPart, self.segment, self.bench, looks=True),
+            lambda other: other.open(self.segment, self.bench),
+        )
+        self.looking = self.answers = answers
+        return answers.begin(fed)()
 
     def _look_first(self, looking: OpenvinoPart, fed: Mapping[Value, Any]) -> object:
         """Run the model that looks, and where there was no doubt the other one."""
