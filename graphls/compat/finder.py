@@ -1,14 +1,13 @@
 """The import hook: every `mindspore` path becomes a module that takes its names from graphls.
 
-What graphls does not offer is an error where code asks whether it is there, and otherwise where it is used
-(`asking.py`, `stand_in.py`): so a file that names more than it uses can be imported.
+What graphls does not offer (`offers.py`) is an error where code asks whether it is there, and otherwise where it is
+used (`asking.py`, `stand_in.py`): so a file that names more than it uses can be imported.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -24,12 +23,12 @@ from graphls.compat.asking import (
     is_statement,
 )
 from graphls.compat.children import tell_children, tell_children_no_more
-from graphls.compat.names import PATHS
-from graphls.compat.stand_in import StandIn
+from graphls.compat.known import section_of
+from graphls.compat.offers import forget, hides_module, is_there, modules_in, not_offered, offer, offered, stand_in
 from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context.parallel import force_one_rank
-from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError, GraphTypeError
-from graphls.names.lazy import find, is_missing, public_names
+from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError
+from graphls.names.lazy import is_missing
 from graphls.names.traps import expect_mindspore
 
 PACKAGE = "mindspore"
@@ -42,37 +41,43 @@ class Mirror(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name, f"What graphls offers of {name}.")
         self.__path__: list[str] = []
-        self._stand_ins: dict[str, StandIn] = {}
+        self._stand_ins: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in OFFERED_DUNDERS:
             raise AttributeError(name)
         if name == "__all__":
-            return [name for name in offered(self.__name__) if not is_missing(lookup(self.__name__, name))]
+            return offered(_inner(self.__name__))
         found = lookup(self.__name__, name)
         if is_missing(found):
             return self._missing(name, sys._getframe(1))
         vars(self)[name] = found  # the next time it is an attribute
         return found
 
-    def _missing(self, name: str, frame: FrameType) -> StandIn:
+    def _missing(self, name: str, frame: FrameType) -> Any:
         """What stands in for a name; raises where code asks whether it is there."""
-        message = not_offered(self.__name__, name)
+        path = _inner(self.__name__)
         if is_import_from(frame) and is_guarded(frame, IMPORT_ERRORS):
-            raise GraphImportError(message)
+            raise GraphImportError(not_offered(path, name))
         if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):
-            raise GraphAttributeError(message)
-        return self._stand_ins.setdefault(name, StandIn(f"{self.__name__}.{name}", message))
+            raise GraphAttributeError(not_offered(path, name))
+        if name not in self._stand_ins:
+            self._stand_ins[name] = self._module(name) or stand_in(path, name)
+        return self._stand_ins[name]
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call the function that has the name of the module, as `mindspore.parallel.shard` does."""
-        found = find(self.__name__.rpartition(".")[2], PATHS.get(_inner(self.__name__), ()))
-        if is_missing(found):
-            raise GraphTypeError(f"{self.__name__} is a module, and cannot be called.")
-        return found(*args, **options)
+    def _module(self, name: str) -> ModuleType | None:
+        """The module of MindSpore that a name is, if it is one, of which nothing is offered."""
+        full = f"{self.__name__}.{name}"
+        return sys.modules.setdefault(full, Mirror(full)) if section_of(_inner(full)) else None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, but for a module inside whose name is that of a function, which `import` would hide."""
+        if not isinstance(value, Mirror) or not hides_module(_inner(self.__name__), name):
+            super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *offered(self.__name__)})
+        path = _inner(self.__name__)
+        return sorted({*vars(self), *modules_in(path), *offered(path)})
 
 
 class Finder(MetaPathFinder, Loader):
@@ -88,10 +93,10 @@ class Finder(MetaPathFinder, Loader):
         """The spec of a module of MindSpore; None for any other."""
         if fullname.partition(".")[0] != PACKAGE:
             return None
-        if _inner(fullname) not in PATHS and not _may_stand_in(fullname):
+        if not is_there(_inner(fullname)) and not _may_stand_in():
             if _asks_only(sys._getframe(1)):
                 return None
-            raise GraphImportError(not_offered(*fullname.rpartition(".")[::2]))
+            raise GraphImportError(not_offered(*_inner(fullname).rpartition(".")[::2]))
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -102,7 +107,7 @@ class Finder(MetaPathFinder, Loader):
         """Nothing: there is no code."""
 
 
-def _may_stand_in(module: str) -> bool:
+def _may_stand_in() -> bool:
     """Whether the statement that imports a module now only names it, and names a module by it."""
     frame = sys._getframe(2)
     importer = frame_of_importer(frame)
@@ -124,28 +129,10 @@ def _asks_only(frame: FrameType | None) -> bool:
 
 def lookup(module: str, name: str) -> Any:
     """What a module of MindSpore offers under a name: a module inside of it, or what graphls has; see `is_missing`."""
-    if _inner(f"{module}.{name}") in PATHS:
-        return import_module(f"{module}.{name}")
-    return find(name, PATHS.get(_inner(module), ()))
-
-
-def offered(module: str) -> list[str]:
-    """The names that a module of MindSpore offers."""
-    prefix = f"{_inner(module)}.".lstrip(".")
-    modules = (path.removeprefix(prefix) for path in PATHS if path and path.startswith(prefix))
-    return [*(name for name in modules if "." not in name), *public_names(PATHS.get(_inner(module), ()))]
-
-
-def not_offered(module: str, name: str) -> str:
-    """One sentence that a module of MindSpore has no such name here, with the nearest one."""
-    return f"graphls does not offer {module}.{name}{_nearest(name, offered(module))}."
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    """`; the nearest is 'x'`: the name in other capitals, or one that shares most of its letters, if there is any."""
-    same = [other for other in known if other.lower() == name.lower()]
-    found = same or get_close_matches(name, known, 1, cutoff=0.7)
-    return f"; the nearest is {found[0]!r}" if found else ""
+    path = _inner(module)
+    child = f"{path}.{name}".lstrip(".")
+    is_module = is_there(child) and not hides_module(path, name)
+    return import_module(f"{module}.{name}") if is_module else offer(path, name)
 
 
 def _inner(module: str) -> str:
@@ -187,5 +174,6 @@ def uninstall() -> None:
         expect_mindspore(False)
         force_one_rank(False)
         tell_children_no_more()
+    forget()
     for name in [name for name, module in sys.modules.items() if isinstance(module, Mirror)]:
         del sys.modules[name]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, new_class
 from typing import Any, NoReturn, Union
 
 from graphls.compat.asking import ATTRIBUTE_ERRORS, is_decorator, is_guarded, is_statement
 from graphls.ir.errors import GraphAttributeError
+from graphls.nn.cell import Cell
+from graphls.ops.primitive import Primitive
 from graphls.tensors.tensor import TensorLike
 
 USES = """
@@ -26,14 +30,11 @@ class StandIn:
     reading it as a value, raises GraphAttributeError with its name, the nearest that is offered, and the user's line.
     """
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, message: Callable[[], str]) -> None:
         self.__dict__.update(__name__=name.rpartition(".")[2], __qualname__=name, _message=message, _base=None)
 
     def __getattr__(self, name: str) -> Any:
-        frame = sys._getframe(1)
-        if name.startswith("__") or not is_statement(frame) or is_guarded(frame, ATTRIBUTE_ERRORS):
-            raise GraphAttributeError(self._message)
-        return StandIn(f"{self.__qualname__}.{name}", self._message)
+        return _attribute(self, name, sys._getframe(1))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if is_decorator(sys._getframe(1)):
@@ -41,7 +42,7 @@ class StandIn:
         self._fail()
 
     def _fail(self) -> NoReturn:
-        raise GraphAttributeError(self._message)
+        raise GraphAttributeError(self._message())
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         if self._base is None:
@@ -87,3 +88,60 @@ def _base_of(stand_in: StandIn) -> type:
         stand_in._fail()
 
     return type(stand_in.__name__, (), {"__new__": new, "__doc__": repr(stand_in), "__module__": "mindspore"})
+
+
+def _attribute(owner: Any, name: str, frame: FrameType) -> StandIn:
+    """What stands in for an attribute of what is not offered; raises where code asks whether it is there."""
+    if name.startswith("__") or not is_statement(frame) or is_guarded(frame, ATTRIBUTE_ERRORS):
+        raise GraphAttributeError(owner._message())
+    return StandIn(f"{owner.__qualname__}.{name}", owner._message)
+
+
+class StandInType(type):
+    """The type of classes that stand in: their attributes that are not there stand in, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _attribute(cls, name, sys._getframe(1))
+
+
+def stand_in_class(
+    name: str, bases: tuple[type, ...], attributes: Mapping[str, Any], message: Callable[[], str]
+) -> type:
+    """A class of MindSpore that is not offered: it can be derived from, and objects be made of whatever arguments.
+
+    A cell raises GraphAttributeError when it is called, unless a class that derives from it has its own `construct`;
+    so does an operator, and any other object for each method. An error can be raised and caught.
+    """
+    module, _, short = name.rpartition(".")
+    is_error = any(issubclass(base, BaseException) for base in bases)
+    fields = {"__module__": module, "__doc__": f"{name}, which graphls does not offer.", **attributes}
+    if not is_error:
+        fields |= {"_message": staticmethod(message), **_methods(bases, message)}
+    metaclass = {} if is_error else {"metaclass": StandInType}
+    return new_class(short, bases, metaclass, lambda namespace: namespace.update(fields))
+
+
+def _methods(bases: tuple[type, ...], message: Callable[[], str]) -> dict[str, Any]:
+    """What a class that stands in does instead of what its bases do."""
+
+    def fail(self: object, *args: object, **options: object) -> NoReturn:
+        raise GraphAttributeError(message())
+
+    def call(self: object, *args: object, **options: object) -> Any:
+        return self if is_decorator(sys._getframe(1)) else fail(self)
+
+    found = {"__init__": _initialise, "__getattr__": fail}
+    if any(issubclass(base, Cell) for base in bases):
+        return {**found, "construct": fail}
+    if any(issubclass(base, Primitive) for base in bases):
+        return {**found, "__call__": fail}
+    public = {name for base in bases for name in dir(base) if not name.startswith("_")}
+    return {**dict.fromkeys(public, fail), **found, "__call__": call}
+
+
+def _initialise(self: object, *args: object, **options: object) -> None:
+    """Make an object of whatever arguments."""
+    if isinstance(self, Cell):
+        Cell.__init__(self)
+    elif isinstance(self, Primitive):
+        Primitive.__init__(self)

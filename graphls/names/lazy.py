@@ -28,15 +28,16 @@ MODULES = {
 }
 """Modules that `graphls` has as attributes without importing them."""
 
-_MISSING = object()
+MISSING = object()
+"""What `find` gives for a name that no module offers."""
 
 
 def attribute(name: str, own: Iterable[str]) -> Any:
     """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
     if name in MODULES:
         return import_module(MODULES[name])
-    found = find(name, ROOMS) if not name.startswith("_") else _MISSING
-    if found is _MISSING:
+    found = find(name, ROOMS) if not name.startswith("_") else MISSING
+    if found is MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
         advice = _elsewhere(name) or instead(name, PACKAGE, known)
         raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
@@ -58,10 +59,10 @@ def find(name: str, rooms: Iterable[str]) -> Any:
     """
     for module in map(import_module, rooms):
         if _offers(module, name):
-            value = getattr(module, name, _MISSING)
-            if value is not _MISSING and not isinstance(value, ModuleType):
+            value = getattr(module, name, MISSING)
+            if value is not MISSING and not isinstance(value, ModuleType):
                 return value
-    return _MISSING
+    return MISSING
 
 
 def _offers(module: ModuleType, name: str) -> bool:
@@ -89,7 +90,7 @@ def offering(found: Mapping[str, object]) -> tuple[Callable[[str], Any], Callabl
 
 def is_missing(found: object) -> bool:
     """Whether `find` has found nothing."""
-    return found is _MISSING
+    return found is MISSING
 
 
 def public_names(rooms: Iterable[str]) -> list[str]:

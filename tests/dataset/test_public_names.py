@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from graphls.compat.finder import offered
-from graphls.compat.names import PATHS
 from graphls.dataset import Dataset, GeneratorDataset, Sampler
 from graphls.dataset.transforms import TensorOperation
 from graphls.names.lazy import public_names
@@ -46,14 +44,11 @@ def described(path: str, value: Any) -> Iterator[str]:
 
 
 def offers() -> Iterator[str]:
-    """Everything that graphls.dataset offers, and the names of each module of MindSpore that is made of it."""
+    """Everything that graphls.dataset offers."""
     for module in (f"graphls.dataset{name}" for name in MODULES):
         found = importlib.import_module(module)
         for name in sorted(public_names((module,))):
             yield from described(f"{module}.{name}", getattr(found, name))
-    for path in sorted(PATHS):
-        if path.partition(".")[0] in ("dataset", "mindrecord"):
-            yield f"mindspore.{path}: {' '.join(sorted(set(offered(f'mindspore.{path}'))))}"
 
 
 def test_every_name_is_there_with_its_parameters() -> None:

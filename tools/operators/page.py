@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from graphls import nn, ops
-from graphls.compat.names import PATHS
-from graphls.names.lazy import find, is_missing
+from graphls.compat.offers import offer
+from graphls.names.lazy import is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from tools.operators import examples
@@ -78,8 +78,8 @@ def _offered(kind: str) -> frozenset[str]:
     """What graphls has of one kind of names: its own, and what a script gets where it imports them."""
     classes = frozenset(OPERATORS)
     own = {"ops": frozenset(ops.__all__) | classes, "class": classes, "nn": frozenset(nn.__all__)}[kind]
-    rooms = [room for module in MODULES[kind] for room in PATHS[module]]
-    return own | {name for name in names(kind) if not is_missing(find(name, rooms))}
+    found = ((name, offer(module, name)) for name in names(kind) for module in MODULES[kind])
+    return own | {name for name, value in found if not is_missing(value)}
 
 
 def _summary() -> str:

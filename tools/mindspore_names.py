@@ -1,0 +1,268 @@
+"""Writes the names of MindSpore that `graphls.compat` knows: every module with its names, and the settings of contexts.
+
+Run in an environment of its own, as MindSpore wants a NumPy below 2, and where `graphls.compat` is not installed:
+
+    python -m venv out/mindspore && out/mindspore/bin/pip install mindspore==2.10.0 'numpy<2'
+    out/mindspore/bin/python -m tools.mindspore_names
+
+Facts alone are written, of the modules that can be imported on a CPU. Each module is a section of NAMES:
+
+    [nn.layer.basic]                  its path without `mindspore`
+    class nn.cell.Cell: Dense Flatten  classes of these bases; `:enum.Enum` is one of Python, `:enum` one of C++
+    def: dropout                      functions
+    object: stack                     what else is made here
+    alias mint.nn: Linear=Dense       what a public module offers, by its name there where that is another
+    import common.tensor: Tensor      what another module makes; `* -a` is all that it makes for others but a
+    value LIMIT 3                     a plain value; also `Class.ATTRIBUTE`
+    all: Dense *nn.layer.conv         `__all__`
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FOLDER = Path(__file__).parent.parent / "graphls"
+NAMES = FOLDER / "compat" / "mindspore_names.txt"
+SETTINGS = FOLDER / "context" / "mindspore_settings.json"
+PACKAGE = "mindspore"
+LEFT_OUT = ("_akg", "ops_generate", "_extends.parallel_compile")
+"""What builds MindSpore or its kernels, and is imported by nothing else."""
+LONGEST = 600
+"""Characters of a plain value; longer ones are objects."""
+
+Place = tuple[str, str]
+"""A module, without `mindspore`, and a name in it."""
+
+
+def modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
+    """Each module below a package that can be imported, by its path without `mindspore`."""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        path = inner(found.name)
+        if path in LEFT_OUT:
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except (ImportError, SystemExit):
+            continue
+        yield path, module
+        if found.ispkg:
+            yield from modules(module)
+
+
+def inner(path: str) -> str:
+    """The path of a module without `mindspore`."""
+    return path.removeprefix(PACKAGE).lstrip(".")
+
+
+class Names:
+    """The names of all modules, and which of them are the same object."""
+
+    def __init__(self, found: Mapping[str, ModuleType]) -> None:
+        self.found = found
+        self.names = {path: self._names(module) for path, module in found.items()}
+        self.assigned = {path: frozenset(_assigned(module)) for path, module in found.items()}
+        self.own = cache(self._own)
+        self.star = cache(self._star)
+        self.places: dict[object, list[Place]] = defaultdict(list)
+        for path, names in self.names.items():
+            for name, value in names.items():
+                self.places[_key(name, value)].append((path, name))
+
+    def _names(self, module: ModuleType) -> dict[str, Any]:
+        own = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        return {name: value for name, value in sorted(own.items()) if _is_of_mindspore(value)}
+
+    def home(self, name: str, value: Any) -> Place:
+        """Where an object is made: where it says, or a module that assigns it, or the one of the shortest path."""
+        places = self.places[_key(name, value)]
+        said = inner(str(getattr(value, "__module__", None)))
+        own = getattr(value, "__qualname__", name)
+        ranks = [(p[0] != said or p[1] != own, p[1] not in self.assigned[p[0]], len(p[0]), p) for p in places]
+        return min(ranks)[-1]
+
+    def alias(self, home: Place) -> Place | None:
+        """Another public place of an object; None where it is public under its name in a package around its home."""
+        module, name = home
+        value = self.names[module][name]
+        if is_plain(value):
+            return None
+        places = [place for place in self.places[_key(name, value)] if not f".{place[0]}".count("._")]
+        public = [place for place in places if self._is_public(*place)]
+        if any(other == name and (module + ".").startswith(path + "." if path else "") for path, other in public):
+            return None
+        return min(public, key=lambda place: (place[0].count("."), place[1] != name, place), default=None)
+
+    def _is_public(self, path: str, name: str) -> bool:
+        """Whether a star imports a name of a module."""
+        return not name.startswith("_") and name in getattr(self.found[path], "__all__", self.names[path])
+
+    def section(self, path: str) -> Iterator[str]:
+        """The lines of a module."""
+        lines: dict[str, list[str]] = defaultdict(list)
+        values: list[str] = []
+        for name, value in self.names[path].items():
+            home = self.home(name, value)
+            if home != (path, name):
+                lines[f"import {home[0]}"].append(name if home[1] == name else f"{name}={home[1]}")
+            elif isinstance(value, type):
+                lines[f"class {_bases(value)}".strip()].append(name)
+                values += attributes(name, value)
+            elif is_plain(value):
+                values.append(f"value {name} {value!r}")
+            else:
+                lines["def" if inspect.isroutine(value) else "object"].append(name)
+            alias = self.alias(home) if home == (path, name) else None
+            if alias is not None:
+                lines[f"alias {alias[0]}"].append(name if alias[1] == name else f"{name}={alias[1]}")
+        if hasattr(self.found[path], "__all__"):
+            lines["all"] = self.public(path, lines)
+        for kind in lines:
+            made_in = kind.removeprefix("import ")
+            if made_in != kind:
+                lines[kind] = _shortened(lines[kind], "*", self.star(made_in))
+        yield f"[{path}]"
+        yield from (f"{kind}: {' '.join(names)}" for kind, names in sorted(lines.items()))
+        yield from values
+
+    def public(self, path: str, lines: Mapping[str, list[str]]) -> list[str]:
+        """The names of `__all__`: with a star for the module's own, and with one for those of each other module."""
+        names = sorted(set(self.found[path].__all__) & set(self.names[path]))
+        names = _shortened(names, "*", self.own(path))
+        for kind, imported in lines.items():
+            home = kind.removeprefix("import ")
+            if home != kind:
+                names = _shortened(names, f"*{home}", self.star(home) & set(imported))
+        return names
+
+    def _own(self, path: str) -> frozenset[str]:
+        """The names without an underscore that a module makes itself."""
+        names = self.names[path].items()
+        return frozenset(n for n, value in names if not n.startswith("_") and self.home(n, value) == (path, n))
+
+    def _star(self, path: str) -> frozenset[str]:
+        """Those that a star imports of them."""
+        return frozenset(name for name in self.own(path) if self._is_public(path, name))
+
+
+def _shortened(names: list[str], star: str, covered: frozenset[str]) -> list[str]:
+    """Names with a star for those that a module has nearly all of, where that is shorter; `-name` is one it has not."""
+    lacking = sorted(covered - set(names))
+    if len(covered) < 3 * len(lacking) + 3:
+        return names
+    return [star, *(f"-{name}" for name in lacking), *(name for name in names if name not in covered)]
+
+
+def _key(name: str, value: Any) -> object:
+    """What two names that are the same have in common."""
+    return (name, repr(value)) if is_plain(value) else id(value)
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is made of numbers, texts, True, False and None alone, and is short."""
+    if isinstance(value, Enum) or type(value) not in (int, float, str, bool, type(None), tuple, list, dict, set):
+        return False
+    try:
+        return len(repr(value)) <= LONGEST and bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _is_of_mindspore(value: Any) -> bool:
+    """Whether an object is one of MindSpore, as far as it says, and not a module."""
+    if isinstance(value, ModuleType):
+        return False
+    made_of = value if isinstance(value, type) or inspect.isroutine(value) else type(value)
+    module = str(getattr(made_of, "__module__", None) or PACKAGE)
+    is_own = module.partition(".")[0] in (PACKAGE, "pybind11_builtins")
+    return is_own or is_plain(value) or made_of in (set, frozenset, dict, list, tuple)
+
+
+def _assigned(module: ModuleType) -> Iterator[str]:
+    """The names that the source of a module assigns or defines."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        return
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif not isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def _bases(kind: type) -> str:
+    """The bases of a class that a stand-in needs: those of MindSpore, errors and enumerations."""
+    if hasattr(kind, "__members__") and not issubclass(kind, Enum):
+        return ":enum"
+    is_mixed = issubclass(kind, Enum)
+    return ",".join(found for base in kind.__bases__ if (found := _base(base, is_mixed)))
+
+
+def _base(base: type, is_mixed: bool) -> str:
+    if base.__module__.partition(".")[0] == PACKAGE:
+        return f"{inner(base.__module__)}.{base.__qualname__}"
+    is_needed = issubclass(base, (BaseException, Enum)) or (is_mixed and base in (int, str))
+    return f":{base.__module__}.{base.__qualname__}" if is_needed else ""
+
+
+def attributes(name: str, kind: type) -> Iterator[str]:
+    """The plain attributes of a class, and the members of an enumeration."""
+    members: Mapping[str, Any] = getattr(kind, "__members__", {})
+    if isinstance(members, Mapping) and members:
+        found = {key: value.value for key, value in members.items()}
+    else:
+        found = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
+    yield from (f"value {name}.{key} {value!r}" for key, value in sorted(found.items()) if is_plain(value))
+
+
+def settings() -> dict[str, dict[str, Any]]:
+    """The keys of contexts: for each the default and the classes of its values."""
+    context = importlib.import_module(f"{PACKAGE}.context")
+    parallel = importlib.import_module(f"{PACKAGE}.parallel._auto_parallel_context")
+    getters = [*parallel._get_auto_parallel_context_func_map, *parallel._set_auto_parallel_context_func_map]
+    return {
+        "set_context": _settings(context.set_context, context.get_context, ()),
+        "set_auto_parallel_context": _settings(
+            context.set_auto_parallel_context, context.get_auto_parallel_context, getters
+        ),
+    }
+
+
+def _settings(setter: Any, getter: Any, more: Iterable[str]) -> dict[str, Any]:
+    checked = next(c.cell_contents for c in setter.__closure__ if isinstance(c.cell_contents, dict))["kwargs"]
+    found = {}
+    for name in sorted({*checked, *more}):
+        kinds = checked.get(name, ())
+        try:
+            default = getter(name)
+        except (ValueError, KeyError, AttributeError, RuntimeError):
+            default = None
+        known = kinds if isinstance(kinds, tuple) else (kinds,)
+        found[name] = [default, [kind.__name__ for kind in known]]
+    return found
+
+
+def main() -> None:
+    """Write both files."""
+    package = importlib.import_module(PACKAGE)
+    found = {"": package, **dict(modules(package))}
+    names = Names(found)
+    head = f"The names of MindSpore {package.__version__}, written by tools/mindspore_names.py."
+    lines = [head, *(line for path in sorted(found) for line in names.section(path))]
+    NAMES.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    SETTINGS.write_text(json.dumps(settings(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
