@@ -25,7 +25,7 @@ import inspect
 import json
 import pkgutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -227,29 +227,40 @@ def attributes(name: str, kind: type) -> Iterator[str]:
 
 
 def settings() -> dict[str, dict[str, Any]]:
-    """The keys of contexts: for each the default and the classes of its values."""
+    """The settings of contexts: for each the default and the classes of its values, where these are checked."""
     context = importlib.import_module(f"{PACKAGE}.context")
     parallel = importlib.import_module(f"{PACKAGE}.parallel._auto_parallel_context")
-    getters = [*parallel._get_auto_parallel_context_func_map, *parallel._set_auto_parallel_context_func_map]
+    keys = {*parallel._get_auto_parallel_context_func_map, *parallel._set_auto_parallel_context_func_map}
+    whole = parallel.auto_parallel_context()
+    methods = {name[4:] for name in dir(whole) if name.startswith(("get_", "set_"))}
     return {
-        "set_context": _settings(context.set_context, context.get_context, ()),
+        "set_context": _settings(context.get_context, _checked(context.set_context)),
         "set_auto_parallel_context": _settings(
-            context.set_auto_parallel_context, context.get_auto_parallel_context, getters
+            context.get_auto_parallel_context, dict.fromkeys(keys, ()) | _checked(context.set_auto_parallel_context)
+        ),
+        "auto_parallel_context": _settings(
+            lambda name: getattr(whole, f"get_{name}")(), dict.fromkeys(methods - keys, ())
         ),
     }
 
 
-def _settings(setter: Any, getter: Any, more: Iterable[str]) -> dict[str, Any]:
-    checked = next(c.cell_contents for c in setter.__closure__ if isinstance(c.cell_contents, dict))["kwargs"]
+def _checked(setter: Any) -> dict[str, tuple[type, ...]]:
+    """The classes of values that a function checks."""
+    found = next(c.cell_contents for c in setter.__closure__ if isinstance(c.cell_contents, dict))["kwargs"]
+    return {name: kinds if isinstance(kinds, tuple) else (kinds,) for name, kinds in found.items()}
+
+
+def _settings(getter: Any, checked: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
+    """Settings by name: the default, that of the first class where there is none that can be asked for."""
     found = {}
-    for name in sorted({*checked, *more}):
-        kinds = checked.get(name, ())
+    for name, kinds in sorted(checked.items()):
         try:
             default = getter(name)
         except (ValueError, KeyError, AttributeError, RuntimeError):
             default = None
-        known = kinds if isinstance(kinds, tuple) else (kinds,)
-        found[name] = [default, [kind.__name__ for kind in known]]
+        if default is None and kinds:
+            default = kinds[0]()
+        found[name] = [default, [kind.__name__ for kind in kinds or (type(default),) if default is not None]]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+from graphls.context.keys import mindspore_settings
 from graphls.context.parallel import (
     DEFAULTS,
     _get_device_num,
@@ -17,7 +18,7 @@ from graphls.context.parallel import (
     reset_auto_parallel_context,
     set_auto_parallel_context,
 )
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphAttributeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.sharing.settings import Settings
@@ -66,7 +67,11 @@ ALGORITHM: dict[str, Any] = {
     "tensor_slice_align_enable": False,
     "tensor_slice_align_size": 16,
 }
+MORE = {name: default for name, (default, _) in mindspore_settings("auto_parallel_context").items()}
+"""What `auto_parallel_context()` has beside the settings of parallel training."""
+
 _algorithm = Settings(ALGORITHM)
+_more = Settings(MORE)
 _cost_model = Settings({})
 
 
@@ -191,19 +196,17 @@ class _AutoParallelContext:
 
     def __getattr__(self, name: str) -> Any:
         verb, _, key = name.partition("_")
-        if verb not in ("set", "get") or key not in DEFAULTS:
-            raise GraphValueError(f"The settings of parallel training have no {name!r}.")
+        if verb not in ("set", "get") or key not in {**DEFAULTS, **MORE}:
+            raise GraphAttributeError(f"The settings of parallel training have no {name!r}.")
         if verb == "get":
-            return lambda: get_auto_parallel_context(key)
-        return lambda value: set_auto_parallel_context(**{key: value})
-
-    def get_device_num_is_set(self) -> bool:
-        """Whether the number of devices has been set: it is 1."""
-        return False
+            return lambda *group: get_auto_parallel_context(key) if key in DEFAULTS else _more[key]
+        change = (lambda given: set_auto_parallel_context(**given)) if key in DEFAULTS else _more.update
+        return lambda *values, **options: change({key: [*values, *options.values()][0]})
 
     def reset(self) -> None:
         """Give every setting its default again."""
         reset_auto_parallel_context()
+        _more.reset()
 
 
 _context = _AutoParallelContext()

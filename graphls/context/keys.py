@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -86,69 +89,64 @@ def table() -> Key:
     return Key({}, (dict,))
 
 
+@cache
+def mindspore_settings(context: str) -> dict[str, tuple[Any, list[str]]]:
+    """The settings of one of MindSpore's contexts, with defaults and the names of the classes of values."""
+    text = Path(__file__).with_name("mindspore_settings.json").read_text(encoding="utf-8")
+    return {name: tuple(setting) for name, setting in json.loads(text)[context].items()}  # type: ignore[misc]
+
+
+def _key(default: Any, names: list[str]) -> Key:
+    """A setting of MindSpore: a number is 0 or more."""
+    kinds = tuple({"bool": bool, "int": int, "str": str, "dict": dict}[name] for name in names)
+    return Key(default, kinds, least=0 if kinds == (int,) else None)
+
+
 KEYS = {
+    **{name: _key(*setting) for name, setting in mindspore_settings("set_context").items()},
     "mode": choice(GRAPH_MODE, PYNATIVE_MODE),
     "device_target": Key("CPU", (str,), tuple(DEVICES)),
-    "device_id": number(0),
     "engine": Key(DEFAULT, (str,), ENGINES),
     "save_graphs": Key(False, (bool, int), (0, 1, 2, 3)),
-    "save_graphs_path": text("."),
-    "aoe_config": table(),
-    "aoe_tune_mode": text(),
-    "ascend_config": table(),
     "auto_tune_mode": text("NO_TUNE"),
-    "check_bprop": flag(),
     "compile_cache_path": text(),
     "debug_level": choice(0, 1),
     "deterministic": choice("OFF", "ON"),
     "device_memory": size("31GB"),
-    "disable_format_transform": flag(),
-    "enable_auto_mixed_precision": flag(),
-    "enable_compile_cache": flag(),
     "enable_dump": flag(),
-    "enable_graph_kernel": flag(),
     "enable_mem_reuse": flag(True),
     "enable_loop_sink": flag(),
     "enable_profiling": flag(),
-    "enable_reduce_precision": flag(True),
     "enable_sparse": flag(),
     "enable_task_sink": flag(True),
-    "env_config_path": text(),
     "exec_order": choice("bfs", "dfs"),
-    "gpu_config": table(),
     "grad_for_scalar": flag(),
-    "graph_kernel_flags": text(),
     "graph_memory_max_size": size("0GB"),
-    "inter_op_parallel_num": number(0),
-    "jit_config": table(),
     "jit_level": choice("", "O0", "O1", "O2"),
     "jit_enable_inplace_ops": flag(True),
     "jit_syntax_level": choice(2, 0, 1),
-    "load_compile_cache": flag(),
     "max_call_depth": number(1000, least=1),
     "max_device_memory": size("1024GB"),
     "memory_offload": choice("OFF", "ON"),
     "memory_optimize_level": choice("O0", "O1"),
     "mempool_block_size": size("1GB"),
-    "op_timeout": number(900),
     "parallel_speed_up_json_path": text(),
     "precompile_only": flag(),
-    "print_file_path": text(),
     "profile_memory": flag(),
     "profiling_dir_path": text(),
     "profiling_mode": flag(),
     "profiling_options": text("training_trace"),
-    "pynative_synchronize": flag(),
-    "reserve_class_name_in_scope": flag(True),
     "runtime_num_threads": number(30),
-    "save_compile_cache": flag(),
     "save_dump_path": text("."),
     "support_binary": flag(),
     "topo_order": table(),
     "variable_memory_max_size": size("30GB"),
 }
-"""Every setting by its name; graphls acts on the first five, `compile_cache_path`, `deterministic`,
-`enable_compile_cache` and `max_device_memory`, and takes the others as MindSpore does."""
+"""Every setting by its name: those of MindSpore's table, and those that take few values or are of another version.
+
+graphls acts on `mode`, `device_target`, `device_id`, `engine`, `save_graphs`, `save_graphs_path`, `compile_cache_path`,
+`deterministic`, `enable_compile_cache` and `max_device_memory`, and takes the others as MindSpore does.
+"""
 
 
 def require_known(caller: str, name: str, known: Iterable[str]) -> None:

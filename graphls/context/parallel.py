@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graphls.context.keys import require_known
+from graphls.context.keys import mindspore_settings, require_known
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ranks.world import world
@@ -31,36 +31,9 @@ class ParallelMode:
 
 
 DEFAULTS: dict[str, Any] = {
-    "parallel_mode": ParallelMode.STAND_ALONE,
-    "device_num": 1,
-    "global_rank": 0,
-    "gradients_mean": False,
-    "all_reduce_fusion_config": [],
-    "auto_parallel_search_mode": "recursive_programming",
-    "comm_fusion": {},
-    "communi_parallel_mode": "all_group_parallel",
-    "dataset_strategy": "data_parallel",
-    "enable_alltoall": False,
-    "enable_parallel_optimizer": False,
-    "force_fp32_communication": False,
-    "full_batch": False,
-    "full_batch_is_set": False,
-    "grad_accumulation_step": 1,
-    "gradient_fp32_sync": True,
+    **{name: default for name, (default, _) in mindspore_settings("set_auto_parallel_context").items()},
     "group_ckpt_save_file": "",
-    "loss_repeated_mean": True,
-    "optimizer_weight_shard_size": -1,
-    "parallel_optimizer_config": {},
     "parallel_optimizer_threshold": 64,
-    "parameter_broadcast": False,
-    "pipeline_config": {},
-    "pipeline_result_broadcast": False,
-    "pipeline_stages": 1,
-    "search_mode": "recursive_programming",
-    "sharding_propagation": False,
-    "strategy_ckpt_config": {},
-    "strategy_ckpt_load_file": "",
-    "strategy_ckpt_save_file": "",
 }
 """Every setting with its default."""
 
