@@ -20,6 +20,11 @@ def get_level() -> str:
     return given if given in ("0", "1", "2", "3", "4") else "2"
 
 
+def get_log_config() -> dict[str, str]:
+    """The settings of the log by their names in the environment."""
+    return {"GLOG_v": get_level(), "GLOG_logtostderr": os.environ.get("GLOG_logtostderr", "1")}  # noqa: SIM112
+
+
 def debug(msg: object, *args: object, **kwargs: object) -> None:
     """Log what only a search for a fault needs."""
     _log(logging.DEBUG, msg, args, kwargs)

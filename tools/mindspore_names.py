@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from pprint import pformat
 from types import ModuleType
 from typing import Any
 
@@ -97,8 +98,8 @@ class Names:
         value = self.names[module][name]
         if is_plain(value):
             return None
-        places = [place for place in self.places[_key(name, value)] if not f".{place[0]}".count("._")]
-        public = [place for place in places if self._is_public(*place)]
+        places = (p for p in self.places[_key(name, value)] if p[0] != module and "._" not in f".{p[0]}")
+        public = [(path, other) for path, other in places if other in getattr(self.found[path], "__all__", ())]
         if any(other == name and (module + ".").startswith(path + "." if path else "") for path, other in public):
             return None
         return min(public, key=lambda place: (place[0].count("."), place[1] != name, place), default=None)
@@ -119,7 +120,7 @@ class Names:
                 lines[f"class {_bases(value)}".strip()].append(name)
                 values += attributes(name, value)
             elif is_plain(value):
-                values.append(f"value {name} {value!r}")
+                values += written(name, value)
             else:
                 lines["def" if inspect.isroutine(value) else "object"].append(name)
             alias = self.alias(home) if home == (path, name) else None
@@ -223,7 +224,15 @@ def attributes(name: str, kind: type) -> Iterator[str]:
         found = {key: value.value for key, value in members.items()}
     else:
         found = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
-    yield from (f"value {name}.{key} {value!r}" for key, value in sorted(found.items()) if is_plain(value))
+    for key, value in sorted(found.items()):
+        yield from written(f"{name}.{key}", value) if is_plain(value) else ()
+
+
+def written(name: str, value: object) -> Iterator[str]:
+    """The line of a plain value, unless it is an address in memory or a path of this machine."""
+    is_address = type(value) is int and 2**40 <= value < 2**48
+    if not is_address and "'/" not in repr(value):
+        yield f"value {name} {pformat(value, width=10 * LONGEST, sort_dicts=False)}"
 
 
 def settings() -> dict[str, dict[str, Any]]:

@@ -57,6 +57,8 @@ class Mirror(ModuleType):
     def _missing(self, name: str, frame: FrameType) -> Any:
         """What stands in for a name; raises where code asks whether it is there."""
         path = _inner(self.__name__)
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":  # of `from module import name`, which asks again
+            raise AttributeError(name)
         if is_import_from(frame) and is_guarded(frame, IMPORT_ERRORS):
             raise GraphImportError(not_offered(path, name))
         if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):

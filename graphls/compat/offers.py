@@ -22,11 +22,17 @@ _completed: list[tuple[type, str]] = []
 @cache
 def is_there(path: str) -> bool:
     """Whether anything of a module, or of one inside of it, is offered."""
-    if any(f"{other}.".startswith(f"{path}.") for other in PATHS):
-        return True
     section = section_of(path)
-    names = [*section.own, *section.public, *(section.imported if rooms(path) else ())] if section else ()
+    if path in _packages() or section is None:
+        return path in _packages()
+    names = [*section.own, *section.public, *(section.imported if rooms(path) else ())]
     return any(not is_missing(offer(path, name)) for name in names) or bool(rooms(path) and modules_in(path))
+
+
+@cache
+def _packages() -> frozenset[str]:
+    """The modules of the table, and those around them."""
+    return frozenset(path[:end] for path in PATHS for end, letter in enumerate(f"{path}.") if letter == ".")
 
 
 def hides_module(path: str, name: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+from graphls.ir.errors import GraphAttributeError
 from graphls.ops.primitive import (
     Primitive,
     PrimitiveWithCheck,
@@ -15,15 +17,20 @@ from graphls.ops.primitive import (
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
+    "AiCPURegOp",
+    "CpuRegOp",
+    "CustomRegOp",
     "Primitive",
     "PrimitiveWithCheck",
     "PrimitiveWithInfer",
+    "TBERegOp",
     "_get_cache_prim",
     "_primexpr",
     "add_flags",
     "constexpr",
     "core",
     "is_tensor",
+    "make_sig",
     "prim_arg_register",
     "prim_attr_register",
 ]
@@ -61,6 +68,36 @@ def core(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
 def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
     """The class itself: making an operator costs nothing."""
     return cls
+
+
+def make_sig(
+    name: str = "var", rw: object = None, kind: object = None, default: object = None, dtype: object = None
+) -> SimpleNamespace:
+    """What an operator of a script says of an input: whether it is written, which dtypes are equal. It does nothing."""
+    return SimpleNamespace(name=name, rw=rw, kind=kind, default=default, dtype=dtype)
+
+
+class CustomRegOp:
+    """What a script registers for an operator of its own: every method keeps what it is given, and returns this."""
+
+    def __init__(self, op_name: str = "Custom") -> None:
+        self._info: dict[str, Any] = {"op_name": op_name}
+
+    def __getattr__(self, name: str) -> Callable[..., CustomRegOp]:
+        if name.startswith("_"):
+            raise GraphAttributeError(f"A {type(self).__name__} has no {name!r}.")
+        return lambda *args, **options: self._with(name, (*args, *options.values()))
+
+    def _with(self, name: str, values: tuple[Any, ...]) -> CustomRegOp:
+        self._info.setdefault(name, []).append(values)
+        return self
+
+    def get_op_info(self) -> dict[str, Any]:
+        """What was kept, by the names of the methods."""
+        return {"fusion_type": "OPAQUE", **self._info}
+
+
+AiCPURegOp = CpuRegOp = TBERegOp = CustomRegOp
 
 
 def is_tensor(obj: object) -> bool:

@@ -93,7 +93,7 @@ def table() -> Key:
 def mindspore_settings(context: str) -> dict[str, tuple[Any, list[str]]]:
     """The settings of one of MindSpore's contexts, with defaults and the names of the classes of values."""
     text = Path(__file__).with_name("mindspore_settings.json").read_text(encoding="utf-8")
-    return {name: tuple(setting) for name, setting in json.loads(text)[context].items()}  # type: ignore[misc]
+    return {name: tuple(setting) for name, setting in json.loads(text)[context].items()}
 
 
 def _key(default: Any, names: list[str]) -> Key:

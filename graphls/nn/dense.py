@@ -44,6 +44,11 @@ class Dropout2d(Cell):
     def construct(self, x: TensorLike) -> Any:
         return type(self).function(x, self.p) if self.training and self.p > 0 else x
 
+    @property
+    def dropout(self) -> Any:
+        """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
+        return ops.Dropout(keep_prob=1.0 - self.p)
+
     def extend_repr(self) -> str:
         return f"p={self.p}"
 
@@ -81,6 +86,11 @@ class Dropout(Cell):
 
     def construct(self, x: TensorLike) -> Any:
         return ops.dropout(x, self.p) if self.training and self.p > 0 else x
+
+    @property
+    def dropout(self) -> Any:
+        """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
+        return ops.Dropout(keep_prob=1.0 - self.p)
 
     def extend_repr(self) -> str:
         return f"p={self.p}"

@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, new_class, resolve_bases
 from typing import Any, Optional
 
 import pytest
 
 from graphls import compat
+from graphls.compat.known import paths, section_of
+from graphls.compat.stand_in import StandIn, StandInType
 from graphls.ir.errors import GraphlsError
 
 pytestmark = pytest.mark.usefixtures("mindspore")
@@ -211,3 +213,93 @@ def test_uninstalling_forgets_modules_of_stand_ins() -> None:
     compat.uninstall()
     assert not [name for name in sys.modules if name.startswith("mindspore")]
     compat.install()
+
+
+# -- names that MindSpore 2.10 has ------------------------------------------------------------------------------------
+
+
+def test_every_name_of_mindspore_loads_is_derived_from_and_constructs() -> None:
+    faults: list[str] = []
+    for path in paths():
+        full = f"mindspore.{path}".rstrip(".")
+        section = section_of(path)
+        assert section is not None
+        names = [*section.own, *section.imported]
+        exec(f"import {full}", {})
+        values = eval(f"[{', '.join(f'module.{name}' for name in names)}]", {"module": sys.modules[full]})
+        faults += [f"{path}.{name}" for name, value in zip(names, values, strict=True) if not _is_usable(value)]
+    assert not faults
+
+
+def _is_usable(value: Any) -> bool:
+    """Whether what stands in for a name can be derived from, and objects be made of it if it is a class."""
+    if isinstance(value, StandInType):
+        return all(isinstance(kind(1, a=2), value) for kind in (value, type("Derived", (value,), {})))
+    is_tried = isinstance(value, StandIn) and len(value.__qualname__) % 20 == 0  # as all are alike
+    return not is_tried or issubclass(new_class("Derived", resolve_bases((value,))), value)
+
+
+def test_classes_that_are_not_offered_construct_and_fail_when_they_are_used() -> None:
+    import mindspore as ms
+    from mindspore import nn, ops
+    from mindspore.dataset import audio
+    from mindspore.ops.operations.sparse_ops import DenseToDenseSetOperation
+
+    operator = DenseToDenseSetOperation(set_operation="a-b")
+    assert isinstance(operator, ops.Primitive) and operator.shard(((1, 1),)) is operator
+    cell = nn.PipelineGradReducer(3)
+    assert isinstance(cell, nn.Cell) and cell.set_train() is cell and not hasattr(cell, "accu")
+
+    class Own(nn.PipelineGradReducer):  # type: ignore[misc]
+        def construct(self, x: Any) -> Any:
+            return x + 1
+
+    assert Own()(ms.Tensor([1.0])).tolist() == [2.0]
+    wrapper = audio.Vol(0.3)
+    for use, name in (
+        (lambda: operator(1, 2, 3), "ops.operations.sparse_ops.DenseToDenseSetOperation"),
+        (lambda: cell(3), "nn.wrap.grad_reducer.PipelineGradReducer"),
+        (lambda: cell.accu, "nn.wrap.grad_reducer.PipelineGradReducer"),
+        (lambda: wrapper(3), "dataset.audio.transforms.Vol"),
+        (lambda: ops.CustomOpBuilder("a", ["b"]).load(), "ops.operations.custom_ops.CustomOpBuilder"),
+        (lambda: ms.SummaryLandscape("x").gen_landscapes_with_multi_process(), "SummaryLandscape"),
+    ):
+        with pytest.raises(AttributeError, match=rf"^graphls does not offer mindspore\..*{name}.*test_stand_ins"):
+            use()
+
+
+def test_values_enumerations_and_errors_are_those_of_mindspore() -> None:
+    from mindspore.dataset.text import JiebaMode
+    from mindspore.ops.signature import make_sig, sig_dtype, sig_rw
+    from mindspore.rewrite import NodeType
+    from mindspore.train.callback import SummaryCollector
+    from mindspore.train.serialization import ENCRYPT_BLOCK_SIZE, _CheckpointProtobufSizeError
+
+    assert ENCRYPT_BLOCK_SIZE == 64 * 1024
+    assert [mode.name for mode in JiebaMode] == ["HMM", "MIX", "MP"]
+    assert NodeType.CallCell.value == 1 and int(sig_rw.RW_WRITE) == 1
+    assert make_sig("x", dtype=sig_dtype.T).dtype is sig_dtype.T
+    assert SummaryCollector._DEFAULT_SPECIFIED_DATA["histogram_regular"] is None
+    with pytest.raises(ValueError, match="too large"):
+        raise _CheckpointProtobufSizeError("too large")
+    compat.uninstall()
+    assert not hasattr(SummaryCollector, "_DEFAULT_SPECIFIED_DATA")
+    compat.install()
+
+
+def test_a_function_with_the_name_of_its_module_is_the_function() -> None:
+    parallel: Any = importlib.import_module("mindspore.parallel.shard") and sys.modules["mindspore.parallel"]
+    assert sys.modules["mindspore.parallel.shard"].Layout is parallel.Layout
+    net = lambda x: x  # noqa: E731
+    assert parallel.shard(net) is net
+
+
+def test_what_other_modules_of_mindspore_make_is_found_there() -> None:
+    import mindspore as ms
+    from mindspore.graph.api import jit
+    from mindspore.multiprocessing import set_start_method
+    from mindspore.ops.auto_generate.gen_ops_def import argmax_ext
+    from mindspore.scipy.utils import Tensor
+
+    assert jit is ms.jit and Tensor is ms.Tensor and argmax_ext is ms.mint.argmax
+    assert set_start_method.__self__ is not None
