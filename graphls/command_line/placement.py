@@ -40,10 +40,20 @@ def tell_placement(options: argparse.Namespace) -> int:
 
 
 def _without_functions(model: ModelProto) -> ModelProto:
-    """The model with the operators of its functions in the place of their calls, as the runtime has it."""
+    """The model with the operators of its functions in the place of their calls, as the runtime has it.
+
+    Raises GraphValueError for functions that are too many operators, or that onnx refuses.
+    """
     from onnx.inliner import inline_local_functions
 
-    return inline_local_functions(model) if model.functions else model
+    from graphls.importing.functions import Functions
+
+    Functions.of(model).require_few()
+    try:
+        return inline_local_functions(model) if model.functions else model
+    except Exception as error:  # of many kinds, which onnx does not tell of
+        reason = str(error).partition("\n")[0]
+        raise GraphValueError(f"The functions of the model cannot be read: {reason}.") from None
 
 
 def _typed(model: ModelProto) -> ModelProto:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from graphls.backends.onnx.shapes import operators
+from graphls.ir.errors import GraphValueError
 
 DEEPEST = 20
 MOST_OPERATORS = 100_000
@@ -35,6 +36,11 @@ class Functions:
             before, sizes = sizes, {k: sum(1 + min(sizes.get(c, 0), MOST_OPERATORS) for c in called[k]) for k in sizes}
         size = sum(1 + sizes.get(_key(n), 0) for n in operators(model.graph.node)) if functions else 0
         return cls(functions, not functions or (before == sizes and size <= MOST_OPERATORS))
+
+    def require_few(self) -> None:
+        """Raise GraphValueError where the calls can not all be written out."""
+        if not self.are_few:
+            raise GraphValueError("The functions of the model call each other without end, or are too many operators.")
 
     def find(self, node: NodeProto) -> FunctionProto | None:
         """The function that an operator calls, where calls are shown with their content."""

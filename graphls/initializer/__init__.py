@@ -102,7 +102,9 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
     if shape is None:
         raise GraphTypeError(f"The shape of initial values is a tuple of integers, not {shape!r}.")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if math.prod(sizes) >= MOST_ELEMENTS:
+    if not all(isinstance(size, (int, np.integer)) and size >= 0 for size in sizes):
+        raise GraphValueError(f"The shape of initial values is a tuple of integers of 0 or more, not {shape!r}.")
+    if math.prod(size or 1 for size in sizes) >= MOST_ELEMENTS:
         raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.")
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 

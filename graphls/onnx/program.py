@@ -16,6 +16,7 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     SparseTensorProto,
     TensorProto,
     helper,
@@ -104,13 +105,27 @@ class Program:
 def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
     """The program of a model; raises GraphValueError for one that is no graph of operators that could run."""
     functions = Functions.of(model)
-    if not functions.are_few:
-        raise GraphValueError("The functions of the model call each other without end, or are too many operators.")
-    versions = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    functions.require_few()
+    versions = _versions(model.opset_import)
     reader = _Reader(functions, folder)
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
     return Program(main, types, reader.faults, reader.stored, reader.is_open)
+
+
+def _collects(node: OnnxNode) -> bool:
+    """Whether it is a loop that collects results, of which there may be as many as its data says."""
+    return (node.domain, node.kind) == ("", "Loop") and len(node.outputs) > max(len(node.inputs) - 2, 0)
+
+
+def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The version of each domain; raises GraphValueError for one that the installed package onnx does not know yet."""
+    found, newest = {_domain(entry.domain): entry.version for entry in imports}, onnx.defs.onnx_opset_version()
+    for domain, version in found.items():
+        if version > (newest if not domain else 2**31 - 1):
+            text = f"The model needs version {version} of the operators of {domain or 'ONNX'}"
+            raise GraphValueError(f"{text}, and the installed onnx knows {newest}; install a newer one.")
+    return found
 
 
 class _Reader:
@@ -147,7 +162,7 @@ class _Reader:
             block = Block(tuple(map(text_of, proto.input)), tuple(map(text_of, proto.output)))
             _check_names(block.inputs, proto.node)
             self.bodies[key] = block
-            versions = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+            versions = _versions(proto.opset_import)
             self._fill(block, proto.node, versions, place, 7)
             block.defaults = {
                 text_of(a.name): self._value(a, versions, (*place, 11, i))
@@ -222,7 +237,7 @@ class _Reader:
         if node.entry is None:
             self._resolve_by_schema(node, proto)
             return
-        self.is_open |= node.entry.by_data
+        self.is_open |= node.entry.by_data or _collects(node)
         fault = node.entry.fault(len(node.inputs), node.attributes)
         if fault:
             self.faults.append(f"{node} (version {node.version}: {fault})")

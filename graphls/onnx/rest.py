@@ -141,12 +141,20 @@ class Rest:
                 held.append(numpy_helper.from_array(self.block.constants[name].read(), name))
             elif name in self.makers:
                 number, proto, needed = self.makers[name]
-                numbers[number] = proto
+                numbers[number] = _renamed(proto, given)
                 ahead += [n for n in needed if n not in seen]
                 seen.update(needed)
         nodes = [numbers[i] for i in sorted(numbers)]
         infos = [_info(name, array) for name, array in given.items()]
         return self._model(nodes, infos, [ValueInfoProto(name=name) for name in wanted], held)
+
+
+def _renamed(proto: NodeProto, taken: Container[str]) -> NodeProto:
+    """An operator whose results have other names where these are taken, as one may be of the graph and another not."""
+    made = NodeProto()
+    made.CopyFrom(proto)
+    made.output[:] = [f"{name} (again)" if name in taken else name for name in proto.output]
+    return made
 
 
 class _Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -10,6 +11,7 @@ from onnx import TypeProto
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES, DType
+from graphls.ops.operands import axis_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.current import current_tracer
@@ -94,6 +96,14 @@ def array_of(value: object) -> Array:
 def integers(value: Any) -> tuple[int, ...]:
     """A known vector, or a number, as integers."""
     return tuple(int(n) for n in np.asarray(array_of(value)).reshape(-1))
+
+
+def places_of(axes: Iterable[int], rank: int) -> list[int]:
+    """Axes counted from the front; raises GraphValueError for one that is out of range, or there twice."""
+    found = [axis_of(int(axis), rank) for axis in axes]
+    if len(set(found)) < len(found):
+        raise GraphValueError(f"its axes {tuple(axes)} name one twice.")
+    return found
 
 
 def float_type() -> DType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, broadcast_shapes, float32, float64
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, of, require_float, sample
+from graphls.primitives.shape import reshaped
 
 
 class Matmul(Primitive):
@@ -33,6 +35,8 @@ class Matmul(Primitive):
         sample(f32(4, 3, 2), f32(2, 1, 3, 2), transpose_a=True),
         sample(f32(0, 3), f32(3, 4)),
         sample(f32(2, 0), f32(0, 4)),
+        sample(f32(2, 2, 3), f32(3, 0)),
+        sample(f32(2, 2, 0), f32(0, 3)),
     )
 
     def infer(self, a: Type, b: Type, transpose_a: bool = False, transpose_b: bool = False) -> Type:
@@ -103,8 +107,8 @@ def _gradient_of_second(
 ) -> Any:
     """The gradient of b; a shared matrix under a batch is one flat product, not a sum of many."""
     if b.type.rank == 2 and a.type.rank > 2 and not transpose_a:
-        a = e.reshape(a, shape=(-1, a.type.shape[-1]))
-        g = e.reshape(g, shape=(-1, g.type.shape[-1]))
+        rows = prod(a.type.shape[:-1])
+        a, g = (e.reshape(x, shape=(rows, x.type.shape[-1])) for x in (a, g))
     if transpose_b:
         return e.matmul(g, a, transpose_a=True, transpose_b=transpose_a)
     return e.matmul(a, g, transpose_a=not transpose_a)
@@ -142,6 +146,8 @@ class MatmulAdd(Primitive):
         sample(of(float64, 2, 1, 2, 3), of(float64, 3, 2), of(float64, 2)),
         sample(f32(0, 3), f32(3, 4), f32(4)),
         sample(f32(2, 0), f32(0, 4), f32(4)),
+        sample(f32(2, 2, 3), f32(3, 0), f32(0)),
+        sample(f32(2, 2, 0), f32(0, 3), f32(3)),
     )
 
     def infer(self, a: Type, b: Type, c: Type, transpose_b: bool = False) -> Type:
@@ -168,7 +174,7 @@ class MatmulAdd(Primitive):
             return e.Add(_MATMUL.onnx(e, a, b, transpose_b=transpose_b), c)
         rows = a if x.rank == 2 else e.Reshape(a, e.ints((-1, x.shape[-1])))
         total = e.Gemm(rows, b, c, transB=int(transpose_b))
-        return total if x.rank == 2 else e.Reshape(total, e.ints(y.shape))
+        return total if x.rank == 2 else reshaped(e, total, y.shape)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """Those of the product, and an addition for each element."""

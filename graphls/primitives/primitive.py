@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -182,7 +183,7 @@ class Primitive(Operation):
             wanted = "a Type is wanted for each result, such as x.with_shape((2, 3))"
             raise unfit(self, "infer", listed(results), wanted)
         for kind in results:
-            if kind.size >= MOST_ELEMENTS:
+            if kind.size >= MOST_ELEMENTS or (not kind.size and prod(n or 1 for n in kind.shape) >= MOST_ELEMENTS):
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
         return results
 

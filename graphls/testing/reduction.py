@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import signal
 import sys
@@ -241,6 +242,7 @@ def run_apart(function: Callable[[Graph], object], graph: Graph, *, seconds: flo
 
 
 def _child(sender: Any, function: Callable[[Graph], object], text: str) -> None:
+    faulthandler.disable()  # which would print what the ending says
     try:
         ending = "returned", repr(function(parse(text)))
     except BaseException as error:

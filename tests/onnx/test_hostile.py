@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper
 
 import graphls
 import graphls.onnx
+from graphls.command_line.main import main
 from tests.onnx.models import INT, model, node, tensor
 
 X = np.ones((2, 2), np.float32)
@@ -164,3 +166,68 @@ def test_operators_that_wait_for_each_other() -> None:
     proto = model([node("Add", "x b", "a"), node("Add", "a x", "b")], [tensor("x", [2, 2])], ["b"])
     with pytest.raises(ValueError, match="waits for its own result, in a cycle"):
         graphls.onnx.load(proto)
+
+
+@pytest.mark.parametrize(
+    ("proto", "text"),
+    [
+        (node("Unsqueeze", "x axes", "y"), "name one twice"),
+        (node("Unsqueeze", "x five", "y"), "There is no axis"),
+        (node("Unsqueeze", "x below", "y"), "There is no axis"),
+        (node("Squeeze", "x five", "y"), "There is no axis"),
+        (node("Slice", "x axes axes axes", "y"), "name one twice"),
+        (node("Slice", "x axes axes fives", "y"), "There is no axis"),
+        (node("CumSum", "x five", "y"), "There is no axis"),
+        (node("LayerNormalization", "x row", "y", axis=5), "There is no axis"),
+        (node("Flatten", "x", "y", axis=5), "There is no axis"),
+        (node("Softmax", "x", "y", axis=5), "There is no axis"),
+        (node("Concat", "x x", "y", axis=-5), "There is no axis"),
+        (node("Gather", "x axes", "y", axis=5), "There is no axis"),
+    ],
+)  # fmt: skip
+def test_axes_that_no_tensor_has_are_told_and_do_not_wrap_around(proto: Any, text: str) -> None:
+    numbers = {"axes": [0, 0], "five": [5], "below": [-4], "fives": [0, 5]}
+    constants = {name: np.array(value, np.int64) for name, value in numbers.items()} | {"row": np.ones(2, np.float32)}
+    with pytest.raises(ValueError, match=text):
+        graphls.compile(graphls.onnx.load(model([proto], [tensor("x", [2, 2])], ["y"], constants)), X)
+
+
+@pytest.mark.parametrize("opset", [2**40, 2**31, onnx.defs.onnx_opset_version() + 1])
+def test_a_version_that_is_not_there_yet_is_refused(opset: int) -> None:
+    proto = model([node("Relu", "x", "y")], [tensor("x", [2])], ["y"], opset=opset)
+    with pytest.raises(ValueError, match=f"needs version {opset} of the operators of ONNX, and the installed onnx"):
+        graphls.onnx.load(proto)
+
+
+def calling(count: int, last: str) -> onnx.ModelProto:
+    """Functions of which each calls the next one twice, and the last one an operator."""
+    opsets = [helper.make_opsetid("mine", 1), helper.make_opsetid("", 17)]
+    functions = []
+    for i in range(count):
+        kind, domain = (f"F{i + 1}", "mine") if i + 1 < count else (last, "mine" if last.startswith("F") else "")
+        nodes = [helper.make_node(kind, [x], [y], domain=domain) for x, y in ("ac", "cb")]
+        functions.append(helper.make_function("mine", f"F{i}", ["a"], ["b"], nodes, opsets))
+    proto = model([helper.make_node("F0", ["x"], ["y"], domain="mine")], [tensor("x", [2])], ["y"])
+    proto.opset_import.append(opsets[0])
+    proto.functions.extend(functions)
+    return proto
+
+
+@pytest.mark.parametrize("last", ["Relu", "F0"])
+def test_placement_of_functions_that_call_each_other_too_often(last: str, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "a.onnx").write_bytes(calling(40, last).SerializeToString())
+    assert main(["placement", str(tmp_path / "a.onnx"), "--runtime", "1.19.2"]) == 1
+    assert "call each other without end, or are too many operators" in capsys.readouterr().err
+    (tmp_path / "a.onnx").write_bytes(calling(4, "Relu").SerializeToString())
+    assert main(["placement", str(tmp_path / "a.onnx"), "--runtime", "1.19.2"]) == 0
+    assert "16" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [[1, 1, 0.1, 1], [1, 1, 0.2, 0.2]])
+def test_the_gradient_of_a_result_without_elements(mode: str, scales: list[float]) -> None:
+    constants = {"s": np.array(scales, np.float32)}
+    proto = model([node("Resize", "x _ s", "y", mode=mode)], [tensor("x", [1, 1, 4, 4])], ["y"], constants)
+    net = graphls.onnx.load(proto)
+    gradient = graphls.grad(lambda x: graphls.ops.sum(net(x)))(graphls.Tensor(np.ones((1, 1, 4, 4), np.float32)))
+    assert gradient.shape == (1, 1, 4, 4) and not gradient.asnumpy().any()

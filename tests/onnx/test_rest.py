@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import graphls
 import graphls.onnx
@@ -149,3 +149,30 @@ def test_known_data_folds_away() -> None:
     net = graphls.onnx.load(model(nodes, [tensor("x", ["n", 3])], ["y"], constants))
     assert not list(net.get_parameters())
     np.testing.assert_array_equal(graphls.compile(net, X)(X).asnumpy(), X[:, [0, 2]])
+
+
+def collecting(*behind: Any) -> Any:
+    """A loop that doubles its input at most six times, until the sum is beyond 30, and collects what it had."""
+    body = helper.make_graph(
+        [node("Mul", "v two", "w"), node("ReduceSum", "w", "s", keepdims=0), node("Less", "s limit", "on"),
+         node("Identity", "w", "row")],
+        "body", [tensor("i", [], INT), tensor("c", [], TensorProto.BOOL), tensor("v", None)],
+        [tensor("on", [], TensorProto.BOOL), tensor("w", None), tensor("row", None)],
+    )  # fmt: skip
+    loop = helper.make_node("Loop", ["most", "", "x"], ["last", "rows"], body=body)
+    constants = {"most": np.int64(6), "two": np.float32(2), "limit": np.float32(30)}
+    return model([loop, *behind], [tensor("x", [2])], [behind[-1].output[0] if behind else "rows"], constants)
+
+
+@pytest.mark.parametrize("x", [[1.0, 2.0], [20.0, 20.0], [0.0, 0.1]])
+def test_results_that_a_loop_collects_until_it_ends_itself(x: list[float]) -> None:
+    data = np.array(x, np.float32)
+    for proto in (collecting(), collecting(node("ReduceSum", "rows", "t", keepdims=0), node("Add", "t last", "y"))):
+        expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": data})
+        np.testing.assert_array_equal(graphls.onnx.load(proto)(graphls.Tensor(data)).asnumpy(), expected[0])
+
+
+def test_what_a_loop_carries_beside_results_that_it_collects_has_a_gradient() -> None:
+    net = graphls.onnx.load(collecting(node("Identity", "last", "y")))
+    gradient = graphls.grad(lambda x: graphls.ops.sum(net(x)))(graphls.Tensor(np.array([1, 2], np.float32)))
+    np.testing.assert_array_equal(gradient.asnumpy(), [16, 16])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -123,3 +125,16 @@ def test_a_process_can_be_spawned() -> None:
     assert run_apart(count, parse(GRAPH), start="spawn") == Ending("returned", "5")
     with pytest.raises(GraphlsError, match="does not start a process"):
         run_apart(count, parse(GRAPH), start="teleport")
+
+
+SCRIPT = """
+import os
+from graphls import parse
+from graphls.testing import run_apart
+print(run_apart(lambda graph: os.abort(), parse("graph @g(%x: f32[2]) { return %x }")))
+"""
+
+
+def test_a_death_that_is_asked_for_prints_nothing() -> None:
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", SCRIPT], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("Ending(kind='died', text='SIGABRT')\n", "")

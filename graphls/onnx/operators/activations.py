@@ -12,7 +12,7 @@ from graphls import ops
 from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator, unary
 from graphls.ops.gradients import with_gradient
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 unary({"Relu": ops.relu, "Sigmoid": ops.sigmoid, "Softsign": ops.softsign, "Mish": ops.mish})
@@ -96,7 +96,7 @@ def _declare(kind: str, function: Callable[[Any, int], Tensor], otherwise: Calla
 
 def _by_rows(x: Any, axis: int, function: Callable[[Any, int], Tensor]) -> Any:
     """Until version 12, over all axes from one on together."""
-    at = axis % max(x.ndim, 1)
+    at = axis_of(axis, x.ndim or 2)
     flat = ops.reshape(x, (prod(x.shape[:at]), prod(x.shape[at:])))
     return ops.reshape(function(flat, -1), x.shape)
 

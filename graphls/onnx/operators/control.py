@@ -13,7 +13,7 @@ from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.program import Block
 from graphls.onnx.table import operator
-from graphls.onnx.values import DependsOnData, array_of, is_known
+from graphls.onnx.values import Open, array_of, is_known
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 
@@ -115,12 +115,11 @@ def _types(values: Any) -> list[Type]:
 
 
 def _while(node: Running, most: Any, condition: Any, carried: Any, body: Block) -> Any:
-    """The loop as one that ends by what it computes; it cannot collect results, of which nobody knows how many."""
+    """The loop as one that ends by what it computes; results that it collects, nobody knows how many, stay open."""
     if any(isinstance(value, (list, type(None))) for value in carried):
         raise GraphValueError("it carries a sequence, for a number of rounds that is known only when it runs.")
-    if len(body.outputs) > 1 + len(carried):
-        text = "it collects results for a number of rounds that is known only when it runs"
-        raise DependsOnData(f"The operator {node.node}: {text}")
+    text = "it collects results for a number of rounds that is known only when it runs"
+    collected = [Open(f"The operator {node.node}: {text}") for _ in body.outputs[1 + len(carried) :]]
     carried = tuple(map(tensor_of, carried))
     first = Tensor(np.bool_(True)) if condition is None else ops.reshape(condition, ())
     limit = None if most is None else ops.cast(ops.reshape(most, ()), "int64")
@@ -130,9 +129,10 @@ def _while(node: Running, most: Any, condition: Any, carried: Any, body: Block) 
 
     def once(state: Any) -> Any:
         results = node.run(body, state[0], state[1], *state[2:])
-        return (state[0] + 1, ops.reshape(results[0], ()), *results[1:])
+        return (state[0] + 1, ops.reshape(results[0], ()), *results[1 : 1 + len(carried)])
 
-    return tuple(ops.while_loop(goes_on, once, (Tensor(np.int64(0)), first, *carried))[2:])
+    last = ops.while_loop(goes_on, once, (Tensor(np.int64(0)), first, *carried))[2:]
+    return (*last, *collected)
 
 
 @operator("Scan")

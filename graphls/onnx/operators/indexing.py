@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import apply, axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 
@@ -60,7 +60,7 @@ def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduc
     places = _indices(indices, x.shape[axis])
     if reduction in ("none", "add"):
         return ops.tensor_scatter_elements(x, places, updates, axis, reduction)
-    return _by_coordinates(x, places, updates, axis % x.ndim, reduction)
+    return _by_coordinates(x, places, updates, axis_of(axis, x.ndim), reduction)
 
 
 def _by_coordinates(x: Tensor, places: Tensor, updates: Any, axis: int, reduction: str) -> Any:

@@ -11,7 +11,7 @@ from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
 from graphls.ops.normalization import normalised_from
-from graphls.ops.operands import state_of, tensor_of
+from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
@@ -89,7 +89,7 @@ def layer_normalization(
 ) -> Any:
     x = tensor_of(x)
     wide = _wide(x)
-    axes = tuple(range(axis % x.ndim, x.ndim))
+    axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     mean = ops.mean(wide, axes, True)
     centred = wide - mean
     inverse = ops.rsqrt(ops.mean(ops.square(centred), axes, True) + epsilon)
@@ -100,7 +100,7 @@ def layer_normalization(
 @operator("RMSNormalization")
 def rms_normalization(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     x = tensor_of(x)
-    wide, axes = _wide(x), tuple(range(axis % x.ndim, x.ndim))
+    wide, axes = _wide(x), tuple(range(axis_of(axis, x.ndim), x.ndim))
     y = wide * ops.rsqrt(ops.mean(ops.square(wide), axes, True) + epsilon)
     return ops.cast(y * _wide(scale), x.dtype)
 

@@ -12,7 +12,7 @@ from graphls.onnx.operators.products import conv, matmul
 from graphls.onnx.table import operator
 from graphls.onnx.values import Quantized, plain, value_of
 from graphls.ops.gradients import with_gradient
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import apply, axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 
@@ -21,7 +21,7 @@ def _spread(scale: Any, x: Any, axis: int, block: int) -> Any:
     if scale.ndim == 0 or scale.size == 1:
         return ops.reshape(scale, ())
     if scale.ndim == 1 and not block:
-        return ops.reshape(scale, [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+        return ops.reshape(scale, [-1 if i == axis_of(axis, x.ndim) else 1 for i in range(x.ndim)])
     wide = ops.repeat_interleave(scale, block or x.shape[axis] // scale.shape[axis], axis)
     return wide[tuple(slice(0, n) for n in x.shape)]
 

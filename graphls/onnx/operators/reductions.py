@@ -10,7 +10,7 @@ import numpy as np
 from graphls import ops
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import apply, axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 Axes = tuple[int, ...] | None
@@ -110,7 +110,7 @@ _declare_positions("ArgMin", "argmin")
 @operator("CumSum", known=(1,))
 def cumsum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     x = tensor_of(x)
-    return apply("cumsum", x, axis=integers(axis)[0] % x.ndim, exclusive=bool(exclusive), reverse=bool(reverse))
+    return apply("cumsum", x, axis=axis_of(integers(axis)[0], x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @operator("CumProd", known=(1,))

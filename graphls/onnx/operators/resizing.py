@@ -12,7 +12,7 @@ from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
-from graphls.onnx.values import Array, integers
+from graphls.onnx.values import Array, integers, places_of
 from graphls.ops.images import picked
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
@@ -84,7 +84,7 @@ def resize(
         extrapolation_value,
     )  # fmt: skip
     x = tensor_of(x)
-    chosen = [axis % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
+    chosen = places_of(range(x.ndim) if axes is None else axes, x.ndim)
     factors = None if scales is None or not np.size(scales) else [float(s) for s in scales]
     wanted = None if sizes is None or not np.size(sizes) else list(integers(sizes))
     old = [x.shape[axis] for axis in chosen]

@@ -12,8 +12,8 @@ from graphls.ir.errors import GraphMemoryError, GraphValueError
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size, repeated
 from graphls.onnx.table import operator
-from graphls.onnx.values import integers, is_known
-from graphls.ops.operands import apply, tensor_of
+from graphls.onnx.values import integers, is_known, places_of
+from graphls.ops.operands import apply, axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 _MOST_PARTS = 10_000
@@ -33,7 +33,7 @@ def reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 
 @operator("Flatten")
 def flatten(x: Any, *, axis: int = 1) -> Any:
-    at = axis + x.ndim if axis < 0 else axis
+    at = axis_of(axis, x.ndim) if axis < x.ndim else axis_of(axis, x.ndim + 1)
     return ops.reshape(x, (prod(x.shape[:at]), prod(x.shape[at:])))
 
 
@@ -49,7 +49,7 @@ def squeeze(x: Any, axes: Any = None) -> Any:
 
 def without_axes(x: Any, axes: Any) -> Any:
     """x without axes of size 1: some, or all there are."""
-    found = {i for i, n in enumerate(x.shape) if n == 1} if axes is None else {axis % x.ndim for axis in axes}
+    found = {i for i, n in enumerate(x.shape) if n == 1} if axes is None else {axis_of(axis, x.ndim) for axis in axes}
     wrong = [axis for axis in found if x.shape[axis] != 1]
     if wrong:
         raise GraphValueError(f"the axis {wrong[0]} of the shape {tuple(x.shape)} is not of size 1.")
@@ -68,7 +68,7 @@ def unsqueeze(x: Any, axes: Any) -> Any:
 
 def _unsqueezed(x: Any, axes: Any) -> Any:
     rank = x.ndim + len(axes)
-    new, sizes = {axis % rank for axis in axes}, iter(x.shape)
+    new, sizes = places_of(axes, rank), iter(x.shape)
     return _in_shape(x, tuple(1 if i in new else next(sizes) for i in range(rank)))
 
 
@@ -131,11 +131,11 @@ def slice_of(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None
 
 def sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     """The elements from `starts` to `ends`, with steps that may be negative, along some axes or the first ones."""
-    axes = range(len(starts)) if axes is None else axes
+    axes = places_of(range(len(starts)) if axes is None else axes, x.ndim)
     bounds = [(0, n, 1) for n in x.shape]
     flipped = []
-    for i, axis in enumerate(axes):
-        at, step = axis % x.ndim, 1 if steps is None else steps[i]
+    for i, at in enumerate(axes):
+        step = 1 if steps is None else steps[i]
         taken = range(x.shape[at])[slice(starts[i], _stop(ends[i], step, x.shape[at]), step)]
         if step < 0:
             taken = taken[::-1]
@@ -237,8 +237,8 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "
 def _padded(x: Any, pads: list[int], mode: str, value: Any, axes: Any) -> Any:
     x, count = tensor_of(x), len(pads) // 2
     sides = [(0, 0)] * x.ndim
-    for i, axis in enumerate(range(count) if axes is None else axes):
-        sides[axis % x.ndim] = (pads[i], pads[count + i])
+    for i, at in enumerate(places_of(range(count) if axes is None else axes, x.ndim)):
+        sides[at] = (pads[i], pads[count + i])
     if not any(map(any, sides)):
         return x
     if mode == "constant" and value is not None:

@@ -14,7 +14,7 @@ from graphls.ir.types import float32
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, value_of
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 
 _DIRECT = 512
@@ -36,7 +36,7 @@ def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesi
 
 def _dft(x: Any, length: Any, axis: int, inverse: bool, onesided: bool) -> Any:
     x = tensor_of(x)
-    at, dtype = axis % x.ndim, x.dtype
+    at, dtype = axis_of(axis, x.ndim), x.dtype
     if at == x.ndim - 1 or x.shape[-1] not in (1, 2):
         raise GraphValueError(f"the axis {axis} of the shape {x.shape} is none of a signal of 1 or 2 numbers each.")
     halves = inverse and onesided
