@@ -20,9 +20,18 @@ from graphls.dataset.readers.labelled import (
     ImageFolderDataset,
     MnistDataset,
 )  # fmt: skip
+from graphls.dataset.readers.listed import FlickrDataset, Food101Dataset, ManifestDataset
 from graphls.dataset.readers.order import Shuffle
 from graphls.dataset.readers.records import PennTreebankDataset, TextFileDataset, TFRecordDataset
 from graphls.dataset.readers.tables import CSVDataset
+from graphls.dataset.readers.texts import (
+    AGNewsDataset,
+    AmazonReviewDataset,
+    CLUEDataset,
+    DBpediaDataset,
+    SST2Dataset,
+    YahooAnswersDataset,
+)  # fmt: skip
 from graphls.dataset.samplers import (
     DistributedSampler,
     IterSampler,
@@ -38,13 +47,14 @@ from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
 from graphls.ir.registry import nearest as _nearest
 
 __all__ = [
-    "BatchInfo", "CSVDataset", "CelebADataset", "Cifar10Dataset", "Cifar100Dataset", "CocoDataset", "Dataset",
-    "DatasetError",
-    "DatasetIterator", "DistributedSampler", "FashionMnistDataset", "GeneratorDataset", "ImageFolderDataset",
-    "IterSampler", "KITTIDataset", "MindDataset", "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset",
-    "PennTreebankDataset", "RandomSampler", "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler",
-    "SubsetSampler", "TFRecordDataset", "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "config", "text",
-    "transforms", "vision", "zip",
+    "AGNewsDataset", "AmazonReviewDataset", "BatchInfo", "CLUEDataset", "CSVDataset", "CelebADataset", "Cifar10Dataset",
+    "Cifar100Dataset", "CocoDataset", "DBpediaDataset", "Dataset", "DatasetError", "DatasetIterator",
+    "DistributedSampler", "FashionMnistDataset", "FlickrDataset", "Food101Dataset", "GeneratorDataset",
+    "ImageFolderDataset", "IterSampler", "KITTIDataset", "ManifestDataset", "MindDataset", "MnistDataset",
+    "NumpySlicesDataset", "PKSampler", "PaddedDataset", "PennTreebankDataset", "RandomSampler", "SST2Dataset",
+    "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler", "SubsetSampler", "TFRecordDataset",
+    "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "YahooAnswersDataset", "config", "text", "transforms",
+    "vision", "zip",
 ]  # fmt: skip
 
 

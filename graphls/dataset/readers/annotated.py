@@ -13,6 +13,7 @@ from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers.files import (
     IMAGES,
+    DecodedParts,
     Decrypt,
     Files,
     Images,
@@ -186,7 +187,7 @@ def _street_objects(path: str) -> StreetObjects:
     return [line[0] for line in lines], array
 
 
-class KITTIDataset(Files):
+class KITTIDataset(DecodedParts):
     r"""The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
 
     `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
@@ -210,21 +211,7 @@ class KITTIDataset(Files):
         ((4, 6, 3), [[0]], [[1.0, 0.0, 4.0, 2.0]])
     """
 
-    def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        decode: bool = False,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
-        source = KITTISource(dataset_dir, usage, decode)
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+    _read = KITTISource
 
 
 _LARGEST_XML = 2**22

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -179,6 +179,69 @@ class Sequential(Files):
         workers = checks.workers(num_parallel_workers) or get_num_parallel_workers()
         order = FileSampler(source.lengths, shuffle_of(shuffle), shard, num_samples, workers, by_file)
         super().__init__(source, cache, num_parallel_workers, None, None, order, None, None)
+
+
+class PartsOfFiles(Files):
+    """A data set of which parts can be read by their names; a subclass says what reads them."""
+
+    _read: ClassVar[Callable[..., Source]]
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = self._read(dataset_dir, usage)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
+class DecodedParts(Files):
+    """A data set of images of which parts can be read by their names, as bytes or as pixels."""
+
+    _read: ClassVar[Callable[..., Source]]
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = self._read(dataset_dir, usage, decode)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
+class TextParts(Sequential):
+    """A data set of texts of which parts can be read by their names."""
+
+    _read: ClassVar[Callable[..., Source]]
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = self._read(dataset_dir, usage)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
 class Parts:

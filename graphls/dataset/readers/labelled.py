@@ -19,6 +19,7 @@ from graphls.dataset.readers.files import (
     Files,
     Images,
     Parts,
+    PartsOfFiles,
     Source,
     corrupt,
     extensions_of,
@@ -106,28 +107,7 @@ def _read_pair(image_path: str, label_path: str) -> tuple[Bytes, Bytes]:
     return images, labels
 
 
-class _Labelled(Files):
-    """Images with labels, of which parts can be read by their names."""
-
-    _read: ClassVar[type[IdxSource] | type[CifarSource]]
-
-    def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
-        source = self._read(dataset_dir, usage)
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
-
-
-class MnistDataset(_Labelled):
+class MnistDataset(PartsOfFiles):
     """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
 
     `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
@@ -225,7 +205,7 @@ class Cifar100Source(CifarSource):
     files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
 
 
-class Cifar10Dataset(_Labelled):
+class Cifar10Dataset(PartsOfFiles):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
     `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
@@ -244,7 +224,7 @@ class Cifar10Dataset(_Labelled):
     _read = Cifar10Source
 
 
-class Cifar100Dataset(_Labelled):
+class Cifar100Dataset(PartsOfFiles):
     """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
 
     `dataset_dir` has `train.bin` and `test.bin`; the rest is as in Cifar10Dataset.

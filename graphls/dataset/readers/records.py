@@ -22,6 +22,7 @@ from graphls.dataset.readers.files import (
     Paths,
     Sequential,
     Source,
+    TextParts,
     corrupt,
     folder,
     found_files,
@@ -42,20 +43,24 @@ class TextFileSource(Source):
 
     columns = ["text"]  # noqa: RUF012
 
-    def __init__(self, dataset_files: Paths) -> None:
+    def __init__(self, dataset_files: Paths, header: int = 0) -> None:
         self._paths = sorted(found_files(dataset_files))
         self._files = [mapped(path) if os.path.getsize(path) else _NO_BYTES for path in self._paths]
-        self._lines = [_lines(data) for data in self._files]
+        self._lines = [_lines(data)[header:] for data in self._files]
         self.lengths = list(map(len, self._lines))
         self._rows = Parts(self.lengths)
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
-    def __getitem__(self, index: int) -> tuple[Array]:
+    def __getitem__(self, index: int) -> tuple[Array, ...]:
+        return (np.array(self.text(index)),)
+
+    def text(self, index: int) -> str:
+        """A line; raises GraphRuntimeError for one that is no text."""
         file, line = self._rows[index]
         start, end = self._lines[file][line]
         try:
-            return (np.array(bytes(self._files[file][start:end]).decode("utf-8")),)
+            return bytes(self._files[file][start:end]).decode("utf-8")
         except UnicodeDecodeError as error:
             raise corrupt(self._paths[file], f"the line at byte {start} is not UTF-8 text ({error})") from None
 
@@ -99,7 +104,7 @@ class TextFileDataset(Sequential):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
-class PennTreebankDataset(Sequential):
+class PennTreebankDataset(TextParts):
     r"""The sentences of the Penn Treebank: the column `text`, a string of ().
 
     `usage` is "train", "valid", "test" or "all", the default, which has those of test first. Raises what
@@ -114,19 +119,7 @@ class PennTreebankDataset(Sequential):
         [" no it was n't black monday "]
     """
 
-    def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
-        source = PennTreebankSource(dataset_dir, usage)
-        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
+    _read = PennTreebankSource
 
 
 def _lines(data: Bytes) -> Array:
