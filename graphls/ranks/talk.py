@@ -54,6 +54,8 @@ def talk(
 
 
 def _talk(call: Call, act: Callable[[], Any], patience: float) -> None:
+    if WAITING.parted:
+        raise GraphRuntimeError(WAITING.parted)
     WAITING.begin(call)
     try:
         if call.awaits is None:
@@ -80,7 +82,8 @@ def _wait(request: Any, patience: float = inf) -> None:
 def _compare(call: Call, patience: float) -> None:
     """Meet all ranks of the group, in one message of 16 bytes; raise where they are about to do different things.
 
-    Nothing of the communication itself is sent before, so that no rank takes what another one means otherwise.
+    Nothing of the communication itself is sent before, so that no rank takes what another one means otherwise; nor is
+    anything behind it, also where a script catches the error, as ranks then are at different places.
     """
     if call.group.size == 1:
         return
@@ -96,4 +99,5 @@ def _compare(call: Call, patience: float) -> None:
         (_, runs, origin), (_, does, its) = everyone[other], everyone[0]
         if runs == does:
             runs, does = f"{runs} {origin}", f"{does} {its}"
-        raise GraphRuntimeError(parting(members[other], runs, members[0], does))
+        WAITING.parted = parting(members[other], runs, members[0], does)
+        raise GraphRuntimeError(WAITING.parted)

@@ -89,10 +89,14 @@ class Status(NamedTuple):
 
 
 class Waiting:
-    """What this rank communicates now, how often each group has, and whether states are being changed."""
+    """What this rank communicates now, how often each group has, and whether states are being changed.
+
+    `parted` says how ranks have parted ways, after which they communicate no more; "" before.
+    """
 
     now: Call | None = None
     is_updating = False
+    parted = ""
 
     def __init__(self) -> None:
         self.counts: Counter[Key] = Counter()

@@ -184,8 +184,12 @@ OTHER_WAYS = """
             return str(error)
         return "nothing"
 
+    from graphls.ranks.waiting import WAITING
+
     def apart(one, other):
         told = caught((one, other)[RANK])
+        assert caught(barrier) == told.partition(" (other_ways.py")[0], "nothing is communicated any more"
+        WAITING.parted = ""
         assert "every rank of a group must run the same collectives in the same order" in told, told
         return told.partition(";")[0]
 
