@@ -194,7 +194,7 @@ def dtype(name: str, value: object) -> np.dtype[Any]:
     try:
         if value is None or isinstance(value, (int, float)):
             raise TypeError
-        wanted: Any = "str" if value == "string" else value
+        wanted: Any = "str" if isinstance(value, str) and value == "string" else value
         found: np.dtype[Any] = np.dtype(wanted)
     except TypeError:
         raise type_error(name, value, "a dtype") from None

@@ -157,7 +157,8 @@ class SubsetSampler(BuiltinSampler):
 
     def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
-        found = [indices] if isinstance(indices, int) else list(indices) if isinstance(indices, Iterable) else None
+        is_list = isinstance(indices, Iterable) and not isinstance(indices, (str, bytes))
+        found = [indices] if isinstance(indices, int) else list(indices) if is_list else None
         if found is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in found):
             raise checks.type_error("indices", indices, "a list of integers")
         self.indices = [int(item) for item in found]
@@ -194,7 +195,7 @@ class IterSampler(Sampler):
 
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
-        if not isinstance(sampler, Iterable):
+        if not isinstance(sampler, Iterable) or isinstance(sampler, (str, bytes)):
             raise checks.type_error("sampler", sampler, "an iterable of row indices")
         self.sampler = sampler
 
@@ -316,7 +317,7 @@ class PKSampler(BuiltinSampler):
         self.num_val = checks.integer("num_val", num_val, 1)
         self.num_class = checks.optional_integer("num_class", num_class, 1)
         self.shuffle = checks.boolean("shuffle", shuffle)
-        self.class_column = class_column
+        self.class_column = checks.string("class_column", class_column)
 
     def length(self, size: int) -> int | None:
         return None

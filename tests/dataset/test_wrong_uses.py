@@ -11,6 +11,7 @@ import pytest
 import graphls
 import graphls.dataset as ds
 from graphls import GraphlsError
+from graphls.dataset import transforms
 from tests.dataset.sources import plain, streamed
 
 ITEMS = [1, 2, 3]
@@ -30,7 +31,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: ds.GeneratorDataset(ITEMS, "x", ["float33"]), TypeError, "'float33' is not a dtype"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", [np.int8, np.int8]), ValueError, "not 2 for 1"),
         (lambda: ds.GeneratorDataset(ITEMS, schema=3), TypeError, "Argument schema with value 3 is not a path"),
-        (lambda: ds.GeneratorDataset(ITEMS, schema="none.json"), OSError, "'none.json' cannot be read"),
+        (lambda: ds.GeneratorDataset(ITEMS, schema="none.json"), OSError, "none.json cannot be read"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_samples=-1), ValueError, "Input num_samples is not within"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_samples=2.0), TypeError, "Argument num_samples with value"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_parallel_workers=0), ValueError, "exceeds the boundary"),
@@ -103,13 +104,21 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: PAIRS.project("aa"), ValueError, "did you mean 'a'"),
         (lambda: ROWS.split([3, 2]), RuntimeError, "Sum of split sizes 5 is not equal to dataset size 6"),
         (lambda: ROWS.split([0.5, 0.4]), ValueError, "do not sum up to 1"),
-        (lambda: ROWS.split([0.99, 0.01]), ValueError, "a part without rows"),
+        (lambda: ROWS.split([0.99, 0.01]), RuntimeError, "a part without rows"),
         (lambda: ROWS.split([3, 0.5]), ValueError, "row counts, or fractions"),
         (lambda: ROWS.split(3), TypeError, "Argument sizes with value"),
         (lambda: ROWS.apply(lambda d: 3), TypeError, "apply_func gives a dataset"),
         (lambda: ROWS.bucket_batch_by_length("x", [3, 2], [1, 1, 1]), ValueError, "grow, not \\[3, 2\\]"),
         (lambda: ROWS.bucket_batch_by_length("x", [3], [1]), ValueError, "one number more"),
-        (lambda: ROWS.bucket_batch_by_length("x", [], [1]), TypeError, "a list of integers"),
+        (lambda: ROWS.bucket_batch_by_length("x", [], [1]), ValueError, "bucket_boundaries cannot be empty"),
+        (lambda: ROWS.bucket_batch_by_length("x", 3, [1]), TypeError, "a list of integers"),
+        (lambda: ROWS.split([]), ValueError, "sizes cannot be empty"),
+        (lambda: ROWS.take(np.array([1, 2])), TypeError, "Argument count with value"),
+        (lambda: ROWS.repeat(np.array([1, 2])), TypeError, "Argument count with value"),
+        (lambda: transforms.TypeCast(np.array([1, 2])), TypeError, "is not a dtype"),
+        (lambda: ds.NumpySlicesDataset([1], sampler="ab"), TypeError, "sampler with value 'ab'"),
+        (lambda: ds.SubsetRandomSampler(""), TypeError, "indices with value ''"),
+        (lambda: ds.PKSampler(2, class_column=3), TypeError, "Argument class_column with value 3"),
         (lambda: PAIRS.bucket_batch_by_length(["a", "b"], [3], [1, 1]), ValueError, "element_length_function"),
         (lambda: ROWS.create_dict_iterator(num_epochs=0), ValueError, "num_epochs is 1 or more, or -1"),
         (lambda: ROWS.create_dict_iterator(num_epochs="1"), TypeError, "Argument num_epochs with value"),

@@ -298,9 +298,9 @@ class BucketBatchDataset(Dataset):
     def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
         """Full buckets, and those that are left at the end."""
         buckets: list[list[Row]] = [[] for _ in self.batch_sizes]
-        for row in rows:
+        for index, row in enumerate(rows):
             # A row as long as a boundary is in the bucket above it, as boundary - 1 is the most that one is padded to.
-            bucket = bisect_right(self.boundaries, self.measure(row))
+            bucket = bisect_right(self.boundaries, self._length_of(index, row))
             buckets[bucket].append(row)
             if len(buckets[bucket]) == self.batch_sizes[bucket]:
                 yield bucket, buckets[bucket]
@@ -308,10 +308,18 @@ class BucketBatchDataset(Dataset):
         if not self.drop_remainder:
             yield from ((bucket, members) for bucket, members in enumerate(buckets) if members)
 
+    def _length_of(self, index: int, row: Row) -> int:
+        try:
+            return checks.integer("The result of element_length_function", self.measure(row), 0)
+        except Exception as error:
+            raise self.job().failure(index, described(error), trace_of(error)) from error
+
 
 def _integers(name: str, values: Sequence[int]) -> list[int]:
-    if not isinstance(values, (list, tuple)) or not values:
+    if not isinstance(values, (list, tuple)):
         raise checks.type_error(name, values, "a list of integers")
+    if not values:
+        raise GraphValueError(f"{name} cannot be empty.")
     return [checks.integer(f"Each of {name}", value, 1) for value in values]
 
 
@@ -323,4 +331,4 @@ def _measure(function: Callable[..., int] | None, positions: tuple[int, ...]) ->
         raise GraphValueError(
             "Rows of several columns have the length that element_length_function gives; it is missing.",
         )
-    return lambda row: len(row[positions[0]])
+    return lambda row: row[positions[0]].shape[0] if row[positions[0]].ndim else 0

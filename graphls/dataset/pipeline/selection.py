@@ -126,7 +126,7 @@ class RepeatDataset(SameRows):
 
     def __init__(self, child: Dataset, count: int | None = None) -> None:
         super().__init__(child)
-        endless = count is None or count == -1
+        endless = count is None or checks.integer("count", count) == -1
         self.count: float = inf if endless else checks.integer("count", count, 1)
 
     def length(self) -> float:
@@ -189,7 +189,7 @@ class TakeDataset(SameRows):
 
     def __init__(self, child: Dataset, count: int = -1) -> None:
         super().__init__(child)
-        self.count: float = inf if count == -1 else checks.integer("count", count, 1)
+        self.count: float = inf if checks.integer("count", count) == -1 else checks.integer("count", count, 1)
 
     def length(self) -> float:
         return min(super().length(), self.count)
@@ -242,8 +242,10 @@ class PartDataset(SameRows):
 def split(dataset: Dataset, sizes: Sequence[float], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
     checks.boolean("randomize", randomize)
-    if not isinstance(sizes, (list, tuple)) or not sizes:
+    if not isinstance(sizes, (list, tuple)):
         raise checks.type_error("sizes", sizes, [list])
+    if not sizes:
+        raise GraphValueError("sizes cannot be empty.")
     total = dataset.get_dataset_size()
     counts = _counts(sizes, total)
     firsts = [sum(counts[:i]) for i in range(len(counts))]
@@ -272,7 +274,7 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
             counts[i] += rest
             rest = 0
     if rest or 0 in counts:
-        raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
+        raise GraphRuntimeError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
     return counts
 
 

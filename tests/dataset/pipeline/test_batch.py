@@ -9,6 +9,7 @@ import pytest
 
 import graphls
 import graphls.dataset as ds
+from tests.dataset.sources import plain, values
 
 
 class Mixed:
@@ -127,3 +128,10 @@ def test_a_batch_of_more_rows_than_memory_holds_has_those_that_there_are() -> No
     rows = ds.GeneratorDataset(list(LARGE), ["x"], shuffle=False).filter(lambda x: True)
     ((found,),) = rows.batch(2**31 - 1).create_tuple_iterator(num_epochs=1, output_numpy=True)
     np.testing.assert_array_equal(found, LARGE)
+
+
+def test_rows_without_axes_are_as_long_as_0_and_lengths_that_fail_are_errors_of_the_row() -> None:
+    assert values(plain(5).bucket_batch_by_length(["x"], [1, 2], [2, 3, 4])) == [[0, 1], [2, 3], [4]]
+    for function, text in ((lambda x: 1 // int(x), "ZeroDivisionError"), (lambda x: -1, "-1"), (lambda x: "a", "'a'")):
+        with pytest.raises(RuntimeError, match=f"^bucket_batch_by_length failed at row 0: .*{text}.*test_batch.py"):
+            values(plain(2).bucket_batch_by_length(["x"], [1], [1, 1], function))
