@@ -105,6 +105,7 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz programs --count 10000
 	$(RUN) -m tests.fuzz pairs --count 5041
 	$(RUN) -m tests.fuzz pairs --count 20164 --engine openvino
+	$(RUN) -m tests.fuzz control-flow --count 2000
 	$(RUN) -m tests.kills
 
 # Which operators have met, so that models in which others meet are tried first.

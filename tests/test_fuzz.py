@@ -12,6 +12,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.text import dump
 from tests.fuzz import judge as judging
 from tests.fuzz import pairs, workers
+from tests.fuzz.control_judge import NUMPY, _shorter, judge_control_flow
 from tests.fuzz.judge import FAULTS, compared, judge
 from tests.fuzz.programs import program
 from tests.fuzz.reduce import gradients
@@ -113,3 +114,16 @@ def test_faults_are_printed_with_what_runs_them_again(
     out = capsys.readouterr().out
     assert "FAULT died: python -m tests.fuzz programs --seed 1 --count 1 --reduce" in out
     assert "3 programs from seed 0: 2 same, 1 died" in out
+
+
+def test_random_branches_and_loops_give_what_python_gives() -> None:
+    found = [judge_control_flow(seed, "eager,onnxruntime") for seed in range(3)]
+    assert [(verdict.outcome, verdict.text) for verdict in found] == [("same", "")] * 3
+
+
+def test_a_wrong_branch_is_seen_and_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NUMPY, "tanh", np.sin)
+    seed = next(seed for seed in range(40) if judge_control_flow(seed, "numpy").outcome == "wrong")
+    assert "not array" in judge_control_flow(seed, "numpy").text
+    short = list(_shorter("def f(x):\n    if x:\n        y = 1\n    return x"))
+    assert {"def f(x):\n    return x", "def f(x):\n    y = 1\n    return x"} < set(short)

@@ -48,13 +48,20 @@ class NotJoined(TraceError):
 class Outcome:
     """What a branch or a loop of a function leads to: its result, and what variables and containers hold then.
 
-    `unbound` says why a variable has no value any more; `partial` is what it has where the condition is as in the key.
+    `unbound` says why a variable has no value any more; `partial` is what it has where the condition is as in the key;
+    `objects` are containers and symbols that may hold something else by now, by their numbers in `values`.
     """
 
     result: Any
     values: dict[Any, Any]
     unbound: dict[str, GraphlsError] = field(default_factory=dict)
     partial: dict[bool, dict[str, Any]] = field(default_factory=dict)
+    objects: Sequence[object] = ()
+
+    def held(self, item: object) -> Any:
+        """What an object held at this end, whatever it was given since."""
+        number = next((number for number, each in enumerate(self.objects) if each is item), None)
+        return item if number is None else self.values[number]
 
     def copied(self) -> Outcome:
         """The same with new symbols of the same values."""
@@ -121,6 +128,7 @@ class _Join:
             {key: template(outputs) for key, template in values.items()},
             unbound,
             {answer: {key: t(outputs) for key, t in parts.items()} for answer, parts in partial.items()},
+            first.objects,
         )
 
     def _variable(
@@ -150,6 +158,7 @@ class _Join:
         """Two pytrees of one structure; raises Unjoinable for others."""
         if a is b:
             return lambda _: a
+        a, b = self._held(0, a), self._held(1, b)
         a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
@@ -157,11 +166,17 @@ class _Join:
             return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
+    def _held(self, index: int, item: object) -> Any:
+        """What an object held where one of the answers ended."""
+        results = self.endings[index].results
+        return results.held(item) if isinstance(results, Outcome) else item
+
     def one_sided(self, a: object, b: object) -> Template:
         """A pytree that only one answer gives: the other one has zeros, which nobody reads."""
         if a is b:
             return lambda _: a
         given, index = (b, 1) if a is UNBOUND else (a, 0)
+        given = self._held(index, given)
         if isinstance(given, (tuple, list, dict)):
             parts = [self.one_sided(*((UNBOUND, item) if index else (item, UNBOUND))) for item in _items(given)]
             return self._rebuilt(given, parts)

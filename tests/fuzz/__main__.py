@@ -1,6 +1,6 @@
 """`python -m tests.fuzz [names]` calls every function, `python -m tests.fuzz programs` runs random programs.
 
-`python -m tests.fuzz pairs` runs pairs of operations.
+`python -m tests.fuzz pairs` runs pairs of operations, `python -m tests.fuzz control-flow` branches and loops.
 """
 
 from __future__ import annotations

@@ -64,8 +64,13 @@ def unguarded() -> Iterator[None]:
         guard.is_unusual = is_unusual
 
 
+def is_refused(error: GraphlsError) -> bool:
+    """Whether a runtime has refused what it was given."""
+    return "ONNX Runtime" in str(error) or "OpenVINO" in str(error)
+
+
 def _of_error(error: GraphlsError) -> str:
-    if "ONNX Runtime" in str(error) or "OpenVINO" in str(error):
+    if is_refused(error):
         return "refused"
     return "error" if isinstance(error, VerifyError) else "rejected"
 

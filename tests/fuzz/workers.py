@@ -23,9 +23,10 @@ from typing import Any
 
 from graphls.ir.plan import DEFAULT
 from graphls.ir.text import dump
-from tests.fuzz.judge import FAULTS, judge
+from tests.fuzz.control_judge import reduced_text
+from tests.fuzz.judge import FAULTS
 from tests.fuzz.reduce import reduce_program
-from tests.fuzz.seeds import KINDS, program_of
+from tests.fuzz.seeds import CONTROL_FLOW, KINDS, judge_seeds, program_of, usual_engine
 
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
@@ -116,15 +117,15 @@ def work(seeds: range, together: int, engine: str, kind: str) -> None:
 
 def judged(seeds: Sequence[int], engine: str, kind: str) -> Iterator[Found]:
     """How the program of these seeds ended, for each; where it did not end well, the program of each alone."""
-    verdict = judge(program_of(kind, seeds), engine)
+    verdict = judge_seeds(kind, seeds, engine)
     for seed in seeds:
-        own = verdict if verdict.outcome == "same" or len(seeds) == 1 else judge(program_of(kind, [seed]), engine)
+        own = verdict if verdict.outcome == "same" or len(seeds) == 1 else judge_seeds(kind, [seed], engine)
         yield Found(seed, own.outcome, own.text)
 
 
 def reproducer(seed: int, engine: str, kind: str = "programs") -> str:
     """How to run the program of a seed alone."""
-    where = "" if engine == DEFAULT else f" --engine {engine}"
+    where = "" if engine == usual_engine(kind) else f" --engine {engine}"
     return f"python -m tests.fuzz {kind} --seed {seed} --count 1 --reduce{where}"
 
 
@@ -150,22 +151,25 @@ def run(seed: int, count: int, jobs: int, reduces: bool, engine: str, kind: str)
 
 
 def reduced(found: Found, engine: str, kind: str) -> str:
-    """The smallest graph that ends as the program did, as text with the passes that it still goes through."""
+    """The smallest graph that ends as the program did and the passes behind, or the statements that are needed."""
+    if kind == CONTROL_FLOW:
+        return reduced_text(found.seed, found.outcome, engine)
     graph, passes = reduce_program(program_of(kind, [found.seed]), found.outcome, engine)
     return f"{dump(graph)}// passes: {passes}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line of `python -m tests.fuzz programs`, or `pairs`."""
+    """The command line of `python -m tests.fuzz programs`, `pairs` or `control-flow`."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("kind", choices=KINDS, help="random programs, or pairs of operations")
+    parser.add_argument("kind", choices=KINDS, help="random programs, pairs of operations, or branches and loops")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes at a time")
     parser.add_argument("--reduce", action="store_true", help="cut the graph of each fault to what it needs")
-    parser.add_argument("--engine", default=DEFAULT, help="what runs the programs, where it takes them")
+    parser.add_argument("--engine", help="what runs the programs, where it takes them")
     options: Any = parser.parse_args(arguments)
-    return run(options.seed, options.count, options.jobs, options.reduce, options.engine, options.kind)
+    engine = options.engine or usual_engine(options.kind)
+    return run(options.seed, options.count, options.jobs, options.reduce, engine, options.kind)
 
 
 if __name__ == "__main__":

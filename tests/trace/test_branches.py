@@ -275,3 +275,52 @@ def test_a_repeated_construct_takes_gradients_of_the_same_forwards() -> None:
     assert step(np.full(1, 2.0, np.float32)).item() == 16
     assert step(np.ones(1, np.float32)).item() == 40
     assert sum(n.primitive.name == "square" for n in walk(step.stages["00_trace"])) == 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["variable", "element", "list", "dict"])
+def test_a_tensor_that_one_answer_writes_into_and_the_other_replaces(kind: str, backend: str) -> None:
+    """Each answer has its own: the elements written here, the other tensor there, and other names keep theirs."""
+
+    class Writing(nn.Cell):
+        def construct(self, x: Any, n: Any) -> Any:
+            v = x * 1
+            u = v
+            xs: Any = {0: v} if kind == "dict" else [v]
+            if n > 1:
+                v[0] = n * 5.0
+                xs[0][1] = 7.0
+            elif kind == "element":
+                xs[0] = xs[0] * 2
+            elif kind != "variable":
+                xs = {0: xs[0] * 2} if kind == "dict" else [xs[0] * 2]
+            else:
+                v = v * 2
+            return v, xs[0], u
+
+    x = F32([1, 2, 3])
+    step = graphls.compile(Writing(), x, F32(0), backend=backend)
+    for n in (2.0, 0.0):
+        found = [t.asnumpy().tolist() for t in step(x, F32(n))]
+        written, twice = [n * 5, 7.0, 3.0], [2.0, 4.0, 6.0]
+        kept = x.tolist()
+        expected = [written] * 3 if n else [twice, kept, kept] if kind == "variable" else [kept, twice, kept]
+        assert found == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_list_that_one_answer_writes_into_and_the_other_replaces(backend: str) -> None:
+    class Writing(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            xs, d = [x * 1, x * 2], {"a": x * 3}
+            if x > 1:
+                xs[0] = x * 10
+                d["a"] = x * 20
+            else:
+                xs = [xs[1], xs[0]]
+                d = {"a": xs[0]}
+            return (*xs, d["a"])
+
+    step = graphls.compile(Writing(), F32(0), backend=backend)
+    assert [float(v) for v in step(F32(2))] == [20, 4, 40]
+    assert [float(v) for v in step(F32(1))] == [2, 1, 2]

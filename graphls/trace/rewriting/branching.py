@@ -67,7 +67,7 @@ def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived:
         for cell, held in revived[answer]:
             set_cell(cell, held)
         result = functions[answer]()
-        return Outcome(result, state.read())
+        return state.ended(result)
 
     endings = [
         ending(tracer, value, answer, loc, lambda answer=answer: explore(tracer, lambda: run(answer)))  # type: ignore[misc]

@@ -174,7 +174,7 @@ class _Loop:
             }
             self.state.write(held)
             result = function()
-            return Outcome(result, self.state.read())
+            return self.state.ended(result)
 
         states = dict(zip(self.parameters, own[len(carried) :], strict=True))
         self.tracer.unbound.update(self.unbound)

@@ -34,6 +34,10 @@ class State:
         held.update({number: _copied(item) for number, item in enumerate(self.objects)})
         return held
 
+    def ended(self, result: object) -> Outcome:
+        """A result, and what everything holds now."""
+        return Outcome(result, self.read(), objects=self.objects)
+
     def write(self, held: Mapping[object, object]) -> None:
         """Let what stands in `held` hold this."""
         for name, cell in self.cells.items():
