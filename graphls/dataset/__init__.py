@@ -18,6 +18,7 @@ from graphls.dataset.readers.labelled import (
     Cifar100Dataset,
     FashionMnistDataset,
     ImageFolderDataset,
+    KMnistDataset,
     MnistDataset,
 )  # fmt: skip
 from graphls.dataset.readers.listed import FlickrDataset, Food101Dataset, ManifestDataset
@@ -50,11 +51,11 @@ __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "BatchInfo", "CLUEDataset", "CSVDataset", "CelebADataset", "Cifar10Dataset",
     "Cifar100Dataset", "CocoDataset", "DBpediaDataset", "Dataset", "DatasetError", "DatasetIterator",
     "DistributedSampler", "FashionMnistDataset", "FlickrDataset", "Food101Dataset", "GeneratorDataset",
-    "ImageFolderDataset", "IterSampler", "KITTIDataset", "ManifestDataset", "MindDataset", "MnistDataset",
-    "NumpySlicesDataset", "PKSampler", "PaddedDataset", "PennTreebankDataset", "RandomSampler", "SST2Dataset",
-    "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler", "SubsetSampler", "TFRecordDataset",
-    "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "YahooAnswersDataset", "config", "text", "transforms",
-    "vision", "zip",
+    "ImageFolderDataset", "IterSampler", "KITTIDataset", "KMnistDataset", "ManifestDataset", "MindDataset",
+    "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset", "PennTreebankDataset", "RandomSampler",
+    "SST2Dataset", "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler", "SubsetSampler",
+    "TFRecordDataset", "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "YahooAnswersDataset", "config",
+    "text", "transforms", "vision", "zip",
 ]  # fmt: skip
 
 

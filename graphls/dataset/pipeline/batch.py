@@ -331,4 +331,4 @@ def _measure(function: Callable[..., int] | None, positions: tuple[int, ...]) ->
         raise GraphValueError(
             "Rows of several columns have the length that element_length_function gives; it is missing.",
         )
-    return lambda row: row[positions[0]].shape[0] if row[positions[0]].ndim else 0
+    return lambda row: sum(getattr(row[positions[0]], "shape", ())[:1])  # 0 of a number, and of a dict

@@ -6,7 +6,7 @@ import gzip
 import os
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from glob import glob
 from itertools import accumulate
 from typing import Any, ClassVar
@@ -123,6 +123,7 @@ class Source:
     """Rows of files by index, in `columns`; a subclass makes them of its `_rows`."""
 
     columns: list[str]
+    classes: Mapping[str, Any] = {}
     lengths: list[int]  # the number of rows of each file, for readers that go from one to the next
     _rows: Any  # a list, or Parts
 
@@ -158,6 +159,14 @@ class Files(GeneratorDataset):
             shard_id=shard_id, num_parallel_workers=1 if num_parallel_workers is None else num_parallel_workers,
             python_multiprocessing=False,
         )  # fmt: skip
+
+    def num_classes(self) -> int | None:
+        """The number of classes, where the files name them."""
+        return len(self.source.classes) or None
+
+    def get_class_indexing(self) -> dict[str, Any]:
+        """What stands for each class, by its name."""
+        return dict(self.source.classes)
 
 
 class Sequential(Files):

@@ -16,6 +16,7 @@ from graphls.dataset.readers.files import (
     IMAGES,
     Bytes,
     Compressed,
+    Decrypt,
     Files,
     Images,
     Parts,
@@ -144,17 +145,21 @@ class FashionMnistDataset(MnistDataset):
     """
 
 
+class KMnistDataset(MnistDataset):
+    """The Japanese letters of Kuzushiji-MNIST, whose files and columns are those of MNIST."""
+
+
 _SHAPE = (3, 32, 32)
 _PIXELS = 3072
 
 
 class CifarSource(Source):
-    """The rows of CIFAR: an image, and as many labels as `classes`, which has how many classes each of them has.
+    """The rows of CIFAR: an image, and as many labels as `counts`, which has how many classes each of them has.
 
     A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane.
     """
 
-    classes: ClassVar[tuple[int, ...]]
+    counts: ClassVar[tuple[int, ...]]
     files: ClassVar[dict[str, str]]
 
     def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
@@ -173,7 +178,7 @@ class CifarSource(Source):
         return [os.path.join(directory, name) for group in found for name in group]
 
     def _records(self, path: str) -> Bytes:
-        data, width = mapped(path), len(self.classes) + _PIXELS
+        data, width = mapped(path), len(self.counts) + _PIXELS
         if len(data) % width:
             raise corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
         return data.reshape(-1, width)
@@ -181,8 +186,8 @@ class CifarSource(Source):
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         part, position = self._rows[index]
         record = self._parts[part][position]
-        labels, pixels = record[: len(self.classes)], record[len(self.classes) :]
-        for label, count in zip(labels, self.classes, strict=True):
+        labels, pixels = record[: len(self.counts)], record[len(self.counts) :]
+        for label, count in zip(labels, self.counts, strict=True):
             if label >= count:
                 raise corrupt(self._paths[part], f"it holds the label {label}, but there are {count} classes")
         image = np.ascontiguousarray(pixels.reshape(_SHAPE).transpose(1, 2, 0))
@@ -193,7 +198,7 @@ class Cifar10Source(CifarSource):
     """The rows of Cifar10Dataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
-    classes = (10,)
+    counts = (10,)
     files: ClassVar[dict[str, str]] = {"train": r"data_batch_[1-5]\.bin", "test": r"test_batch\.bin"}
 
 
@@ -201,7 +206,7 @@ class Cifar100Source(CifarSource):
     """The rows of Cifar100Dataset."""
 
     columns = ["image", "coarse_label", "fine_label"]  # noqa: RUF012
-    classes = (20, 100)
+    counts = (20, 100)
     files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
 
 
@@ -252,10 +257,11 @@ class ImageFolderSource(Source):
         extensions: Sequence[str] | None = None,
         class_indexing: Mapping[str, int] | None = None,
         decode: bool = False,
+        decrypt: Decrypt | None = None,
     ) -> None:
         directory = folder(dataset_dir)
         self._extensions = None if extensions is None else extensions_of(extensions)
-        self._image = Images(decode)
+        self._image = Images(decode, decrypt)
         self.classes = _classes(directory, class_indexing)
         self._rows = [(path, label) for name, label in self.classes.items() for path in self._files(directory, name)]
         if not self._rows:
@@ -290,11 +296,12 @@ def _classes(directory: str, indexing: object) -> dict[str, int]:
 class ImageFolderDataset(Files):
     """Images in one folder for each class: columns `image` and `label`, int32 of ().
 
-    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3). Classes are the folders
-    of `dataset_dir` in order of their names, or those of `class_indexing` with its indices; the images of a class are
-    the files directly in its folder, in order of their names. `extensions` such as [".png"] are exact; without them the
-    endings of images count, in upper or lower case. Raises GraphValueError for a folder that is not there or a class
-    that has none, GraphRuntimeError where there is no image.
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
+    the bytes of an encrypted file. Classes are the folders of `dataset_dir` in order of their names, or those of
+    `class_indexing` with its indices; the images of a class are the files directly in its folder, in order of their
+    names. `extensions` such as [".png"] are exact; without them the endings of images count, in upper or lower case.
+    Raises GraphValueError for a folder that is not there or a class that has none, GraphRuntimeError where there is no
+    image.
 
     Examples:
         >>> from pathlib import Path
@@ -321,14 +328,7 @@ class ImageFolderDataset(Files):
         num_shards: int | None = None,
         shard_id: int | None = None,
         cache: object = None,
+        decrypt: Decrypt | None = None,
     ) -> None:
-        source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode)
+        source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode, decrypt)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
-
-    def num_classes(self) -> int:
-        """The number of classes."""
-        return len(self.source.classes)
-
-    def get_class_indexing(self) -> dict[str, int]:
-        """The index of each class by the name of its folder."""
-        return dict(self.source.classes)

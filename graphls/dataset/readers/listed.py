@@ -213,11 +213,3 @@ class ManifestDataset(Files):
     ) -> None:
         source = ManifestSource(dataset_file, usage, class_indexing, decode)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
-
-    def num_classes(self) -> int:
-        """The number of classes."""
-        return len(self.source.classes)
-
-    def get_class_indexing(self) -> dict[str, int]:
-        """The index of each class by its name."""
-        return dict(self.source.classes)

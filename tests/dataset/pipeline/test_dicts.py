@@ -55,6 +55,7 @@ def test_functions_get_the_dict_itself(processes: bool) -> None:
         lambda rows: rows.batch(2, True),
         lambda rows: rows.padded_batch(2, True),
         lambda rows: rows.bucket_batch_by_length(["d"], [5], [2, 2], lambda d: 1, drop_remainder=True),
+        lambda rows: rows.bucket_batch_by_length(["d"], [1], [2, 1], drop_remainder=True),
     ],
 )
 def test_batches_of_dicts_are_dicts_of_arrays(batch: Callable[[Dataset], Dataset]) -> None:

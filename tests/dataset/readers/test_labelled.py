@@ -226,6 +226,8 @@ def test_image_folder_rows(tmp_path: Path) -> None:
         data, label = source[number]
         assert (data.dtype, data.ndim, label.dtype, label.shape) == (np.uint8, 1, np.int32, ())
         assert data.tobytes() == (tmp_path / name).read_bytes()
+    named = ImageFolderSource(tmp_path, decrypt=lambda path: Path(path).name.encode())
+    assert bytes(named[0][0]).decode() in {path.name for path in tmp_path.glob("*/*")}
     decoded = ImageFolderSource(tmp_path, decode=True)
     for number, name in enumerate(files):
         np.testing.assert_array_equal(decoded[number][0], np.asarray(Image.open(tmp_path / name).convert("RGB")))

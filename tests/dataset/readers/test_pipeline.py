@@ -24,10 +24,10 @@ def write_mnist(folder: Path, count: int) -> None:
 
 
 def test_mnist_through_a_pipeline(tmp_path: Path) -> None:
-    from graphls.dataset.readers.labelled import FashionMnistDataset, MnistDataset
+    from graphls.dataset.readers.labelled import FashionMnistDataset, KMnistDataset, MnistDataset
 
     write_mnist(tmp_path, 7)
-    for kind in (MnistDataset, FashionMnistDataset):
+    for kind in (MnistDataset, FashionMnistDataset, KMnistDataset):
         dataset = kind(str(tmp_path), "train", shuffle=False)
         chain = [vision.Rescale(1 / 255, 0.0), vision.HWC2CHW()]
         dataset = dataset.map(chain, "image").map(transforms.OneHot(10), "label").batch(3)
