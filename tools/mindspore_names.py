@@ -3,7 +3,7 @@
 Run in an environment of its own, as MindSpore wants a NumPy below 2, and where `graphls.compat` is not installed:
 
     python -m venv out/mindspore && out/mindspore/bin/pip install mindspore==2.10.0 'numpy<2'
-    out/mindspore/bin/python -m tools.mindspore_names
+    PYTHONHASHSEED=0 out/mindspore/bin/python -m tools.mindspore_names      # sets always in the same order
 
 Facts alone are written, of the modules that can be imported on a CPU. Each module is a section of NAMES:
 
@@ -12,9 +12,9 @@ Facts alone are written, of the modules that can be imported on a CPU. Each modu
     def: dropout                      functions
     object: stack                     what else is made here
     alias mint.nn: Linear=Dense       what a public module offers, by its name there where that is another
-    import common.tensor: Tensor      what another module makes; `* -a` is all that it makes for others but a
+    import common.tensor: Tensor      what another module makes
     value LIMIT 3                     a plain value; also `Class.ATTRIBUTE`
-    all: Dense *nn.layer.conv         `__all__`
+    all: Dense Dropout                `__all__`
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ import pkgutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from functools import cache
 from pathlib import Path
-from pprint import pformat
 from types import ModuleType
 from typing import Any
 
@@ -37,8 +35,8 @@ FOLDER = Path(__file__).parent.parent / "graphls"
 NAMES = FOLDER / "compat" / "mindspore_names.txt"
 SETTINGS = FOLDER / "context" / "mindspore_settings.json"
 PACKAGE = "mindspore"
-LEFT_OUT = ("_akg", "ops_generate", "_extends.parallel_compile")
-"""What builds MindSpore or its kernels, and is imported by nothing else."""
+LEFT_OUT = ("_akg", "ops_generate", "ops._op_impl", "_extends.parallel_compile")
+"""What builds MindSpore, or registers kernels of Ascend, and is imported by nothing else."""
 LONGEST = 600
 """Characters of a plain value; longer ones are objects."""
 
@@ -73,8 +71,6 @@ class Names:
         self.found = found
         self.names = {path: self._names(module) for path, module in found.items()}
         self.assigned = {path: frozenset(_assigned(module)) for path, module in found.items()}
-        self.own = cache(self._own)
-        self.star = cache(self._star)
         self.places: dict[object, list[Place]] = defaultdict(list)
         for path, names in self.names.items():
             for name, value in names.items():
@@ -100,13 +96,9 @@ class Names:
             return None
         places = (p for p in self.places[_key(name, value)] if p[0] != module and "._" not in f".{p[0]}")
         public = [(path, other) for path, other in places if other in getattr(self.found[path], "__all__", ())]
-        if any(other == name and (module + ".").startswith(path + "." if path else "") for path, other in public):
+        if any(other == name and f"{module}.".startswith(f"{path}.") for path, other in public):
             return None
         return min(public, key=lambda place: (place[0].count("."), place[1] != name, place), default=None)
-
-    def _is_public(self, path: str, name: str) -> bool:
-        """Whether a star imports a name of a module."""
-        return not name.startswith("_") and name in getattr(self.found[path], "__all__", self.names[path])
 
     def section(self, path: str) -> Iterator[str]:
         """The lines of a module."""
@@ -120,48 +112,17 @@ class Names:
                 lines[f"class {_bases(value)}".strip()].append(name)
                 values += attributes(name, value)
             elif is_plain(value):
-                values += written(name, value)
+                values.append(written(name, value))
             else:
                 lines["def" if inspect.isroutine(value) else "object"].append(name)
             alias = self.alias(home) if home == (path, name) else None
             if alias is not None:
                 lines[f"alias {alias[0]}"].append(name if alias[1] == name else f"{name}={alias[1]}")
         if hasattr(self.found[path], "__all__"):
-            lines["all"] = self.public(path, lines)
-        for kind in lines:
-            made_in = kind.removeprefix("import ")
-            if made_in != kind:
-                lines[kind] = _shortened(lines[kind], "*", self.star(made_in))
+            lines["all"] = sorted(set(self.found[path].__all__) & set(self.names[path]))
         yield f"[{path}]"
         yield from (f"{kind}: {' '.join(names)}" for kind, names in sorted(lines.items()))
         yield from values
-
-    def public(self, path: str, lines: Mapping[str, list[str]]) -> list[str]:
-        """The names of `__all__`: with a star for the module's own, and with one for those of each other module."""
-        names = sorted(set(self.found[path].__all__) & set(self.names[path]))
-        names = _shortened(names, "*", self.own(path))
-        for kind, imported in lines.items():
-            home = kind.removeprefix("import ")
-            if home != kind:
-                names = _shortened(names, f"*{home}", self.star(home) & set(imported))
-        return names
-
-    def _own(self, path: str) -> frozenset[str]:
-        """The names without an underscore that a module makes itself."""
-        names = self.names[path].items()
-        return frozenset(n for n, value in names if not n.startswith("_") and self.home(n, value) == (path, n))
-
-    def _star(self, path: str) -> frozenset[str]:
-        """Those that a star imports of them."""
-        return frozenset(name for name in self.own(path) if self._is_public(path, name))
-
-
-def _shortened(names: list[str], star: str, covered: frozenset[str]) -> list[str]:
-    """Names with a star for those that a module has nearly all of, where that is shorter; `-name` is one it has not."""
-    lacking = sorted(covered - set(names))
-    if len(covered) < 3 * len(lacking) + 3:
-        return names
-    return [star, *(f"-{name}" for name in lacking), *(name for name in names if name not in covered)]
 
 
 def _key(name: str, value: Any) -> object:
@@ -172,6 +133,8 @@ def _key(name: str, value: Any) -> object:
 def is_plain(value: object) -> bool:
     """Whether a value is made of numbers, texts, True, False and None alone, and is short."""
     if isinstance(value, Enum) or type(value) not in (int, float, str, bool, type(None), tuple, list, dict, set):
+        return False
+    if (type(value) is int and 2**40 <= value < 2**48) or "'/" in repr(value):  # an address, or a path of this machine
         return False
     try:
         return len(repr(value)) <= LONGEST and bool(ast.literal_eval(repr(value)) == value)
@@ -224,15 +187,12 @@ def attributes(name: str, kind: type) -> Iterator[str]:
         found = {key: value.value for key, value in members.items()}
     else:
         found = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
-    for key, value in sorted(found.items()):
-        yield from written(f"{name}.{key}", value) if is_plain(value) else ()
+    yield from (written(f"{name}.{key}", value) for key, value in sorted(found.items()) if is_plain(value))
 
 
-def written(name: str, value: object) -> Iterator[str]:
-    """The line of a plain value, unless it is an address in memory or a path of this machine."""
-    is_address = type(value) is int and 2**40 <= value < 2**48
-    if not is_address and "'/" not in repr(value):
-        yield f"value {name} {pformat(value, width=10 * LONGEST, sort_dicts=False)}"
+def written(name: str, value: object) -> str:
+    """The line of a plain value."""
+    return f"value {name} {value!r}"
 
 
 def settings() -> dict[str, dict[str, Any]]:

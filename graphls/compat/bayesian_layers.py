@@ -16,17 +16,6 @@ from graphls.ops.operands import Sizes
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "ConvReparam",
-    "DenseLocalReparam",
-    "DenseReparam",
-    "NormalPosterior",
-    "NormalPrior",
-    "WithBNNLossCell",
-    "normal_post_fn",
-]
-
-
 Prior: TypeAlias = "Cell | Callable[[], Cell]"
 Posterior: TypeAlias = "Callable[..., Cell]"
 

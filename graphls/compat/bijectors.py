@@ -18,12 +18,6 @@ from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 
-__all__ = [
-    "Bijector", "Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus",
-    "TransformedDistribution",
-]  # fmt: skip
-
-
 _METHODS = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian")
 
 

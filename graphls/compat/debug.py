@@ -14,14 +14,6 @@ from graphls.ops.primitive import Operator
 from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train.callbacks.summary import SummaryRecord
 
-__all__ = [
-    "Assert",
-    "HistogramSummary",
-    "ImageSummary",
-    "ScalarSummary",
-    "TensorSummary",
-]
-
 
 class Summary(Operator):
     """A value with a name for the event file of a SummaryRecord or a SummaryCollector that is open; else nothing."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,85 +16,30 @@ Place = tuple[str, str]
 """A module, without `mindspore`, and a name in it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Section:
     """One module of MindSpore: names with what they are, and those of other modules with their places."""
 
-    path: str
     kinds: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
-    imports: list[tuple[str, list[str]]] = field(default_factory=list)
+    imported: dict[str, Place] = field(default_factory=dict)
     aliases: dict[str, Place] = field(default_factory=dict)
-    listed: list[list[str]] = field(default_factory=list)
+    listed: list[str] | None = None
 
     @cached_property
     def own(self) -> list[str]:
         """The names that the module makes."""
         return [*self.kinds, *(name for name in self.values if "." not in name)]
 
-    @cached_property
-    def imported(self) -> dict[str, Place]:
-        """The names that other modules make, with their places."""
-        found: dict[str, Place] = {}
-        for home, words in self.imports:
-            found |= {name: (home, other) for name, other in _renamed(_without_star(words, _star(home)))}
-        return found
-
-    @cached_property
+    @property
     def public(self) -> list[str]:
         """The names that a star imports."""
-        if not self.listed:
-            return [name for name in (*self.own, *self.imported) if not name.startswith("_")]
-        found: dict[str, None] = {}
-        for words in self.listed:
-            found |= dict.fromkeys(_without_star(words, self._covered(words[0][1:])) if words else ())
-        return list(found)
-
-    def _covered(self, home: str) -> list[str]:
-        """The names that a star of `__all__` means: those that it brings from another module, or the own ones."""
-        return [name for name in _star(home) if self.imported.get(name) == (home, name)] if home else self._plain()
-
-    def _plain(self) -> list[str]:
-        return [name for name in self.own if not name.startswith("_")]
+        if self.listed is not None:
+            return self.listed
+        return [name for name in (*self.own, *self.imported) if not name.startswith("_")]
 
     def __contains__(self, name: str) -> bool:
         return name in self.kinds or name in self.values or name in self.imported
-
-
-def _star(path: str) -> list[str]:
-    """The names that a module makes itself, and that a star imports."""
-    section = section_of(path)
-    if section is None:
-        return []
-    plain = section._plain()
-    words = [word for run in section.listed if not run or run[0][0] != "*" or run[0] == "*" for word in run]
-    return [name for name in _without_star(words, plain) if name in plain] if section.listed else plain
-
-
-def _runs(words: list[str]) -> Iterator[list[str]]:
-    """Words, cut before each that has a star, and behind the last `-name`."""
-    run: list[str] = []
-    for word in words:
-        is_excluded = word.startswith("-")
-        if run and not is_excluded and (word.startswith("*") or run[0].startswith("*")):
-            yield run
-            run = []
-        run.append(word)
-    if run:
-        yield run
-
-
-def _without_star(words: list[str], covered: Iterable[str]) -> list[str]:
-    """Names, where a star is those that are covered but for the `-name`."""
-    star = [name for name in covered if f"-{name}" not in words] if any(w.startswith("*") for w in words) else []
-    return star + [word for word in words if word[0] not in "*-"]
-
-
-def _renamed(words: Iterable[str]) -> Iterator[Place]:
-    """Each name with its name elsewhere: `name=other`, or one for both."""
-    for word in words:
-        name, _, other = word.partition("=")
-        yield name, other or name
 
 
 @cache
@@ -115,26 +60,25 @@ def section_of(path: str) -> Section | None:
     """What a module has; None for one that MindSpore has not."""
     if path not in _texts():
         return None
-    section = Section(path)
+    section = Section()
     for line in _texts()[path].splitlines():
-        if line.startswith("value "):
-            _, name, value = line.split(" ", 2)
+        kind, _, rest = line.partition(" ")
+        if kind == "value":
+            name, _, value = rest.partition(" ")
             section.values[name] = value
-            continue
-        head, _, names = line.partition(": ")
-        kind, _, where = head.partition(" ")
-        _add(section, kind, where, names.split())
+        else:
+            head, _, names = line.partition(":" if kind[-1] == ":" else ": ")
+            _add(section, kind.rstrip(":"), head.partition(" ")[2], names.split())
     return section
 
 
 def _add(section: Section, kind: str, where: str, words: list[str]) -> None:
     """Add the names of a line to a section."""
     if kind == "all":
-        section.listed.extend([[], *_runs(words)])
-    elif kind == "import":
-        section.imports.append((where, words))
-    elif kind == "alias":
-        section.aliases.update({name: (where, other) for name, other in _renamed(words)})
+        section.listed = words
+    elif kind in ("import", "alias"):
+        found = section.imported if kind == "import" else section.aliases
+        found.update({name: (where, other or name) for name, _, other in (word.partition("=") for word in words)})
     else:
         section.kinds.update(dict.fromkeys(words, f"{kind} {where}"))
 

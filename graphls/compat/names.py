@@ -30,7 +30,7 @@ METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.amp", "graphls.compat.amp")
 TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
-CONTEXT = ("graphls.context", "graphls.compat.settings")
+CONTEXT = ("graphls.context",)
 DTYPE = ("graphls.tensors.dtypes", "graphls.compat.kinds")
 JIT = ("graphls.calling.jit",)
 PARAMETER = ("graphls.tensors.parameter",)
@@ -83,7 +83,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),
     **_below("", "hal runtime runtime.device", HAL),
     "amp": AMP,
-    "context": (*CONTEXT, *PARALLEL),
+    "context": (*CONTEXT, *PARALLEL, *ROOT),
     "dtype": DTYPE,
     "log": ("graphls.log",),
     "version": VERSION,

@@ -44,12 +44,18 @@ def hides_module(path: str, name: str) -> bool:
 @cache
 def offer(path: str, name: str) -> Any:
     """What is offered under a name of a module, without `mindspore`, which is no module; see `is_missing`."""
-    for module, other in places(path, name):
-        found = find(other, rooms(module))
-        if not is_missing(found):
-            return _complete(found, home_of((path, name)))
     home = home_of((path, name))
+    for module, other in places(path, name):
+        found = find(other, rooms(module) if home else _listing(path, rooms(module)))
+        if not is_missing(found):
+            return _complete(found, home)
     return MISSING if home is None else _plain(home)
+
+
+def _listing(path: str, modules: Iterable[str]) -> list[str]:
+    """Those that list their names, of the modules for one that MindSpore 2.10 has; others offer what that has."""
+    is_known = section_of(path) is not None
+    return [m for m in modules if not is_known or {"__all__", "__dir__"} & vars(import_module(m)).keys()]
 
 
 def _complete(found: Any, home: Place | None) -> Any:
@@ -116,7 +122,7 @@ def stand_in(path: str, name: str) -> Any:
 @cache
 def offered(path: str) -> list[str]:
     """The names that a module offers, without the modules inside of it."""
-    names = dict.fromkeys((*(public_names(PATHS[path]) if path in PATHS else ()), *_public(path)))
+    names = dict.fromkeys((*public_names(_listing(path, PATHS.get(path, ()))), *_public(path)))
     return [name for name in names if not is_missing(offer(path, name))]
 
 

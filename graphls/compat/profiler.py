@@ -21,22 +21,6 @@ from graphls.steps.step import Compiled
 from graphls.tensors.tensor import TensorLike
 from graphls.train.callbacks.callback import Callback
 
-__all__ = [
-    "AicoreMetrics",
-    "DynamicProfilerMonitor",
-    "EnvProfiler",
-    "Profiler",
-    "ProfilerAction",
-    "ProfilerActivity",
-    "ProfilerLevel",
-    "_ExperimentalConfig",
-    "analyse",
-    "mstx",
-    "profile",
-    "schedule",
-    "tensorboard_trace_handler",
-]
-
 
 class ProfilerLevel(Enum):
     """How much MindSpore measures on its accelerators; here always everything."""

@@ -14,23 +14,6 @@ from graphls.nn.cell import Cell
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "AttentionMask",
-    "CrossEntropyLoss",
-    "EmbeddingOpParallelConfig",
-    "FeedForward",
-    "MoEConfig",
-    "OpParallelConfig",
-    "TransformerOpParallelConfig",
-    "TransformerRecomputeConfig",
-    "VocabEmbedding",
-    "default_dpmp_config",
-    "default_embedding_parallel_config",
-    "default_moe_config",
-    "default_transformer_config",
-    "default_transformer_recompute_config",
-]
-
 
 class _Settings:
     """Settings by name; raises GraphTypeError for one that there is not."""
