@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
+from graphls.ir.reporting import guarded
 from graphls.ir.types import DTypeLike
 from graphls.names.lazy import offering
 from graphls.ops.operands import Sizes, tensor_of
@@ -232,4 +233,4 @@ def _class(name: str, function: Callable[..., Any]) -> type[Primitive]:
     return type(name, (_OfPython,), fields)
 
 
-__getattr__, __dir__ = offering(FUNCTIONS)
+__getattr__, __dir__ = offering({name: guarded(function) for name, function in FUNCTIONS.items()})

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.torch_names import offering
+from graphls.ir.reporting import guard_functions
 from graphls.ir.types import DTypeLike, float32
 from graphls.ops.operands import Axis, Operand, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -170,3 +171,6 @@ divide dstack floor_divide gcd gt hstack isneginf kthvalue le logaddexp2 lt mm n
 randn_like ravel take unique_consecutive vdot
 """
 __getattr__, __all__ = offering("mint", DEFINED, _SAME.split())
+
+
+guard_functions(globals())

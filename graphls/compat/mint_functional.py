@@ -8,6 +8,7 @@ from typing import Any
 from graphls import ops
 from graphls.compat.mint import flatten as flatten
 from graphls.compat.torch_names import offering
+from graphls.ir.reporting import guard_functions
 from graphls.ops.operands import Sizes, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -119,3 +120,6 @@ adaptive_max_pool1d adaptive_max_pool2d batch_norm conv_transpose2d dropout2d fo
 soft_margin_loss upsample
 """
 __getattr__, __all__ = offering("mint.nn.functional", _NAMES.split(), _SAME.split())
+
+
+guard_functions(globals())

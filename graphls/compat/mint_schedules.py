@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from graphls.compat.mint_groups import set_rate
 from graphls.ir.checks import at_least, between, float_number, integer, number
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.reporting import guarded
 from graphls.nn.optimizers.base import Optimizer
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -56,6 +57,10 @@ class LRScheduler:
     no optimizer, or one whose rates are a schedule of its own; GraphKeyError where one that goes on at `last_epoch` has
     no "initial_lr" in its groups.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        cls.__init__ = guarded(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self._rates = _rates_of(optimizer)

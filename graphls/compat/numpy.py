@@ -9,8 +9,10 @@ import numpy as np
 
 from graphls import ops
 from graphls.compat.numpy_host import NAMES, by_numpy
+from graphls.compat.torch_names import with_numpy_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
+from graphls.ir.reporting import guard_functions
 from graphls.ir.types import DTypeLike, as_dtype, float32, int32
 from graphls.ops.operands import ShapeLike, Sizes, tensor_of
 from graphls.ops.record import ALSO, FUNCTIONS
@@ -88,6 +90,11 @@ def repeat(a: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor
     return ops.repeat_interleave(ravel(a), repeats, 0) if axis is None else ops.repeat_interleave(a, repeats, axis)
 
 
+def transpose(a: TensorLike, axes: Sizes | None = None) -> Tensor:
+    """The axes in another order, by default the opposite one."""
+    return ops.transpose(a) if axes is None else ops.transpose(a, axes)
+
+
 def shape(x: TensorLike) -> tuple[int, ...]:
     """The sizes of the axes."""
     return tensor_of(x).shape
@@ -112,9 +119,12 @@ def __getattr__(name: str) -> Any:
     if name not in {**SAME, **ALSO["numpy"]}:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
         raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
-    return {**SAME, **ALSO["numpy"]}[name]
+    return with_numpy_names({**SAME, **ALSO["numpy"]}[name])
 
 
 def __dir__() -> list[str]:
     own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
     return sorted({*own.split(), "shape", "size", *NAMES, *SAME, *ALSO["numpy"]})
+
+
+guard_functions(globals())

@@ -11,6 +11,7 @@ import numpy as np
 from graphls import ops
 from graphls.compat.numpy import ravel
 from graphls.ir.errors import GraphValueError
+from graphls.ir.reporting import guard_functions
 from graphls.ir.types import DType, DTypeLike, as_dtype, float32, int32
 from graphls.ops.operands import Operand, ShapeLike, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -239,3 +240,6 @@ def _narrow(array: Any) -> Tensor:
 
 
 mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
+
+
+guard_functions(globals())

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.reporting import guarded
 from graphls.ir.types import as_dtype
 from graphls.tensors.tensor import Tensor
 
@@ -37,7 +38,7 @@ def by_numpy(name: str) -> Callable[..., Any]:
 
     computed.__name__ = name
     computed.__doc__ = f"What `numpy.{name}` gives, as tensors."
-    return computed
+    return guarded(computed)
 
 
 def _array(item: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.numpy import ravel
+from graphls.ir.reporting import guard_functions
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Axis, Operand, float_of, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -271,3 +272,6 @@ def unwrap(p: TensorLike, discont: float = math.pi, axis: int = -1) -> Tensor:
     first = ops.narrow(p, axis % p.ndim, 0, 1)
     rest = ops.narrow(p, axis % p.ndim, 1, p.shape[axis] - 1)
     return ops.concat([first, ops.add(rest, ops.cumsum(missing, axis % p.ndim))], axis)
+
+
+guard_functions(globals())

@@ -1,4 +1,4 @@
-"""Functions under the argument names of `mindspore.mint`, which are PyTorch's: input, other, dim, keepdim."""
+"""Functions under the argument names of PyTorch, as in `mindspore.mint`, and of NumPy, as in `mindspore.numpy`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,25 @@ SPELLINGS = {
     "end_dim": ("end_dim",),
 }
 PLACES = {"input": 0, "A": 0, "self": 0, "other": 1, "mat2": 1, "vec2": 1, "exponent": 1}
+
+
+NUMPY_SPELLINGS = {"axis": ("dims", "dim"), "axes": ("perm", "input_perm", "dims", "axis"), "k": ("diagonal",)}
+
+
+@cache
+def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with NumPy's names, which also takes the `dtype` of its result."""
+    names = inspect.signature(function).parameters
+
+    @wraps(function)
+    def called(*args: TensorLike, **options: object) -> Any:
+        dtype = options.pop("dtype", None) if "dtype" not in names else None
+        others = {key: next((o for o in NUMPY_SPELLINGS.get(key, ()) if o in names), key) for key in options}
+        given = {key if key in names else others[key]: value for key, value in options.items()}
+        result = function(*args, **given)
+        return result if dtype is None else FUNCTIONS["cast"](result, dtype)
+
+    return called
 
 
 def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:

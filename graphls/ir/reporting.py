@@ -6,13 +6,24 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from inspect import isfunction
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError, GraphRuntimeError
+from graphls.ir.errors import (
+    GraphIndexError,
+    GraphlsError,
+    GraphMemoryError,
+    GraphRecursionError,
+    GraphRuntimeError,
+    GraphTypeError,
+    GraphValueError,
+)
 from graphls.ir.location import Location, is_own, line_of, user_location
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def warn(message: str, location: Location | None = None) -> None:
@@ -62,6 +73,58 @@ def was_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+RAW: dict[Any, type[GraphlsError]] = {
+    MemoryError: GraphMemoryError,
+    IndexError: GraphIndexError,
+    (TypeError, AttributeError): GraphTypeError,
+    (ValueError, LookupError, ArithmeticError): GraphValueError,
+}
+"""What errors of Python and NumPy become that a wrong argument has raised within graphls."""
+
+
+def guarded(function: Function) -> Function:
+    """The function, in which errors of Python and NumPy about its arguments are those of graphls, with the user's line.
+
+    What code of a user raises that it calls stays as it is.
+    """
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            if isinstance(error, (GraphlsError, RecursionError)) or not _is_within(error):
+                raise
+            made = next((made for kinds, made in RAW.items() if isinstance(error, kinds)), None)
+            if made is None:
+                raise
+            name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+            raise made(f"{name} does not take these arguments: {error}.") from None
+
+    return called  # type: ignore[return-value]
+
+
+def guard_functions(namespace: dict[str, Any]) -> None:
+    """Guard the public functions that a module defines, whose `globals()` are given (see `guarded`)."""
+    for name, item in list(namespace.items()):
+        if isfunction(item) and name[0] != "_" and item.__module__ == namespace["__name__"]:
+            namespace[name] = guarded(item)
+
+
+def _is_within(error: BaseException) -> bool:
+    """Whether an error has come up in code of graphls and of what it calls, not in that of a user."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not (is_own(file) or file.startswith("<__array") or _NUMERIC.search(file)):
+            return False
+        trace = trace.tb_next
+    return True
+
+
+_NUMERIC = re.compile(r"site-packages.(numpy|ml_dtypes|scipy)\b")
 
 
 def wants_memory(error: BaseException) -> bool:

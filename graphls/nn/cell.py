@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
-from graphls.ir.reporting import warn
+from graphls.ir.reporting import guarded, warn
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
@@ -38,22 +38,6 @@ Made = TypeVar("Made", bound="Cell")
 
 NUMBERS = (int, float)
 """The types of attributes that a call may count in, which a trace would count once."""
-
-
-def _with_checked_arguments(init: Callable[..., None]) -> Callable[..., None]:
-    """An `__init__` that raises GraphTypeError for arguments that it does not take."""
-
-    @wraps(init)
-    def __init__(self: Cell, *args: object, **options: object) -> None:
-        try:
-            init(self, *args, **options)
-        except TypeError as error:
-            # Only an error of the call itself has no frame below this one; a TypeError from within `init` stays one.
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise
-            raise GraphTypeError(f"{error}.") from None
-
-    return __init__
 
 
 class _Signature:
@@ -100,7 +84,7 @@ class Cell(Shown, Hooks, StateDicts):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if inspect.isfunction(vars(cls).get("__init__")):
-            cls.__init__ = _with_checked_arguments(vars(cls)["__init__"])  # type: ignore[method-assign]
+            cls.__init__ = guarded(vars(cls)["__init__"])  # type: ignore[method-assign]
 
     def __new__(cls: type[Made], *args: TensorLike, **options: object) -> Made:
         """The cell, before `__init__`: a keyword of PyTorch that the class does not take is an error with advice."""
@@ -108,7 +92,7 @@ class Cell(Shown, Hooks, StateDicts):
             _check_keyword(cls, name)
         return object.__new__(cls)
 
-    @_with_checked_arguments
+    @guarded
     def __init__(self, auto_prefix: bool = True, flags: Mapping[str, object] | None = None) -> None:
         fields: dict[str, Any] = {
             "_params": {},

@@ -63,7 +63,7 @@ def ctc_loss(
     dtype, (x,) = operands(name, log_probs)
     check_reduction(name, reduction)
     labels, times, counts = map(tensor_of, (targets, input_lengths, target_lengths))
-    _check(name, x, labels, times, counts, blank, zero_infinity)
+    _check(name, x, labels, times, counts, blank)
     spread = between_blanks(labels, blank, x.shape[2])
     alphas = paths_forward(x, spread, blank, times)
     losses = total_of(alphas, counts)
@@ -74,15 +74,11 @@ def ctc_loss(
     return reduced(name, losses, reduction, dtype), cast(transpose(paths, (1, 0, 2)), dtype)
 
 
-def _check(
-    name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: TensorLike, zero_infinity: TensorLike
-) -> None:
+def _check(name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: TensorLike) -> None:
     for tensor in (labels, times, counts):
         if tensor.dtype not in (int32, int64):
             message = f"{name} takes targets and lengths in int32 or int64, not {tensor.type}; cast them."
             raise GraphTypeError(message)
-    if not isinstance(zero_infinity, bool):
-        raise GraphTypeError(f"The 'zero_infinity' of {name} is a bool, not {zero_infinity!r}.")
     fits = x.ndim == 3 and labels.ndim == 2 and times.shape == counts.shape == labels.shape[:1] == x.shape[1:2]
     if not fits or not x.shape[0]:
         text = ", ".join(str(t.type) for t in (x, labels, times, counts))
@@ -169,8 +165,6 @@ def ctc_greedy_decoder(
     """
     name = "ctc_greedy_decoder"
     x, lengths = known(name, inputs), known(name, sequence_length)
-    if not isinstance(merge_repeated, bool):
-        raise GraphTypeError(f"The 'merge_repeated' of {name} is a bool, not {merge_repeated!r}.")
     if x.ndim != 3 or lengths.shape != x.shape[1:2] or 0 in x.shape or not (lengths.array >= 0).all():
         message = f"{name} takes scores (T, N, C) and lengths (N,), not {x.type} and {lengths.type}."
         raise GraphValueError(message)

@@ -129,7 +129,13 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
     return tuple(cell.trainable_params())
 
 
-@operation
+def _flag(_: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise GraphTypeError(f"For '_Grad', the {name!r} should be bool, but got {type(value).__name__}.")
+    return value
+
+
+@operation(checks={"has_aux": _flag})
 def grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -159,7 +165,7 @@ def grad(
     return compiled_outside(gradients, fn, key, is_gradient=True)
 
 
-@operation
+@operation(checks={"has_aux": _flag})
 def value_and_grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -183,9 +189,6 @@ def value_and_grad(
     """
     if not callable(fn):
         raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.")
-    if not isinstance(has_aux, bool):
-        message = f"For '_Grad', the 'has_aux' should be bool, but got {type(has_aux).__name__}."
-        raise GraphTypeError(message)
     parameters = parameters_of(weights) if weights is not None else ()
     if grad_position is None and weights is None:
         message = "`grad_position` and `weight` can not be None at the same time; give grad_position, weights, or both."

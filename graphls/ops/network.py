@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.ir.checks import number, positive, probability
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import bool_, uint8
+from graphls.ir.types import DTypeLike, bool_, uint8
 from graphls.ops.creation import one_hot, ones
 from graphls.ops.elementwise import (
     abs,
@@ -140,17 +140,17 @@ def silu(x: TensorLike) -> Tensor:
 
 @operation(classes="Softmax", cells="Softmax", settings="axis", also="mint mint.nn.functional")
 @takes_numbers
-def softmax(x: TensorLike, axis: int = -1) -> Tensor:
-    """exp(x) divided by its sum along an axis."""
-    x = float_of(x)
+def softmax(x: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """exp(x) divided by its sum along an axis; with a `dtype`, x is cast to that first."""
+    x = float_of(x if dtype is None else cast(tensor_of(x), dtype))
     return apply("softmax", x, axis=axis_of(axis, x.ndim))
 
 
 @operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional mint.special")
 @takes_numbers
-def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
-    """The logarithm of the softmax along an axis."""
-    x = float_of(logits)
+def log_softmax(logits: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The logarithm of the softmax along an axis; with a `dtype`, `logits` are cast to that first."""
+    x = float_of(logits if dtype is None else cast(tensor_of(logits), dtype))
     return apply("log_softmax", x, axis=axis_of(axis, x.ndim))
 
 
@@ -426,9 +426,9 @@ def logsigmoid(x: TensorLike) -> Tensor:
 
 
 @operation(cells="Softmin", settings="axis")
-def softmin(x: TensorLike, axis: int = -1) -> Tensor:
-    """exp(-x) divided by its sum along an axis."""
-    return softmax(neg(float_of(x)), axis)
+def softmin(x: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """exp(-x) divided by its sum along an axis; with a `dtype`, x is cast to that first."""
+    return softmax(neg(float_of(x)), axis, dtype=dtype)
 
 
 @operation(cells="Softmax2d")

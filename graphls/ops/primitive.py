@@ -186,9 +186,10 @@ def operator(name: str, function: Callable[..., Any], settings: Mapping[str, Any
 def _call(
     function: Callable[..., Any], signature: inspect.Signature, inputs: list[inspect.Parameter]
 ) -> Callable[..., Any]:
-    def call(self: Operator, *inputs: Any) -> Any:
-        _bound(f"A call of {self!r}", signature, inputs, self.settings)
-        return function(*inputs, **self.settings)
+    def call(self: Operator, *inputs: Any, **named: Any) -> Any:
+        given = {**self.settings, **named}
+        _bound(f"A call of {self!r}", signature, inputs, given)
+        return function(*inputs, **given)
 
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([itself, *inputs])  # type: ignore[attr-defined]

@@ -12,13 +12,16 @@ has a function of its own beside it, which `operator_class`, `cell`, `tensor_met
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, overload
 
-from graphls.ir.checks import Check
+from graphls.ir.checks import Check, boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import guarded
+from graphls.ir.types import DType, as_dtype
 from graphls.ops.operands import Function, tensor_of
 from graphls.ops.primitive import operator
 from graphls.tensors import dispatch
@@ -146,13 +149,15 @@ def operation(
     settings (see `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in
     Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a method by
     all of its names, unless `method` says something else; it may also be a wrapper for the method. What is `spelled`
-    takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for a name
-    that another operation has.
+    takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. A parameter whose default is a bool
+    takes bools only, `dtype` what is one. Raises GraphValueError for a name that another operation has.
     """
 
     def declare(function: Any) -> Any:
-        function = with_checks(function, checks) if checks else function
+        checked = _usual_checks(function) | dict(checks or {})
+        function = with_checks(function, checked) if checked else function
         function = with_spellings(function) if spelled else function
+        function = guarded(function) if inspect.isfunction(function) else function
         known = (function.__name__, *names.split())
         methods = known if (_takes_tensor(function) if method is None else method) else ()
         paths = tuple(f"{path}.{function.__name__}" if path in ALSO else path for path in also.split())
@@ -189,7 +194,7 @@ def operator_class(
     def declare(function: Function) -> Function:
         if like is not None:
             function.__doc__ = like.__doc__
-        called = function if via is None else via(function)
+        called = function if via is None else guarded(via(function))
         called.__doc__ = called.__doc__ or function.__doc__
         record = Operation(called, classes=tuple(classes.split()))
         OPERATIONS.append(record)
@@ -277,7 +282,7 @@ def tensor_method(name: str = "") -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         record = Operation(function, methods=(name or function.__name__,))
         OPERATIONS.append(record)
-        _give(record, function)
+        _give(record, guarded(function))
         return function
 
     return declare
@@ -305,7 +310,7 @@ def _give(record: Operation, method: Callable[..., Any]) -> None:
     """Give tensors the methods of a record."""
     _add(METHODS, record.methods, method)
     for name in record.in_place:
-        _add(METHODS, (name,), writing(name, record.function))
+        _add(METHODS, (name,), guarded(writing(name, record.function)))
     for name in (*record.methods, *record.in_place):
         setattr(Methods, name, METHODS[name])
     if record.symbol:
@@ -337,12 +342,28 @@ def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
     return method
 
 
+def _usual_checks(function: Callable[..., Any]) -> dict[str, Check]:
+    """The check for a bool of each parameter whose default is one, and that for a dtype of one which may be None."""
+    function = inspect.unwrap(function)
+    if not inspect.isfunction(function):
+        return {}
+    code, by_place = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(by_place) : code.co_argcount]
+    defaults = {**dict(zip(names, by_place, strict=True)), **(function.__kwdefaults__ or {})}
+    checks: dict[str, Check] = {name: boolean for name, default in defaults.items() if isinstance(default, bool)}
+    return checks | ({"dtype": _dtype} if "dtype" in defaults and defaults["dtype"] is None else {})
+
+
+def _dtype(_: str, __: str, value: Any) -> DType | None:
+    return None if value is None else as_dtype(value)
+
+
 def with_checks(function: Function, checks: Mapping[str, Check]) -> Function:
     """The function, which gets what the checks make of the arguments that a call gives."""
     # The code is read as it is, since `inspect.signature` takes its time while graphls is imported.
     code = inspect.unwrap(function).__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    checked = [(names.index(name), name, check) for name, check in checks.items()]
+    by_place = code.co_varnames[: code.co_argcount]
+    checked = [(by_place.index(n) if n in by_place else sys.maxsize, n, check) for n, check in checks.items()]
     label = function.__name__
 
     @wraps(function)

@@ -25,7 +25,8 @@ class Parameter(DeviceSettings, Tensor):
 
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
     attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
-    by using it and written by `ops.assign` or by assigning to the cell's attribute.
+    by using it and written by `ops.assign` or by assigning to the cell's attribute. What follows says how MindSpore
+    stores it on several devices, and changes nothing.
 
     Raises GraphTypeError for a value, a name or a flag of another type, GraphValueError for a `bool` and for a name
     that cannot be one.
@@ -48,11 +49,15 @@ class Parameter(DeviceSettings, Tensor):
         name: str | None = None,
         requires_grad: bool = True,
         layerwise_parallel: bool = False,
+        parallel_optimizer: bool = True,
+        storage_format: str = "",
+        device: str | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):
             message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
             raise GraphValueError(message)
-        _check(default_input, requires_grad=requires_grad, layerwise_parallel=layerwise_parallel)
+        flags = {"layerwise_parallel": layerwise_parallel, "parallel_optimizer": parallel_optimizer}
+        _check(default_input, requires_grad=requires_grad, **flags)
         array = array_of(default_input)
         self._type = type_of(array)
         self._array, self._buffer = None, None
@@ -60,7 +65,7 @@ class Parameter(DeviceSettings, Tensor):
         self.name = name or "Parameter"
         self._requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
-        self.device_settings = {}
+        self.device_settings = {} if parallel_optimizer else {"parallel_optimizer": False}
 
     @property
     def requires_grad(self) -> bool:

@@ -108,3 +108,20 @@ def test_they_are_part_of_graphs_and_have_gradients() -> None:
     expected += np.stack([np.array([4.0, 2.0, 1.0]) + A[1].sum(), np.full(3, A[0].sum())])
     found = gl.compile(gl.grad(total), A)(A).asnumpy()
     np.testing.assert_allclose(found, expected, 1e-5)
+
+
+def test_names_and_results_of_another_dtype() -> None:
+    module: Any = importlib.import_module("mindspore.numpy")
+    x = Tensor(A)
+    assert module.add(x, x, dtype=gl.int32).dtype is gl.int32
+    assert module.equal(x, x, dtype=gl.float16).dtype is gl.float16
+    for found, wanted in (
+        (module.triu(x, k=1), np.triu(A, k=1)),
+        (module.flip(x, axis=1), np.flip(A, axis=1)),
+        (module.roll(x, 1, axis=0), np.roll(A, 1, axis=0)),
+        (module.transpose(x, axes=(1, 0)), A.T),
+        (module.transpose(x), A.T),
+    ):
+        np.testing.assert_array_equal(found.asnumpy(), wanted)
+    with pytest.raises(TypeError, match="sin does not take these arguments"):
+        module.sin(x, none_such=1)

@@ -147,7 +147,7 @@ def test_greedy_decoding_is_what_collapsing_is() -> None:
 X = log_probabilities(7, 3, 5)
 WRONG: list[Any] = [
     (lambda: ops.ctc_loss(X, SAMPLES[0] * 1.0, *SAMPLES[1:]), TypeError, "in int32 or int64"),
-    (lambda: ops.ctc_loss(X, *SAMPLES, zero_infinity=1), TypeError, "'zero_infinity' of ctc_loss is a bool"),
+    (lambda: ops.ctc_loss(X, *SAMPLES, zero_infinity=1), TypeError, "'zero_infinity' must be bool"),
     (lambda: ops.ctc_loss(X[0], *SAMPLES), ValueError, r"takes log_probs \(T, N, C\)"),
     (lambda: ops.ctc_loss(X, SAMPLES[0], (7, 5), SAMPLES[2]), ValueError, r"takes log_probs \(T, N, C\)"),
     (lambda: ops.ctc_loss(X, *SAMPLES, blank=5), ValueError, "one of 5 classes, not 5"),
@@ -156,7 +156,7 @@ WRONG: list[Any] = [
     (lambda: ops.ctc_loss(X, *SAMPLES[:2], (4, 2, 1)), RuntimeError, "'target_lengths' of ctc_loss are 0 to 3"),
     (lambda: ops.ctc_greedy_decoder(X[0], [7, 7, 7]), ValueError, r"takes scores \(T, N, C\)"),
     (lambda: ops.ctc_greedy_decoder(X, [7, 8, 7]), ValueError, "at most 7"),
-    (lambda: ops.ctc_greedy_decoder(X, [7, 7, 7], 1), TypeError, "'merge_repeated' of ctc_greedy_decoder is a bool"),
+    (lambda: ops.ctc_greedy_decoder(X, [7, 7, 7], 1), TypeError, "'merge_repeated' must be bool"),
     (lambda: nn.CTCLoss(zero_infinity=0), TypeError, "'zero_infinity' must be bool"),
     (lambda: nn.CTCLoss(reduction="max"), ValueError, "'reduction' must be in"),
     (lambda: nn.CTCLoss()(X, np.arange(5), (7, 5, 6), (3, 2, 1)), ValueError, "as many labels as"),
