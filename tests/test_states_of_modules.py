@@ -20,7 +20,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.root._offload", "compat.root._servers",
         "context._settings", "context.Replacement.devices", "context.Replacement.forced",
         "context.Replacement.is_allowed", "context.Replacement.warned", "context.parallel._settings",
-        "context.parallel.OneRank.has_warned",
+        "context.parallel.OneRank.left_out",
         "context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
         "names.traps.Meaning.is_mindspore",
         "backends.cache._settings", "tensors.random._seeded",
@@ -36,7 +36,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "each change is one assignment or one call into C": (
         "backends.onnxruntime.guard._survived", "backends.onnxruntime.operators._operations",
         "backends.onnxruntime.operators._sessions",
-        "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
+        "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED", "compat.offers.REACHED",
         "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
         "passes.manager._numbers",
         "ranks.division._communicators", "ranks.reading._ended", "ranks.reading._gone", "ranks.reading._states",

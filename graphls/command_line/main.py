@@ -62,12 +62,13 @@ def _script_at(arguments: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Run a program that imports mindspore."""
-    from graphls.compat.script import run_main
+    from graphls.compat.script import run_and_report, run_main
 
     if (options.module is None) == (options.program is None):
         options.refuse("one program is needed: a file, a folder or -m module")
     force_device(options.device)
-    return run_main(options.module or options.program, options.arguments, options.module is not None)
+    run = run_and_report if options.report else run_main
+    return run(options.module or options.program, options.arguments, options.module is not None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     script = commands.add_parser("exec", help="run a program that imports mindspore", description=EXEC)
     script.set_defaults(command=execute, refuse=script.error)
     script.add_argument("--device", choices=["cpu", "cuda"], default="", help="run on it, whatever the script says")
+    script.add_argument("--report", action="store_true", help="say at the end on stderr what was replaced")
     script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
     script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")
     script.add_argument("arguments", nargs="*", help="what the program finds in sys.argv")

@@ -67,6 +67,12 @@ class Mirror(ModuleType):
             self._stand_ins[name] = self._module(name) or stand_in(path, name)
         return self._stand_ins[name]
 
+    @property
+    def not_offered(self) -> list[str]:
+        """An error for each name that code has named here and that is not offered."""
+        path = _inner(self.__name__)
+        return [not_offered(path, name) for name, found in self._stand_ins.items() if not isinstance(found, Mirror)]
+
     def _module(self, name: str) -> ModuleType | None:
         """The module of MindSpore that a name is, if it is one, of which nothing is offered."""
         full = f"{self.__name__}.{name}"

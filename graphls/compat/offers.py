@@ -69,8 +69,9 @@ def _complete(found: Any, home: Place | None) -> Any:
 
 
 def forget() -> None:
-    """Take away what classes of graphls were given."""
+    """Take away what classes of graphls were given, and forget what was used."""
     offer.cache_clear()
+    REACHED.clear()
     while _completed:
         delattr(*_completed.pop())
 
@@ -95,7 +96,7 @@ def class_of(home: Place) -> type | None:
     attributes = attributes_of(home)
     if any(issubclass(base, Enum) for base in bases):
         return cast(Any, bases[-1])(home[1], attributes, type=bases[0] if bases[1:] else None)  # type: ignore[no-any-return]
-    return stand_in_class(f"mindspore.{home[0]}.{home[1]}", bases, attributes, partial(not_offered, *home))
+    return stand_in_class(f"mindspore.{home[0]}.{home[1]}", bases, attributes, partial(_reached, *home))
 
 
 def _base(place: Place) -> type | None:
@@ -116,7 +117,17 @@ def stand_in(path: str, name: str) -> Any:
     """What stands in for a name that is not offered: a class for one of MindSpore, else an object."""
     home = home_of((path, name))
     kind = class_of(home) if home is not None else None
-    return kind or StandIn(f"mindspore.{path}.{name}".replace("..", "."), partial(not_offered, path, name))
+    return kind or StandIn(f"mindspore.{path}.{name}".replace("..", "."), partial(_reached, path, name))
+
+
+REACHED: set[str] = set()
+"""The errors of names that are not offered and were used."""
+
+
+def _reached(path: str, name: str) -> str:
+    """The error of a name that is used."""
+    REACHED.add(not_offered(path, name))
+    return not_offered(path, name)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any
 
 from graphls.compat.finder import install, is_installed, uninstall
 from graphls.compat.notebook import NotRunnable, run_cells
+from graphls.compat.report import report
 from graphls.context import kept_context
 from graphls.context.parallel import kept_parallel_context
 
@@ -62,6 +63,14 @@ def run_main(program: str, arguments: Sequence[str] = (), is_module: bool = Fals
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def run_and_report(program: str, arguments: Sequence[str] = (), is_module: bool = False) -> int:
+    """As `run_main`; at the end, by an error too, stderr has what of the program something else stood in for."""
+    try:
+        return run_main(program, arguments, is_module)
+    finally:
+        print(report(), file=sys.stderr)
 
 
 def _first_folder(program: str, is_module: bool) -> str:

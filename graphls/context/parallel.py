@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from graphls.context.keys import mindspore_settings, require_known
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
@@ -52,10 +52,13 @@ _settings = Settings(DEFAULTS)
 
 
 class OneRank:
-    """What settings of several devices do: an error, or nothing after one warning, where scripts of MindSpore run."""
+    """What settings of several devices do: an error, or nothing after one warning, where scripts of MindSpore run.
+
+    `left_out` has those that did nothing.
+    """
 
     is_forced = False
-    has_warned = False
+    left_out: ClassVar[dict[str, object]] = {}
 
 
 def set_auto_parallel_context(**kwargs: object) -> None:
@@ -130,7 +133,7 @@ def _check_optimizer(config: dict[str, Any]) -> None:
 def force_one_rank(is_forced: bool) -> None:
     """Whether settings of several devices are taken as those of one."""
     with _settings.lock:
-        OneRank.is_forced, OneRank.has_warned = is_forced, False
+        OneRank.is_forced, OneRank.left_out = is_forced, {}
 
 
 @contextmanager
@@ -171,8 +174,8 @@ def _what_there_is() -> str:
 
 def _warn_once(name: str, value: object) -> None:
     with _settings.lock:
-        has_warned, OneRank.has_warned = OneRank.has_warned, True
-    if not has_warned:
+        before, OneRank.left_out = OneRank.left_out, {**OneRank.left_out, name: value}
+    if not before:
         warn(f"graphls trains on one device in one process; {name}={value!r} and what else means several is left out.")
 
 

@@ -112,6 +112,33 @@ def test_an_error_of_a_package_that_holds_the_module_has_its_lines(project: Path
     ]
 
 
+REPORTED = """
+import mindspore as ms
+from mindspore.nn import Absent
+ms.set_context(device_target="Ascend")
+ms.set_auto_parallel_context(device_num=8)
+print(hasattr(ms.nn, "Asked"))
+{end}
+"""
+
+
+def test_a_report_says_what_was_replaced(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(REPORTED.format(end="ms.nn.Dens(3, 4)"))
+    code, _, errors = execute("--report", "train.py", folder=tmp_path)
+    assert code == 1
+    assert errors[errors.index("graphls exec:\n") :].splitlines()[1:] == [
+        "  device_target 'Ascend' is not there; cpu took its place",
+        "  device_num=8 means several devices and was left out",
+        "  named and never used: graphls does not offer mindspore.nn.Absent.",
+        "  used: graphls does not offer mindspore.nn.Dens; the nearest is 'Dense'.",
+    ]
+
+
+def test_a_report_of_a_program_that_exits_and_needs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import mindspore\nraise SystemExit(3)\n")
+    assert execute("--report", "train.py", folder=tmp_path) == (3, "", "graphls exec:\n  nothing was replaced\n")
+
+
 def notebook(path: Path, *cells: str, version: int = 4) -> None:
     """Write a notebook with cells of code below one of text."""
     field = "source" if version == 4 else "input"
