@@ -141,7 +141,7 @@ def exchange(
     talk(group, what, greet, lambda: [rank for rank, head in heads if not head[0]])
     parts = [(rank, np.empty(int(_parts_of(head)[0]), np.uint8)) for rank, head in heads]
     act = lambda: _All([*sending, *(group.comm.Irecv(part, rank, 2 * tag) for rank, part in parts)])  # noqa: E731
-    talk(group, what, act, lambda: [])
+    talk(group, what, act, lambda: sorted({*send, *receive}), moves=True)
     for (rank, head), (_, part), array in zip(heads, parts, found, strict=True):
         _require_announced(group, rank, head, _head(array, where))
         array.reshape(-1).view(np.uint8)[:] = part

@@ -35,18 +35,19 @@ def talk(
     what: str,
     act: Callable[[], Any] = lambda: None,
     awaits: Callable[[], Sequence[int]] | None = None,
+    moves: bool = False,
     patience: float = inf,
 ) -> None:
     """Communicate, on that thread, seen by what watches for ranks that have left, when all ranks of the group do.
 
     Before `act`, all ranks compare what they are about to do, unless `awaits` says of whom this one has not heard: in
-    that case not all take part. Where `act` gives a request, wait for its end, without a load: MPI itself waits in a
-    loop, which would take the core of what computes meanwhile, here or on another rank. Raises GraphRuntimeError, on
-    all ranks, where they are about to do different things, and where MPI cannot; TimeoutError where others do not
-    come within the seconds of `patience`.
+    that case not all take part, and it `moves` where what those give may be on its way. Where `act` gives a request,
+    wait for its end, without a load: MPI itself waits in a loop, which would take the core of what computes meanwhile,
+    here or on another rank. Raises GraphRuntimeError, on all ranks, where they are about to do different things, and
+    where MPI cannot; TimeoutError where others do not come within the seconds of `patience`.
     """
     call = call_of(group, what)
-    call.awaits = awaits
+    call.awaits, call.moves = awaits, moves
     if current_thread().name == NAME:
         _talk(call, act, patience)
     else:

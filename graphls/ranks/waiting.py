@@ -29,7 +29,8 @@ def described(name: str, arrays: Iterable[Any], settings: str = "") -> str:
 class Call:
     """A communication: what it is, the user's line, and whether it belongs to a step, and to which cell of it.
 
-    `awaits` gives those members of the group whose part in it has not arrived, of one in which not all take part.
+    `awaits` gives those members of the group whose part in it has not arrived, of one in which not all take part. It
+    `moves` where it may go on though these are in other communications: what they give may be on its way.
     """
 
     what: str
@@ -37,6 +38,7 @@ class Call:
     origin: str
     group: Group
     awaits: Callable[[], Sequence[int]] | None = None
+    moves: bool = False
     number: int = 0
     since: float = field(default_factory=time.monotonic)
 
@@ -76,7 +78,7 @@ class Status(NamedTuple):
     key: Key
     number: int
     awaits: tuple[int, ...] | None
-    since: float
+    moves: bool
 
     def behind(self, others: dict[int, Status]) -> list[int]:
         """The ranks without which this call cannot end: of those that have told, who has not come to it."""
@@ -115,10 +117,10 @@ class Waiting:
         """What is told to others."""
         call = self.now
         if call is None:
-            return Status(dict(self.counts), "", ("", ()), 0, None, 0.0)
+            return Status(dict(self.counts), "", ("", ()), 0, None, False)
         members = call.group.members
         awaits = None if call.awaits is None else tuple(members[rank] for rank in call.awaits())
-        return Status(dict(self.counts), str(call), call.key, call.number, awaits, time.monotonic() - call.since)
+        return Status(dict(self.counts), str(call), call.key, call.number, awaits, call.moves)
 
 
 WAITING = Waiting()

@@ -42,7 +42,8 @@ class Watch:
         self.comm = group.comm.Dup()
         self.others = [rank for rank in group.members if rank != group.rank]
         self.left: set[int] = set()
-        self.is_leaving = False
+        self.is_through = False
+        self.leaving: Call | None = None
         self.inquiry: Inquiry | None = None
         self.asked: set[int] = set()
         self.sent: list[Any] = []
@@ -71,15 +72,15 @@ class Watch:
 
     def look(self) -> None:
         """Look, again and again, whether who is waited for has left, or will never come."""
-        while not self.is_leaving:
+        while not self.is_through:
             time.sleep(BETWEEN)
             self._receive()
             call = WAITING.now
             waited = 0.0 if call is None else time.monotonic() - call.since
             if call is None or waited < min(PATIENCE, TELL, self.limit or TELL):
                 continue
-            gone = sorted(self.left.intersection(call.group.members)) if waited >= PATIENCE else []
-            if gone:
+            gone = sorted(self.left.intersection(call.group.members))
+            if gone and waited >= PATIENCE and call is not self.leaving:
                 text = f"Rank {gone[0]} has left while rank {self.group.rank} waits for it in {call}"
                 self.end_all(f"GraphRuntimeError: {text}; all ranks run the same steps.\n")
             self._inquire(call, waited)
@@ -88,17 +89,24 @@ class Watch:
         """Ask all ranks what they wait for, and say, or end all, what follows from their answers."""
         inquiry = self.inquiry
         if inquiry is None or inquiry.call is not call:
-            inquiry = self.inquiry = Inquiry(call, TELL)
+            inquiry = self.inquiry = Inquiry(call, self.group.rank, TELL)
         if inquiry.is_open(self.others):
             return
         own = WAITING.status()
         if inquiry.asked and WAITING.now is call:
-            told = inquiry.deadlock(self.group.rank, own)
+            told = inquiry.deadlock(own)
             if told:
                 self.end_all(f"GraphRuntimeError: {told}\n")
             self._tell(inquiry, own, waited)
-        inquiry.ask_again()
-        for rank in set(self.others) - self.asked:  # a rank that does not answer is not asked again and again
+        if not inquiry.is_due(waited):
+            return
+        inquiry.ask()
+        for rank in self.others:
+            self._ask(inquiry, rank)
+
+    def _ask(self, inquiry: Inquiry, rank: int) -> None:
+        """Ask a rank, unless it still has to answer: then, as soon as it has."""
+        if rank not in self.asked:
             self.asked.add(rank)
             self._send(inquiry.asked, rank, ASKING)
 
@@ -108,13 +116,14 @@ class Watch:
 
     def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
         """Say for whom this rank waits, and end all after the limit."""
-        text = inquiry.told(self.group.rank, own, waited)
-        if self.limit is not None and waited >= self.limit:
+        text = inquiry.told(own, waited)
+        may_take_long = inquiry.call is self.leaving and not inquiry.silent(own)  # as others may go on without this one
+        if self.limit is not None and waited >= self.limit and not may_take_long:
             rest = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"
             self.end_all(f"GraphRuntimeError: {text}, {rest}.\n")
         if waited >= inquiry.next:
             inquiry.next = 2 * waited
-            if inquiry.is_first(self.group.rank, own):
+            if inquiry.is_first(own):
                 sys.stderr.write(f"{text}.\n")
                 sys.stderr.flush()
 
@@ -132,10 +141,12 @@ class Watch:
                 self.asked.discard(status.source)
                 if self.inquiry is not None and message[0] == self.inquiry.asked:
                     self.inquiry.answers[status.source] = message[1]
+                elif self.inquiry is not None:
+                    self._ask(self.inquiry, status.source)
 
     def exit_at_once(self, status: int) -> NoReturn:
         """What `os._exit` does: the others hear of a rank that ends well before its time, as of one that just ends."""
-        if os.getpid() == self.process and status == 0 and not self.is_leaving:
+        if os.getpid() == self.process and status == 0 and self.leaving is None:
             from mpi4py import MPI
 
             self.leave()
@@ -146,12 +157,13 @@ class Watch:
         """Tell the others that this rank is through, and wait, without a load, until they are."""
         if os.getpid() != self.process:
             return
-        self.is_leaving = True
-        self.thread.join()
+        self.leaving = Call("its exit", "", "", self.group, lambda: sorted(set(self.others) - self.left), True)
         sent = [self.comm.isend(self.group.rank, rank, LEAVING) for rank in self.others]
+        WAITING.begin(self.leaving)
         while len(self.left) < len(self.others):
-            self._receive()
             time.sleep(0.01)
+        self.is_through = True
+        self.thread.join()
         for request in sent:
             request.wait()
         for end in BEHIND_ALL:
