@@ -135,9 +135,10 @@ class Operation:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the Euclidean norms of its two operands bound the result, which a branch may as well compute.
+        """Whether its operands bound the result, which a branch may as well compute, and a number may scale instead.
 
-        A runtime may fuse a convolution with what reads it in a branch.
+        Those of a product do by their Euclidean norms, the first one of another primitive by its sum of absolute
+        values; that one is what a number scales then. A runtime may fuse a convolution with what reads it in a branch.
         """
         return self.is_product and not self.is_convolution
 

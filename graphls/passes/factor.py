@@ -1,4 +1,4 @@
-"""The factor pass: a number times a large product becomes a product with a scaled operand."""
+"""The factor pass: a number times a large product, or sum by index, becomes one with a scaled operand."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ SHARE, LEAST = 2, 1 << 14
 @dataclass(frozen=True)
 class Factor:
     """Multiply the smaller operand of a matrix product, or of a gradient of kernels, by a number, not the product.
+
+    So it is with the slices that the gradient of a `gather` adds to zeros, as that of an embedding does.
 
     Before:
 
@@ -69,8 +71,9 @@ class _Factor(Rewriter):
         made = self.definer.get(product)
         if made is None or not made.primitive.is_bounded or product in self.kept:
             return False
-        small = min(made.inputs, key=_size)
-        if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > small.type.rank:
+        small = made.inputs[_scaled(made)]
+        rank = min(small.type.rank, product.type.rank)
+        if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > rank:
             return False
         # Checks do not count: a product that only they look at is bounded and not computed.
         others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
@@ -81,12 +84,17 @@ class _Factor(Rewriter):
         """The product with its smaller operand scaled; the node itself stays for what checks it."""
         self.e.append(node)
         inputs = list(product.inputs)
-        at = min(range(2), key=lambda i: _size(inputs[i]))
+        at = _scaled(product)
         inputs[at] = self.e.mul(inputs[at], factor)
         (scaled,) = self.e.emit(product.primitive, inputs, product.attrs)
         self.originals[scaled] = node.output
         self.users[scaled] = self.users.get(node.output, [])
         return scaled
+
+
+def _scaled(product: Node) -> int:
+    """The position of the operand that a number multiplies: the smaller one of a product, else the first."""
+    return min(range(2), key=lambda i: _size(product.inputs[i])) if product.primitive.is_product else 0
 
 
 def _size(value: Value) -> int:

@@ -118,6 +118,7 @@ class GatherGradient(Primitive):
     """
 
     integer_gradient = "whole"
+    is_bounded = True
     takes_indices = True
     samples = (
         _picked(f32(5, 3), of(int64, 5), axis=0, size=4),

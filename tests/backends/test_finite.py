@@ -124,6 +124,57 @@ def test_a_scaled_gradient_of_kernels_costs_no_pass_over_it() -> None:
     assert "ReduceL1" not in kinds
 
 
+SLICES = """
+graph @slices(%g: f32[4,64], %i: i32[4], %s: f32[]) {
+  %status = overflow_start() : token
+  %h = depend(%g) after(%status) : f32[4,64]
+  %p = gather_gradient(%h, %i) {axis=0, size=512} : f32[512,64]
+  %u = mul(%p, %s) : f32[512,64]
+  %overflow = overflow_get(%status, %u) : bool[]
+  return %u, %overflow
+}
+"""
+"""A large gradient of a gather, as that of an embedding is."""
+
+
+def slices(g: float, s: float, at: float | None = None) -> list[Any]:
+    rows = np.full((4, 64), g, np.float32)
+    if at is not None:
+        rows[2, 5] = at
+    return [rows, np.array([7, 500, 7, 0], np.int32), np.float32(s)]
+
+
+ADDED = {
+    "small": (slices(1.0, 0.5), False),
+    "an infinity": (slices(1.0, 0.5, np.inf), True),
+    "a nan": (slices(1.0, 0.5, np.nan), True),
+    "a sum that overflows": (slices(3e38, 1e-30), True),
+    "an unscaled slice that overflows": (slices(1e15, 1e30), True),
+    "a bound that overflows and a sum that does not": (slices(1e38, 0.5), False),
+    "a factor of nan": (slices(1.0, np.nan), True),
+    "a factor of infinity where most rows are zeros": (slices(1.0, np.inf), True),
+}
+
+
+@pytest.mark.parametrize("opened", [on_onnxruntime, on_openvino])
+@pytest.mark.parametrize("passes", ["dce", "factor, dce"])
+@pytest.mark.parametrize("case", ADDED)
+def test_the_flag_of_scaled_slices(case: str, passes: str, opened: Callable[[Graph], Session]) -> None:
+    inputs, expected = ADDED[case]
+    gradient, overflow = opened(as_pipeline(passes).run(parse(SLICES)).graph).run(inputs)
+    assert bool(overflow) == expected
+    if not expected:
+        np.testing.assert_allclose(gradient, ReferenceSession(parse(SLICES), {}).run(inputs)[0], rtol=1e-5)
+
+
+def test_scaled_slices_cost_no_pass_over_what_they_are_added_to() -> None:
+    model = OrtSession(as_pipeline("factor, dce").run(parse(SLICES)).graph, {}).lowered.model
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("ScatterElements") == kinds.count("If") == kinds.count("ReduceL1") == 1
+    (summed,) = (node for node in model.graph.node if node.op_type == "ReduceL1")
+    assert "gather_gradient" not in summed.input[0]
+
+
 @pytest.mark.parametrize("passes", ["dce", "factor, dce"])
 @pytest.mark.parametrize("text", [PRODUCT, KERNELS])
 def test_openvino_copies_no_gradient_for_its_check(text: str, passes: str) -> None:

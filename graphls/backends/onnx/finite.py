@@ -34,7 +34,8 @@ def any_not_finite(e: Values, values: Sequence[Value], is_finite: str = "") -> s
     """Whether a float tensor among `values` holds an infinity or nan.
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
-    a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only. Where
+    a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only; what is
+    added to zeros by index is bounded by its sum of absolute values. Where
     the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
     which looks at once. `is_finite` is what `are_bounded` gives, where that has been computed.
     """
@@ -131,6 +132,8 @@ class Bound:
     def _factors(self, value: Value) -> tuple[Value, ...]:
         """Take note of what has to be looked at for a value; gives the factors with which it bounds it."""
         node = self.e.definer.get(value)
+        if node is not None and self._is_cheap(node) and not node.primitive.is_product:
+            return self._factors_of_sum(node.inputs[0])
         if node is not None and self._is_cheap(node):
             is_image = isinstance(node.primitive, ConvolutionWeightGradient)
             return tuple(factor for operand in node.inputs for factor in self._of_operand(operand, is_image))
@@ -140,6 +143,10 @@ class Bound:
         if summed := self._summed_up(node):
             self.count = max(self.count, summed.type.size / value.type.size)
             return self._of_operand(summed, self.operands[self._stripped(summed)[0]])
+        return self._factors_of_sum(value)
+
+    def _factors_of_sum(self, value: Value) -> tuple[Value, ...]:
+        """Let the sum of absolute values bound a value and all that is summed up of it."""
         self.summed[value] = None
         return ()
 

@@ -96,7 +96,7 @@ class Lowering(Rules):
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
-        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.inside)
+        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.guarded)
         fault = self.indices.fault() if guarded else ""
         if guarded:
             self.yield_from_branch(fault, FAULT)
