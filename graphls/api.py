@@ -32,7 +32,7 @@ from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.ranks.agreement import require_agreement
 from graphls.ranks.world import find_group
-from graphls.sharing.locks import COMPILING
+from graphls.sharing.locks import compiling
 from graphls.steps.extra import check_stages
 from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
@@ -86,7 +86,7 @@ def compile(
     engine = default_engine(device) if engine is None else engine
     inputs = read_inputs(inputs)
     _check_target(backend, device, engine)
-    with COMPILING.lock:
+    with compiling():
         return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
 
 
@@ -164,7 +164,7 @@ def load_step(
     traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))
     pipeline = as_pipeline(())
     examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
-    with COMPILING.lock:
+    with compiling():
         result = pipeline.run(graph, source="step")
         step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
     step.origin = bundle.origin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -330,3 +331,23 @@ def test_a_dataset_whose_map_uses_cells_and_parameters_trains_from_the_first_ste
     net = nn.Dense(3, 3)
     model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1))
     model.train(2, dataset)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_rests_while_a_step_is_compiled(enabled: bool) -> None:
+    seen: list[bool] = []
+
+    def traced(x: Any) -> Any:
+        seen.append(gc.isenabled())
+        return x + 1 if len(seen) < 2 else 1 / 0
+
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        graphls.compile(traced, np.ones(2, np.float32))
+        assert gc.isenabled() is enabled
+        with pytest.raises(ZeroDivisionError):
+            graphls.compile(traced, np.ones(2, np.float32))
+        assert (gc.isenabled(), seen) == (enabled, [False, False])
+    finally:
+        (gc.enable if before else gc.disable)()

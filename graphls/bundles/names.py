@@ -82,9 +82,11 @@ def chosen(kind: str, own: Sequence[str], wished: Sequence[str] | None, taken: S
 
 def _distinct(kind: str, names: Sequence[str], taken: Set[str]) -> list[str]:
     """The names; one that is taken says what it is of, and one that is there before has a number."""
-    found: list[str] = []
+    found: dict[str, int] = {}  # with the number that was asked of each last
     for name in names:
-        wish = f"{name}_{kind}" if name in taken else name
-        numbered = (wish, *(f"{wish}_{i}" for i in range(1, len(names) + 1)))
-        found.append(next(free for free in numbered if free not in found))
-    return found
+        wish = free = f"{name}_{kind}" if name in taken else name
+        while free in found:
+            found[wish] += 1
+            free = f"{wish}_{found[wish]}"
+        found[free] = 0
+    return list(found)

@@ -8,7 +8,7 @@ from itertools import chain
 
 from graphls.ir.build import Names, copy_nodes, substitute
 from graphls.ir.engines import find_engine
-from graphls.ir.graph import Graph, Node, Value, Write, filtered, inside, uses, walk, with_edges
+from graphls.ir.graph import Graph, Node, Value, Write, blocks, filtered, inside, needs, uses, walk, with_edges
 from graphls.ir.plan import DEFAULT
 from graphls.ir.reach import descendants
 from graphls.ir.registry import lookup
@@ -19,9 +19,13 @@ from graphls.passes.soon import soon
 from graphls.passes.waves import in_waves
 
 MOST_LOOKS = 5_000_000
-"""Nodes times results up to which a graph is one segment: a runtime looks for each operator's results among those."""
+"""Looks up to which a graph is one segment: a runtime looks for each operator's results among all results of the graph,
+and puts each operator in a list of those that wait for their turn, which it goes through for every optimization."""
 
-MOST_NODES = 500
+MOST_WHOLE = 50_000
+"""Nodes up to which a graph is one segment, whatever they wait for."""
+
+MOST_NODES = 1000
 """How many nodes a segment has of a graph beyond that."""
 
 HOST = "host"
@@ -180,7 +184,23 @@ class Cut:
 
 def is_too_large(graph: Graph) -> bool:
     """Whether a graph is for segments of `MOST_NODES` nodes."""
-    return sum(1 for _ in walk(graph)) * (len(graph.outputs) + len(graph.writes)) > MOST_LOOKS
+    count = sum(1 for _ in walk(graph))
+    looks = count * (len(graph.outputs) + len(graph.writes))
+    return count > MOST_WHOLE or looks > MOST_LOOKS or looks + waits(graph) > MOST_LOOKS
+
+
+def waits(graph: Graph) -> int:
+    """For how many other nodes of their block nodes stand back, all together, when what they need is there.
+
+    That is the length of the list of those that wait, summed over the steps of a schedule by the numbers of the nodes.
+    """
+    total = 0
+    for block in blocks(graph):
+        place: dict[Value, int] = {}
+        for number, node in enumerate(node for node in block.nodes if not node.primitive.is_constant):
+            total += number - 1 - max((place[v] for v in needs(node) if v in place), default=-1)
+            place.update(dict.fromkeys(node.outputs, number))
+    return total
 
 
 def _counts(node: Node) -> bool:

@@ -21,20 +21,21 @@ def without_dead_parts(node: Node, live: set[Value], sweep: Sweep) -> Node:
     count = carries(node)
     *tests, region = node.regions
     used = [v in live for v in node.outputs]
-    tested = {*live, *(v for test in tests for v in test.outputs)}
+    # What a region defines nobody needs outside, so that each begins with nothing: a copy of `live` would be quadratic.
+    tested = {v for test in tests for v in test.outputs}
     nodes = [sweep(test.nodes, tested) for test in tests]
     for test in tests:
         used[:count] = [w or v in tested for v, w in zip(test.inputs, used[:count], strict=True)]
     # What is carried may be needed for what else is carried, in a later iteration only: so until nothing is added.
     while True:
-        seen = {*tested, *(v for v, wanted in zip(region.outputs, used, strict=True) if wanted)}
+        seen = {v for v, wanted in zip(region.outputs, used, strict=True) if wanted}
         kept = sweep(region.nodes, seen)
         seen.update(v for n in walk(region.replace(nodes=kept)) for v in n.after if v in region.inputs)
         more = [w or v in seen for v, w in zip(region.inputs, used[:count], strict=False)]
         if more == used[:count]:
             break
         used[:count] = more
-    live |= seen
+    live |= tested | seen
     taken = [*used[:count], *(v in seen for v in region.inputs[count:])]
     if not any(taken[count:]) and node.attrs.get("length", 0) is None:
         taken[count] = True  # A stack says how often the loop runs, whatever it holds.

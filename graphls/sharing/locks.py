@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
@@ -13,6 +14,19 @@ COMPILING = Guard()
 SEEDING = Guard()
 """Held while a seed is set, so that the seed, the generator and the random state of steps are those of one call."""
 _JOINING = Guard()
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Hold COMPILING while the collector of cycles rests, which would look at every node again and again."""
+    with COMPILING.lock:
+        was_enabled = gc.isenabled()
+        try:
+            gc.disable()
+            yield
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 class Group(Guard):

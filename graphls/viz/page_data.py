@@ -34,6 +34,8 @@ NAMELESS = ("<string>", "<stdin>")
 LONGEST_LINE = 2000
 """The most characters of a line of source or of text that are shown."""
 
+_SAME: dict[str, Any] = {"added": [], "removed": [], "changed": [], "others": []}
+
 
 def page_data(
     stages: Mapping[str, Graph],
@@ -86,7 +88,9 @@ class _PageData:
         made: list[dict[str, Any]] = []
         before = None
         for name, graph in stages.items():
-            made.append(self.stage(name, graph, before))
+            is_same = graph is before
+            data = {**made[-1], "difference": _SAME} if is_same else self.stage(graph, before)
+            made.append({**data, "name": name})
             before = graph
         return {
             "title": title,
@@ -100,11 +104,10 @@ class _PageData:
             "stages": made,
         }
 
-    def stage(self, name: str, graph: Graph, before: Graph | None) -> dict[str, Any]:
+    def stage(self, graph: Graph, before: Graph | None) -> dict[str, Any]:
         shown = [self.line(*each) for each in lines(graph)]
         root = grouped(graph)
         return {
-            "name": name,
             "lines": shown,
             "root": self.group(root, Links(root)),
             "states": [self.value(state) for state in graph.states],
@@ -121,7 +124,7 @@ class _PageData:
 
     def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
         if before is None:
-            return {"added": [], "removed": [], "changed": [], "others": []}
+            return _SAME
         found = diff(before, after)
         return {
             "added": [self.node(node) for node in found.added],

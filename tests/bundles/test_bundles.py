@@ -20,6 +20,7 @@ import graphls
 import graphls.onnx
 from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
+from graphls.bundles.names import chosen
 from graphls.bundles.programs import loop_source
 from graphls.tensors.pytree import leaves as leaves_of
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
@@ -89,6 +90,11 @@ def test_results_are_called_as_the_steps_say(tmp_path: Path) -> None:
     manifest = json.loads((step.export(tmp_path) / "step.json").read_text(encoding="utf-8"))
     names = [port["name"] for port in manifest["outputs"]]
     assert names == ["loss", "overflow", "scale", "current_learning_rate", "global_norm"]
+
+
+def test_names_that_are_equal_are_numbered() -> None:
+    assert chosen("output", ["a", "a_1", "a", "a", "w"], None, {"w"}) == ["a", "a_1", "a_2", "a_3", "w_output"]
+    assert len(set(chosen("output", ["a"] * 50_000, None, set()))) == 50_000
 
 
 def test_names_of_functions_and_wishes(tmp_path: Path) -> None:

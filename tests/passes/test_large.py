@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
-from graphls.ir import Graph, parse
-from graphls.passes import parse_pipeline
+import graphls
+from graphls import nn, ops
+from graphls.api import CPU_PASSES
+from graphls.backends.onnx import lower
+from graphls.ir import Graph, dump, parse, verify
+from graphls.passes import cut, dce, parse_pipeline
+from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.primitives.primitive import Elementwise
 from graphls.testing import check_pass
@@ -111,3 +120,86 @@ graph @g(%r: f32[4], %x: f32[8,4]) {
   return %z
 }"""
     check_pass("fold, dce", before, after)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions of Python and C are called, which no load of the machine changes."""
+    count = 0
+
+    def counted(*ignored: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class Repeated(nn.Cell):
+    """Dense layers, a condition in a loop for each."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.layers = nn.CellList([nn.Dense(2, 2) for _ in range(length)])
+
+    def construct(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = ops.fori_loop(0, 2, lambda i, y: ops.cond(ops.sum(y) > i, lambda: ops.sin(y), lambda: y), layer(x))
+        return x
+
+
+def phases(length: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What a compile does with a step of so many layers, and what is done with its graph."""
+    x = np.ones((2, 2), np.float32)
+    loss = nn.WithLossCell(nn.SequentialCell([nn.Dense(2, 2) for _ in range(2 * length)]), nn.MSELoss())
+    optimizer = nn.Momentum(loss.trainable_params(), 0.1, 0.9)
+    train = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2**16, 2, 100))
+    steps: dict[str, tuple[nn.Cell, tuple[Any, ...]]] = {"train": (train, (x, x)), "loops": (Repeated(length), (x,))}
+    for name, (cell, inputs) in steps.items():
+        yield f"trace {name}", lambda cell=cell, inputs=inputs: graphls.trace_graph(cell, *inputs)  # type: ignore[misc]
+        graph = graphls.trace_graph(cell, *inputs).graph
+        for each in parse_pipeline(CPU_PASSES).passes:
+            yield f"{each.name} {name}", lambda each=each, graph=graph: each.run(graph)  # type: ignore[misc]
+            graph = each.run(graph)
+        for work in (verify, verify_windows, Partition().run, lower, dump):
+            title = f"{getattr(work, '__name__', 'partition')} {name}"
+            yield title, lambda work=work, graph=graph: work(graph)  # type: ignore[misc]
+
+
+def test_twice_the_graph_takes_twice_the_calls() -> None:
+    large = dict(phases(40))
+    for name, work in phases(20):
+        small = calls_of(work)
+        assert small < 200 or calls_of(large[name]) < 2.2 * small, name
+
+
+def test_a_sweep_of_many_loops_copies_no_values_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    sweep = dce.sweep
+    monkeypatch.setattr(dce, "sweep", lambda nodes, live: (sizes.append(len(live)), sweep(nodes, live))[1])
+    dce.Dce().run(graphls.trace_graph(Repeated(20), np.ones((2, 2), np.float32)).graph)
+    assert sizes[0] == 1 and sorted(sizes)[len(sizes) // 2] < 5
+
+
+def test_a_deep_graph_asks_for_no_recursion() -> None:
+    length = 20_000
+    links = "".join(f"  %v{i + 1} = sin(%v{i}) : f32[]\n" for i in range(length))
+    graph = parse(f"graph @g(%v0: f32[]) {{\n{links}  return %v{length}\n}}")
+    assert len(lower(parse_pipeline("cse, dce, order").run(graph, verify=False).graph).model.graph.node) == length
+
+
+def test_a_graph_in_which_many_wait_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    sines = "".join(f"  %s{i} = sin(%x) : f32[]\n" for i in range(40))
+    sums = "".join(f"  %a{i + 1} = add(%{f'a{i}' if i else 'x'}, %s{i}) : f32[]\n" for i in range(40))
+    wide = parse(f"graph @g(%x: f32[]) {{\n{sines}{sums}  return %a40\n}}")
+    links = "".join(f"  %v{i + 1} = sin(%v{i}) : f32[]\n" for i in range(80))
+    chain = parse(f"graph @g(%v0: f32[]) {{\n{links}  return %v80\n}}")
+    # Each sine waits for those in front of it, and the first sum for those behind the first sine.
+    assert (cut.waits(wide), cut.waits(chain)) == (sum(range(40)) + 39, 0)
+    monkeypatch.setattr(cut, "MOST_LOOKS", 850)
+    assert cut.is_too_large(wide) and not cut.is_too_large(chain)
+    monkeypatch.setattr(cut, "MOST_WHOLE", 79)
+    assert cut.is_too_large(chain)

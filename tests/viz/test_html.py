@@ -21,6 +21,8 @@ from graphls.ir.errors import GraphFileError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.location import Location
 from graphls.ir.parse import parse
+from graphls.passes import parse_pipeline
+from graphls.viz import page_data
 from graphls.viz.html import page, write_page
 
 TEXT = """
@@ -80,6 +82,15 @@ def test_stages_share_what_passes_left_alone() -> None:
     data = data_of(page({"a": graph, "b": graph}))
     assert len(data["nodes"]) == 2 and data["stages"][0]["root"] == data["stages"][1]["root"]
     assert data["stages"][1]["difference"] == {"added": [], "removed": [], "changed": [], "others": []}
+
+
+def test_a_stage_that_changes_nothing_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = parse_pipeline("gradient, join, fold").run(parse("graph @g(%x: f32[]) {\n  return %x\n}")).stages
+    looks: list[object] = []
+    grouped = page_data.grouped
+    monkeypatch.setattr(page_data, "grouped", lambda graph: (looks.append(graph), grouped(graph))[1])
+    shown = page_data.page_data(stages, "g")["stages"]
+    assert len(looks) == 1 and [stage["name"] for stage in shown] == list(stages)
 
 
 def test_a_stage_says_what_its_pass_did() -> None:
