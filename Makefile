@@ -104,6 +104,10 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
 	$(RUN) -m tests.fuzz programs --count 10000
 	$(RUN) -m tests.fuzz pairs --count 5041
+	$(RUN) -m tests.fuzz onnx --count 2000
+	$(RUN) -m tests.fuzz onnx --count 2000 --engine openvino
+	$(RUN) -m tests.fuzz onnx --count 2000 --engine numpy
+	$(RUN) -m tests.files.damaged --count 1000
 	$(RUN) -m tests.fuzz pairs --count 20164 --engine openvino
 	$(RUN) -m tests.fuzz control-flow --count 2000
 	$(RUN) -m tests.kills

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from inspect import Parameter as Argument
 from inspect import Signature, signature
+from keyword import iskeyword
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
@@ -221,7 +222,7 @@ def cell_of(
         if name in (fixed or {}):
             continue
         word = re.sub(r"\W", "_", name)
-        names.append(fresh.fresh(word if word.isidentifier() else f"x_{word}"))
+        names.append(fresh.fresh(word if word.isidentifier() and not iskeyword(word) else f"x_{word}"))
 
     made: OnnxCell = _kind(tuple(names))(original, program, trainable, frozen, fixed)
     return made

@@ -1,6 +1,7 @@
 """`python -m tests.fuzz [names]` calls every function, `python -m tests.fuzz programs` runs random programs.
 
-`python -m tests.fuzz pairs` runs pairs of operations, `python -m tests.fuzz control-flow` branches and loops.
+`python -m tests.fuzz pairs` runs pairs of operations, `python -m tests.fuzz control-flow` branches and loops, and
+`python -m tests.fuzz onnx` random ONNX models.
 """
 
 from __future__ import annotations

@@ -21,12 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from onnx import printer
+
 from graphls.ir.plan import DEFAULT
 from graphls.ir.text import dump
 from tests.fuzz.control_judge import reduced_text
 from tests.fuzz.judge import FAULTS
+from tests.fuzz.onnx_models import random_model
 from tests.fuzz.reduce import reduce_program
-from tests.fuzz.seeds import CONTROL_FLOW, KINDS, judge_seeds, program_of, usual_engine
+from tests.fuzz.seeds import CONTROL_FLOW, KINDS, ONNX, judge_seeds, program_of, usual_engine
 
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
@@ -151,17 +154,22 @@ def run(seed: int, count: int, jobs: int, reduces: bool, engine: str, kind: str)
 
 
 def reduced(found: Found, engine: str, kind: str) -> str:
-    """The smallest graph that ends as the program did and the passes behind, or the statements that are needed."""
+    """The smallest graph that ends as the program did and the passes behind, or the statements that are needed.
+
+    An ONNX model is shown as it is.
+    """
     if kind == CONTROL_FLOW:
         return reduced_text(found.seed, found.outcome, engine)
+    if kind == ONNX:
+        return str(printer.to_text(random_model(found.seed).proto))
     graph, passes = reduce_program(program_of(kind, [found.seed]), found.outcome, engine)
     return f"{dump(graph)}// passes: {passes}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line of `python -m tests.fuzz programs`, `pairs` or `control-flow`."""
+    """The command line of `python -m tests.fuzz programs`, `pairs`, `control-flow` or `onnx`."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("kind", choices=KINDS, help="random programs, pairs of operations, or branches and loops")
+    parser.add_argument("kind", choices=KINDS, help="random programs, pairs, branches and loops, or ONNX models")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes at a time")
