@@ -192,7 +192,10 @@ def _binary(b: Builder) -> object:
     x = b.any()
     operands = [x, b.like(x)]
     b.draw.shuffle(operands)
-    return b.add(_one_of(b, _BINARY), operands)
+    kind = _one_of(b, _BINARY)
+    if kind == "Pow":  # whose slope at a base of 0 is infinite
+        operands[:1] = b.add("Exp", operands[:1])
+    return b.add(kind, operands)
 
 
 def _compare(b: Builder) -> object:
