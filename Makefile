@@ -12,7 +12,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo web test test-core test-training test-cuda test-models lint bench bench-eager bench-peers bench-export bench-ranks \
-	stubs pages docs site gallery dist fuzz neighbours clean
+	stubs pages docs site gallery dist fuzz neighbours mindspore-names clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -117,6 +117,12 @@ neighbours: $(VENV)/.installed-test
 	$(RUN) -m pytest -q -p tests.neighbours
 	$(RUN) -m tests.neighbours --count 1000
 
+# The names and settings that scripts of MindSpore may meet, of the package itself, which wants a NumPy of its own.
+mindspore-names:
+	$(PYTHON) -m venv .venv-mindspore
+	.venv-mindspore/bin/python -m pip install --quiet --disable-pip-version-check mindspore==2.10.0 'numpy<2'
+	PYTHONHASHSEED=0 .venv-mindspore/bin/python -m tools.mindspore_names
+
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
 	$(FREE)
 	$(INSTALL) '.[$(RUNTIME),demo]' --constraint constraints.txt
@@ -141,4 +147,4 @@ $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf .venv .venv-training .venv-cuda .venv-peers .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-cuda .venv-peers .venv-mindspore .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,7 @@
 """Writes the names of MindSpore that `graphls.compat` knows: every module with its names, and the settings of contexts.
 
-Run in an environment of its own, as MindSpore wants a NumPy below 2, and where `graphls.compat` is not installed:
-
-    python -m venv out/mindspore && out/mindspore/bin/pip install mindspore==2.10.0 'numpy<2'
-    PYTHONHASHSEED=0 out/mindspore/bin/python -m tools.mindspore_names      # sets always in the same order
+`make mindspore-names` runs it in an environment of its own, as MindSpore wants a NumPy below 2; PYTHONHASHSEED=0 gives
+sets always the same order.
 
 Facts alone are written, of the modules that can be imported on a CPU. Each module is a section of NAMES:
 
@@ -37,6 +35,8 @@ SETTINGS = FOLDER / "context" / "mindspore_settings.json"
 PACKAGE = "mindspore"
 LEFT_OUT = ("_akg", "ops_generate", "ops._op_impl", "_extends.parallel_compile")
 """What builds MindSpore, or registers kernels of Ascend, and is imported by nothing else."""
+OF_PYTHON = ("__all__", "__annotations__", "__cached__", "__doc__", "__file__", "__name__", "__package__", "__path__")
+"""Names that a module has by Python."""
 LONGEST = 600
 """Characters of a plain value; longer ones are objects."""
 
@@ -77,7 +77,7 @@ class Names:
                 self.places[_key(name, value)].append((path, name))
 
     def _names(self, module: ModuleType) -> dict[str, Any]:
-        own = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        own = {name: value for name, value in vars(module).items() if name not in OF_PYTHON and _is_name(name, value)}
         return {name: value for name, value in sorted(own.items()) if _is_of_mindspore(value)}
 
     def home(self, name: str, value: Any) -> Place:
@@ -140,6 +140,11 @@ def is_plain(value: object) -> bool:
         return len(repr(value)) <= LONGEST and bool(ast.literal_eval(repr(value)) == value)
     except (ValueError, SyntaxError):
         return False
+
+
+def _is_name(name: str, value: object) -> bool:
+    """Whether something is a name for others: one with two underscores is, if it has a plain value."""
+    return not name.startswith("__") or is_plain(value)
 
 
 def _is_of_mindspore(value: Any) -> bool:

@@ -32,7 +32,6 @@ from graphls.names.lazy import is_missing
 from graphls.names.traps import expect_mindspore
 
 PACKAGE = "mindspore"
-OFFERED_DUNDERS = ("__all__", "__version__")
 
 
 class Mirror(ModuleType):
@@ -44,10 +43,11 @@ class Mirror(ModuleType):
         self._stand_ins: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name not in OFFERED_DUNDERS:
-            raise AttributeError(name)
+        path = _inner(self.__name__)
         if name == "__all__":
-            return offered(_inner(self.__name__))
+            return offered(path)
+        if name.startswith("__") and name not in (section_of(path) or ()):
+            raise AttributeError(name)
         found = lookup(self.__name__, name)
         if is_missing(found):
             return self._missing(name, sys._getframe(1))
