@@ -11,23 +11,8 @@ import numpy as np
 
 from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.columns import Array, StrPath
-from graphls.dataset.readers.files import (
-    IMAGES,
-    DecodedParts,
-    Decrypt,
-    Files,
-    Images,
-    Source,
-    corrupt,
-    extensions_of,
-    folder,
-    inside,
-    mapped,
-    number_in,
-    text_of,
-    usage,
-    words_of,
-)
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import Images, corrupt, number_in
 from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -36,7 +21,7 @@ _PARTS = {"train": "0", "valid": "1", "test": "2"}
 _BITS = {"1": 1, "-1": 0, "0": 0}
 
 
-class CelebASource(Source):
+class CelebASource(files.Source):
     """The rows of CelebADataset."""
 
     columns = ["image", "attr"]  # noqa: RUF012
@@ -44,13 +29,13 @@ class CelebASource(Source):
     def __init__(
         self, dataset_dir: StrPath, part: str | None, image: Images, extensions: Sequence[str] | None
     ) -> None:
-        directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
+        directory, part = files.folder(dataset_dir), files.usage(part, "train", "valid", "test", "all")
         self._image = image
         self._list = os.path.join(directory, _ATTRIBUTES)
         wanted = None if part == "all" else _names(os.path.join(directory, _PARTITION), _PARTS[part])
-        endings = None if extensions is None else extensions_of(extensions)
+        endings = None if extensions is None else files.extensions_of(extensions)
         self._rows = [
-            (inside(directory, name, self._list), bits)
+            (files.inside(directory, name, self._list), bits)
             for name, bits in _attributes(self._list)
             if (wanted is None or name in wanted) and (endings is None or os.path.splitext(name)[1] in endings)
         ]
@@ -64,9 +49,9 @@ class CelebASource(Source):
 
 def _attributes(path: str) -> list[tuple[str, Array]]:
     """The name of each image and a byte for each of its attributes."""
-    count, _, rest = text_of(path).partition("\n")
+    count, _, rest = files.text_of(path).partition("\n")
     names, _, body = rest.partition("\n")
-    lines = words_of(body)
+    lines = files.words_of(body)
     if count.strip() != str(len(lines)):
         raise corrupt(path, f"its first line speaks of {count.strip()[:40]!r} images, but it lists {len(lines)}")
     return [(line[0], _bits(path, line, len(names.split()))) for line in lines]
@@ -80,14 +65,14 @@ def _bits(path: str, line: list[str], width: int) -> Array:
 
 
 def _names(path: str, part: str) -> set[str]:
-    lines = words_of(text_of(path))
+    lines = files.words_of(files.text_of(path))
     wrong = next((line for line in lines if len(line) != 2 or line[1] not in _PARTS.values()), None)
     if wrong is not None:
         raise corrupt(path, f"the line of {wrong[0][:40]!r} is not a file name with 0, 1 or 2")
     return {name for name, code in lines if code == part}
 
 
-class CelebADataset(Files):
+class CelebADataset(files.Files):
     r"""The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
 
     `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
@@ -121,7 +106,7 @@ class CelebADataset(Files):
         num_shards: int | None = None,
         shard_id: int | None = None,
         cache: object = None,
-        decrypt: Decrypt | None = None,
+        decrypt: files.Decrypt | None = None,
     ) -> None:
         source = CelebASource(dataset_dir, usage, Images(decode, decrypt), extensions)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
@@ -134,12 +119,12 @@ _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 
 StreetObjects = tuple[list[str], Array]
 
 
-class KITTISource(Source):
+class KITTISource(files.Source):
     """The rows of KITTIDataset."""
 
     def __init__(self, dataset_dir: StrPath, part: str | None, decode: bool) -> None:
-        directory = folder(dataset_dir)
-        is_test = usage(part, "train", "test") == "test"
+        directory = files.folder(dataset_dir)
+        is_test = files.usage(part, "train", "test") == "test"
         images = os.path.join(directory, "data_object_image_2", "testing" if is_test else "training", "image_2")
         self._rows = _images(images)
         self._image = Images(decode)
@@ -164,7 +149,7 @@ class KITTISource(Source):
 
 def _images(directory: str) -> list[str]:
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    paths = [os.path.join(directory, name) for name in names if os.path.splitext(name)[1].lower() in IMAGES]
+    paths = [os.path.join(directory, name) for name in names if os.path.splitext(name)[1].lower() in files.IMAGES]
     if not paths:
         raise GraphRuntimeError(f"There are no images in {directory}.")
     return paths
@@ -175,7 +160,7 @@ def _stem(path: str) -> str:
 
 
 def _street_objects(path: str) -> StreetObjects:
-    lines = words_of(text_of(path))
+    lines = files.words_of(files.text_of(path))
     wrong = next((line for line in lines if len(line) not in (_FIELDS, _FIELDS + 1)), None)
     if wrong is not None or not lines:
         fault = f"a line has {len(wrong)} fields, not {_FIELDS}" if wrong is not None else "there is no line in it"
@@ -187,7 +172,7 @@ def _street_objects(path: str) -> StreetObjects:
     return [line[0] for line in lines], array
 
 
-class KITTIDataset(DecodedParts):
+class KITTIDataset(files.DecodedParts):
     r"""The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
 
     `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
@@ -220,13 +205,13 @@ _DEEPEST_XML = 64
 Objects = list[tuple[str, tuple[float, ...]]]  # the name; the box, difficult, truncated
 
 
-class VOCSource(Source):
+class VOCSource(files.Source):
     """The rows of VOCDataset."""
 
     def __init__(
         self, dataset_dir: StrPath, task: str, part: str, indexing: Mapping[str, int] | None, image: Images, named: bool
     ) -> None:
-        self._directory = folder(dataset_dir)
+        self._directory = files.folder(dataset_dir)
         if task not in ("Segmentation", "Detection"):
             raise GraphValueError(f"Invalid task : {task!r}; it is Segmentation or Detection.")
         self._boxes, self._named, self._image = task == "Detection", boolean("extra_metadata", named), image
@@ -272,9 +257,9 @@ def _listed(directory: str, kind: str, part: str) -> list[str]:
         raise GraphValueError(
             f"The file {path} does not exist; usage is the name of a list in {os.path.dirname(path)}."
         )
-    names = [line.strip() for line in text_of(path).splitlines() if line.strip()]
+    names = [line.strip() for line in files.text_of(path).splitlines() if line.strip()]
     for name in names:
-        inside(directory, name, path)
+        files.inside(directory, name, path)
     if not names:
         raise corrupt(path, "it lists no image")
     return names
@@ -312,7 +297,7 @@ class _Builder(ElementTree.TreeBuilder):
 
 def _objects(path: str) -> Objects:
     """The objects of an annotation; raises GraphRuntimeError where there is none, or one without name or box."""
-    data = mapped(path)
+    data = files.mapped(path)
     if len(data) > _LARGEST_XML:
         raise corrupt(path, f"it has {len(data)} bytes, more than the {_LARGEST_XML} that an annotation may have")
     try:
@@ -337,7 +322,7 @@ def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, 
     return name, (left, top, right - left, bottom - top, *flags)
 
 
-class VOCDataset(Files):
+class VOCDataset(files.Files):
     r"""The images of PASCAL VOC: for "Segmentation" columns `image` and `target`, for "Detection" boxes around objects.
 
     Rows are in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`; images and
@@ -380,7 +365,7 @@ class VOCDataset(Files):
         shard_id: int | None = None,
         cache: object = None,
         extra_metadata: bool = False,
-        decrypt: Decrypt | None = None,
+        decrypt: files.Decrypt | None = None,
     ) -> None:
         source = VOCSource(dataset_dir, task, usage, class_indexing, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)

@@ -11,40 +11,31 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.checks import integer, string, type_error
 from graphls.dataset.columns import StrPath
-from graphls.dataset.readers.files import (
-    DecodedParts,
-    Files,
-    Images,
-    Source,
-    corrupt,
-    folder,
-    inside,
-    text_of,
-    usage,
-)
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import corrupt
 from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 
-class Food101Source(Source):
+class Food101Source(files.Source):
     """The rows of Food101Dataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: StrPath, part: str | None, decode: bool) -> None:
-        directory, part = folder(dataset_dir), usage(part, "train", "test", "all")
-        self._image = Images(decode)
+        directory, part = files.folder(dataset_dir), files.usage(part, "train", "test", "all")
+        self._image = files.Images(decode)
         lists = [os.path.join(directory, "meta", f"{each}.txt") for each in ("train", "test") if part in (each, "all")]
-        names = [(path, line.strip()) for path in lists for line in text_of(path).splitlines() if line.strip()]
+        names = [(path, line.strip()) for path in lists for line in files.text_of(path).splitlines() if line.strip()]
         images = os.path.join(directory, "images")
-        self._rows = [(inside(images, f"{name}.jpg", path), name.partition("/")[0]) for path, name in names]
+        self._rows = [(files.inside(images, f"{name}.jpg", path), name.partition("/")[0]) for path, name in names]
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, label = self._rows[index]
         return self._image(path), np.array(label)
 
 
-class Food101Dataset(DecodedParts):
+class Food101Dataset(files.DecodedParts):
     r"""The dishes of Food-101: columns `image`, bytes or pixels, and `label`, the name of the dish, a string of ().
 
     `usage` is "train" or "test", for the list `meta/train.txt` and so on, or "all", the default; the images lie in
@@ -66,20 +57,20 @@ class Food101Dataset(DecodedParts):
     _read = Food101Source
 
 
-class FlickrSource(Source):
+class FlickrSource(files.Source):
     """The rows of FlickrDataset."""
 
     columns = ["image", "annotation"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: StrPath, annotation_file: StrPath, decode: bool | None) -> None:
-        directory, path = folder(dataset_dir), _file("annotation_file", annotation_file)
-        self._image = Images(bool(decode))
+        directory, path = files.folder(dataset_dir), _file("annotation_file", annotation_file)
+        self._image = files.Images(bool(decode))
         captions: dict[str, list[str]] = {}
-        for line in filter(str.strip, text_of(path).splitlines()):
+        for line in filter(str.strip, files.text_of(path).splitlines()):
             name, hash_mark, caption = line.partition("#")
             if not hash_mark or "\t" not in caption:
                 raise corrupt(path, f"the line {line[:40]!r} is not a file name, #, a number, a tab and a caption")
-            captions.setdefault(inside(directory, name, path), []).append(caption.partition("\t")[2])
+            captions.setdefault(files.inside(directory, name, path), []).append(caption.partition("\t")[2])
         self._rows = list(captions.items())
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -95,7 +86,7 @@ def _file(name: str, value: object) -> str:
     return path
 
 
-class FlickrDataset(Files):
+class FlickrDataset(files.Files):
     r"""The photos of Flickr8k and Flickr30k: columns `image` and `annotation`, the captions, strings of (captions,).
 
     Each line of `annotation_file` is the name of an image in `dataset_dir`, #, a number, a tab and a caption. Raises
@@ -131,7 +122,7 @@ class FlickrDataset(Files):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
-class ManifestSource(Source):
+class ManifestSource(files.Source):
     """The rows of ManifestDataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
@@ -140,8 +131,8 @@ class ManifestSource(Source):
         path = _file("dataset_file", dataset_file)
         if string("usage", part) not in ("train", "eval", "inference"):
             raise GraphRuntimeError(f"usage is train, eval or inference, not {part!r}.")
-        self._image = Images(decode)
-        entries = [_entry(path, line) for line in filter(str.strip, text_of(path).splitlines())]
+        self._image = files.Images(decode)
+        entries = [_entry(path, line) for line in filter(str.strip, files.text_of(path).splitlines())]
         rows = [(image, names) for image, kind, names in entries if kind == part]
         self.classes = _indices(rows) if indexing is None else _checked(indexing)
         indices = [(image, [self.classes[name] for name in names if name in self.classes]) for image, names in rows]
@@ -176,7 +167,7 @@ def _checked(indexing: object) -> dict[str, int]:
     return {string("class_indexing", name): integer("class_indexing", index, 0) for name, index in indexing.items()}
 
 
-class ManifestDataset(Files):
+class ManifestDataset(files.Files):
     r"""The images of a manifest: columns `image` and `label`, int32 of (), or of (labels,) where there are several.
 
     Each line of `dataset_file` is an object of JSON: `source`, the path of the image, `usage`, "train", "eval" or

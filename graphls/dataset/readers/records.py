@@ -16,20 +16,8 @@ import numpy as np
 
 from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, Schema, StrPath, as_schema
-from graphls.dataset.readers.files import (
-    Bytes,
-    Parts,
-    Paths,
-    Sequential,
-    Source,
-    TextParts,
-    corrupt,
-    folder,
-    found_files,
-    mapped,
-    reason_of,
-    usage,
-)
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import corrupt
 from graphls.dataset.readers.order import Shuffle
 from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -38,17 +26,17 @@ _NEWLINE = 10
 _NO_BYTES = np.empty(0, np.uint8)
 
 
-class TextFileSource(Source):
+class TextFileSource(files.Source):
     """The rows of TextFileDataset; lines are found when it is made and read when they are asked for."""
 
     columns = ["text"]  # noqa: RUF012
 
-    def __init__(self, dataset_files: Paths, header: int = 0) -> None:
-        self._paths = sorted(found_files(dataset_files))
-        self._files = [mapped(path) if os.path.getsize(path) else _NO_BYTES for path in self._paths]
+    def __init__(self, dataset_files: files.Paths, header: int = 0) -> None:
+        self._paths = sorted(files.found_files(dataset_files))
+        self._files = [files.mapped(path) if os.path.getsize(path) else _NO_BYTES for path in self._paths]
         self._lines = [_lines(data)[header:] for data in self._files]
         self.lengths = list(map(len, self._lines))
-        self._rows = Parts(self.lengths)
+        self._rows = files.Parts(self.lengths)
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
@@ -69,12 +57,12 @@ class PennTreebankSource(TextFileSource):
     """The rows of PennTreebankDataset."""
 
     def __init__(self, dataset_dir: StrPath, part: str | None) -> None:
-        directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
+        directory, part = files.folder(dataset_dir), files.usage(part, "train", "valid", "test", "all")
         parts = ["test", "train", "valid"] if part == "all" else [part]
         super().__init__([os.path.join(directory, f"ptb.{name}.txt") for name in parts])
 
 
-class TextFileDataset(Sequential):
+class TextFileDataset(files.Sequential):
     r"""The lines of text files that are not empty, without their ends: the column `text`, a string of ().
 
     `dataset_files` is a path, a pattern or a list of them, read in order of their names; of several each worker has
@@ -92,7 +80,7 @@ class TextFileDataset(Sequential):
 
     def __init__(
         self,
-        dataset_files: Paths,
+        dataset_files: files.Paths,
         num_samples: int | None = None,
         num_parallel_workers: int | None = None,
         shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
@@ -104,7 +92,7 @@ class TextFileDataset(Sequential):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
 
-class PennTreebankDataset(TextParts):
+class PennTreebankDataset(files.TextParts):
     r"""The sentences of the Penn Treebank: the column `text`, a string of ().
 
     `usage` is "train", "valid", "test" or "all", the default, which has those of test first. Raises what
@@ -122,7 +110,7 @@ class PennTreebankDataset(TextParts):
     _read = PennTreebankSource
 
 
-def _lines(data: Bytes) -> Array:
+def _lines(data: files.Bytes) -> Array:
     """Where the lines begin and end that are not empty, int64 of (lines, 2)."""
     ends = np.append(np.flatnonzero(np.asarray(data) == _NEWLINE), len(data))
     starts = np.append(0, ends[:-1] + 1)
@@ -134,7 +122,7 @@ Feature = Array | list[bytes]
 HEAD, TAIL = 12, 4
 
 
-class TFRecordSource(Source):
+class TFRecordSource(files.Source):
     """The rows of TFRecordDataset.
 
     The lengths in the files are checked, each with its checksum, when it is made; contents are read when they are asked
@@ -142,10 +130,10 @@ class TFRecordSource(Source):
     """
 
     def __init__(
-        self, dataset_files: Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
+        self, dataset_files: files.Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
     ) -> None:
-        self._paths = sorted(found_files(dataset_files))
-        self._files = [mapped(path) for path in self._paths]
+        self._paths = sorted(files.found_files(dataset_files))
+        self._files = [files.mapped(path) for path in self._paths]
         records = [list(_records(path, data)) for path, data in zip(self._paths, self._files, strict=True)]
         self.lengths = list(map(len, records))
         self._rows = [(file, *span) for file, spans in enumerate(records) for span in spans]
@@ -169,7 +157,7 @@ class TFRecordSource(Source):
         try:
             return dict(_features(content))
         except (GraphValueError, UnicodeDecodeError) as error:
-            raise corrupt(self._paths[file], f"record {index} is no Example: {reason_of(error)}") from None
+            raise corrupt(self._paths[file], f"record {index} is no Example: {files.reason_of(error)}") from None
 
     def _column(self, path: str, name: str, value: Feature) -> Array:
         wanted = self._schema.get(name, {"type": None, "shape": None})
@@ -186,7 +174,7 @@ class TFRecordSource(Source):
         return array if shape is None else array.reshape(shape)
 
 
-def _records(path: str, data: Bytes) -> Iterator[tuple[int, int]]:
+def _records(path: str, data: files.Bytes) -> Iterator[tuple[int, int]]:
     """Where the content of each record begins, and how long it is."""
     position = 0
     while position < len(data):
@@ -249,7 +237,7 @@ def _values(kind: int, content: int | memoryview) -> Feature:
     return np.frombuffer(packed, "<f4").astype(np.float32)
 
 
-def _padded(values: Sequence[bytes]) -> Bytes:
+def _padded(values: Sequence[bytes]) -> files.Bytes:
     longest = max(map(len, values), default=0)
     return np.frombuffer(b"".join(value.ljust(longest) for value in values), np.uint8).copy()
 
@@ -259,7 +247,7 @@ def _fits(array: Array, shape: Sequence[int]) -> bool:
     return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
 
 
-class TFRecordDataset(Sequential):
+class TFRecordDataset(files.Sequential):
     """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
 
     A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
@@ -283,7 +271,7 @@ class TFRecordDataset(Sequential):
 
     def __init__(
         self,
-        dataset_files: Paths,
+        dataset_files: files.Paths,
         schema: Schema | StrPath | None = None,
         columns_list: list[str] | None = None,
         num_samples: int | None = None,

@@ -8,19 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import (
-    DTypeLike,
-    Function,
-    choice,
-    dtype,
-    functions,
-    integer,
-    number,
-    optional_integer,
-    probability,
-    type_error,
-)
-from graphls.dataset.checks import dtype as checked_dtype
+from graphls.dataset import checks
 from graphls.dataset.columns import Array, ArrayDType
 from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -90,7 +78,7 @@ def as_column(column: object) -> Array:
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
 
-def chained(chain: list[Function], columns: tuple[object, ...]) -> Any:
+def chained(chain: list[checks.Function], columns: tuple[object, ...]) -> Any:
     """The result of operations one after the other; the tuple that one gives is the columns of the next."""
     for operation in chain:
         result = operation(*columns)
@@ -102,7 +90,7 @@ class _Operations:
     """A list of operations and functions; raises GraphTypeError for others, GraphValueError for an empty list."""
 
     def __init__(self, transforms: object) -> None:
-        self.transforms = functions("transforms", transforms)
+        self.transforms = checks.functions("transforms", transforms)
 
 
 class Compose(_Operations):
@@ -131,7 +119,7 @@ class RandomApply(_Operations):
 
     def __init__(self, transforms: object, prob: float = 0.5) -> None:
         super().__init__(transforms)
-        self.prob = probability("prob", prob)
+        self.prob = checks.probability("prob", prob)
 
     def __call__(self, *columns: object) -> Any:
         return chained(self.transforms if generator().random() < self.prob else [], columns)
@@ -187,7 +175,7 @@ def as_element(operation: object, value: object, dtype: ArrayDType) -> Array:
 def checked_value(name: str, value: object) -> Any:
     """A number, bool, string or bytes; raises GraphTypeError otherwise."""
     if not isinstance(value, (str, bytes, bool, int, float, np.generic)):
-        raise type_error(name, value, "a number or a string")
+        raise checks.type_error(name, value, "a number or a string")
     return value
 
 
@@ -244,8 +232,8 @@ def _item(item: object) -> slice | list[int]:
     if isinstance(item, slice):
         return item
     if isinstance(item, list):
-        return [integer("slices", index) for index in item]
-    return [integer("slices", item)]
+        return [checks.integer("slices", index) for index in item]
+    return [checks.integer("slices", item)]
 
 
 def _narrowed(column: Array) -> Array:
@@ -271,8 +259,8 @@ class PadEnd(TensorOperation):
 
     def __init__(self, pad_shape: list[int | None], pad_value: object = None) -> None:
         if not isinstance(pad_shape, list):
-            raise type_error("pad_shape", pad_shape, "a list of integers and None")
-        self.pad_shape = [optional_integer("pad_shape", size, 1) for size in pad_shape]
+            raise checks.type_error("pad_shape", pad_shape, "a list of integers and None")
+        self.pad_shape = [checks.optional_integer("pad_shape", size, 1) for size in pad_shape]
         self.pad_value = None if pad_value is None else checked_value("pad_value", pad_value)
 
     def apply(self, column: Array) -> Any:
@@ -303,11 +291,11 @@ class Concatenate:
     """
 
     def __init__(self, axis: int = 0, prepend: Array | None = None, append: Array | None = None) -> None:
-        if integer("axis", axis) not in (0, -1):
+        if checks.integer("axis", axis) not in (0, -1):
             raise GraphValueError(f"Concatenate joins columns of one axis, along the axis 0 or -1, not {axis}.")
         for name, value in (("prepend", prepend), ("append", append)):
             if value is not None and not isinstance(value, np.ndarray):
-                raise type_error(name, value, "an array")
+                raise checks.type_error(name, value, "an array")
         self.prepend, self.append = prepend, append
 
     def __call__(self, *columns: object) -> Array:
@@ -365,8 +353,8 @@ class TypeCast(TensorOperation):
         array([ 1, -1], dtype=int32)
     """
 
-    def __init__(self, data_type: DTypeLike) -> None:
-        self.data_type = dtype("data_type", data_type)
+    def __init__(self, data_type: checks.DTypeLike) -> None:
+        self.data_type = checks.dtype("data_type", data_type)
 
     def apply(self, column: Array) -> Any:
         if (column.dtype.kind in "SU") != (self.data_type.kind in "SU"):
@@ -392,8 +380,8 @@ class OneHot(TensorOperation):
     """
 
     def __init__(self, num_classes: int, smoothing_rate: float = 0.0) -> None:
-        self.num_classes = integer("num_classes", num_classes, 1)
-        self.smoothing_rate = number("smoothing_rate", smoothing_rate, 0, 1)
+        self.num_classes = checks.integer("num_classes", num_classes, 1)
+        self.smoothing_rate = checks.number("smoothing_rate", smoothing_rate, 0, 1)
 
     def apply(self, column: Array) -> Any:
         if column.dtype.kind not in "iu" or column.ndim > 2 or (column.ndim == 2 and column.shape[1] != 1):
@@ -437,10 +425,10 @@ class Mask(TensorOperation):
         array([False,  True])
     """
 
-    def __init__(self, operator: Relational, constant: object, dtype: DTypeLike = np.bool_) -> None:
-        self.operator = choice("operator", operator, Relational)
+    def __init__(self, operator: Relational, constant: object, dtype: checks.DTypeLike = np.bool_) -> None:
+        self.operator = checks.choice("operator", operator, Relational)
         self.constant = checked_value("constant", constant)
-        self.dtype = checked_dtype("dtype", dtype)
+        self.dtype = checks.dtype("dtype", dtype)
 
     def apply(self, column: Array) -> Any:
         if is_text(column.dtype) != isinstance(self.constant, (str, bytes)):

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import (
-    LARGEST_SIZE,
-    boolean,
-    choice,
-    integer,
-    interval,
-    magnitude,
-    number,
-    probability,
-)
+from graphls.dataset import checks
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
     Array,
@@ -52,7 +43,7 @@ class Grayscale(PilOperation):
     """
 
     def __init__(self, num_output_channels: int = 1) -> None:
-        self.num_output_channels = integer("num_output_channels", num_output_channels)
+        self.num_output_channels = checks.integer("num_output_channels", num_output_channels)
         if num_output_channels not in (1, 3):
             raise GraphValueError(f"A gray image has 1 or 3 channels, not {num_output_channels}.")
 
@@ -73,7 +64,7 @@ class RandomGrayscale(PilOperation):
     """
 
     def __init__(self, prob: float = 0.1) -> None:
-        self.prob = probability("prob", prob)
+        self.prob = checks.probability("prob", prob)
 
     def on_pil(self, image: PilImage) -> Any:
         if generator().random() >= self.prob:
@@ -97,7 +88,7 @@ class ConvertColor(ImageOperation):
     """
 
     def __init__(self, convert_mode: ConvertMode) -> None:
-        self.convert_mode = choice("convert_mode", convert_mode, ConvertMode)
+        self.convert_mode = checks.choice("convert_mode", convert_mode, ConvertMode)
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -112,7 +103,7 @@ class ConvertColor(ImageOperation):
 
 class _OfThreeChannels(ImageOperation):
     def __init__(self, is_hwc: bool = False) -> None:
-        self.is_hwc = boolean("is_hwc", is_hwc)
+        self.is_hwc = checks.boolean("is_hwc", is_hwc)
 
     def on_array(self, image: Array) -> Array:
         axis = -1 if self.is_hwc else -3
@@ -192,7 +183,7 @@ class AdjustBrightness(ImageOperation):
     """
 
     def __init__(self, brightness_factor: float) -> None:
-        self.brightness_factor = magnitude("brightness_factor", brightness_factor)
+        self.brightness_factor = checks.magnitude("brightness_factor", brightness_factor)
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, image)
@@ -217,7 +208,7 @@ class AdjustContrast(ImageOperation):
     """
 
     def __init__(self, contrast_factor: float) -> None:
-        self.contrast_factor = magnitude("contrast_factor", contrast_factor)
+        self.contrast_factor = checks.magnitude("contrast_factor", contrast_factor)
 
     def on_array(self, image: Array) -> Array:
         mean = float(np.mean(recolored(_check_values(self, image), "RGB2GRAY"), dtype=np.float64))
@@ -243,7 +234,7 @@ class AdjustSaturation(ImageOperation):
     """
 
     def __init__(self, saturation_factor: float) -> None:
-        self.saturation_factor = magnitude("saturation_factor", saturation_factor)
+        self.saturation_factor = checks.magnitude("saturation_factor", saturation_factor)
 
     def on_array(self, image: Array) -> Array:
         gray = recolored(recolored(_check_values(self, image), "RGB2GRAY"), "GRAY2RGB")
@@ -267,7 +258,7 @@ class AdjustHue(ImageOperation):
     """
 
     def __init__(self, hue_factor: float) -> None:
-        self.hue_factor = number("hue_factor", hue_factor, -0.5, 0.5)
+        self.hue_factor = checks.number("hue_factor", hue_factor, -0.5, 0.5)
 
     def on_array(self, image: Array) -> Array:
         hsv = recolored(check_bytes(self, check_color(self, image)), "RGB2HSV_FULL")
@@ -301,7 +292,7 @@ class AdjustSharpness(ImageOperation):
     """
 
     def __init__(self, sharpness_factor: float) -> None:
-        self.sharpness_factor = magnitude("sharpness_factor", sharpness_factor)
+        self.sharpness_factor = checks.magnitude("sharpness_factor", sharpness_factor)
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -324,8 +315,8 @@ Bounds = tuple[float, float]
 def _bounds(name: str, value: Numbers, center: float, low: float, high: float) -> Bounds:
     """A (min, max) pair, or `center` plus and minus one number."""
     if isinstance(value, (list, tuple)):
-        return interval(name, value, lambda place, item: number(place, item, low, high))
-    distance = number(name, value, 0)
+        return checks.interval(name, value, lambda place, item: checks.number(place, item, low, high))
+    distance = checks.number(name, value, 0)
     if center + distance > high:
         raise GraphValueError(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
     return max(low, center - distance), center + distance
@@ -349,9 +340,9 @@ class RandomColorAdjust(ImageOperation):
         self, brightness: Numbers = (1, 1), contrast: Numbers = (1, 1), saturation: Numbers = (1, 1),
         hue: Numbers = (0, 0),
     ) -> None:  # fmt: skip
-        self.brightness = _bounds("brightness", brightness, 1, 0, LARGEST_SIZE)
-        self.contrast = _bounds("contrast", contrast, 1, 0, LARGEST_SIZE)
-        self.saturation = _bounds("saturation", saturation, 1, 0, LARGEST_SIZE)
+        self.brightness = _bounds("brightness", brightness, 1, 0, checks.LARGEST_SIZE)
+        self.contrast = _bounds("contrast", contrast, 1, 0, checks.LARGEST_SIZE)
+        self.saturation = _bounds("saturation", saturation, 1, 0, checks.LARGEST_SIZE)
         self.hue = _bounds("hue", hue, 0, -0.5, 0.5)
 
     def apply(self, column: Image) -> Any:
@@ -382,7 +373,7 @@ class RandomColor(ImageOperation):
     """
 
     def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
-        self.degrees = interval("degrees", degrees, magnitude)
+        self.degrees = checks.interval("degrees", degrees, checks.magnitude)
 
     def apply(self, column: Image) -> Any:
         return AdjustSaturation(generator().uniform(*self.degrees)).apply(column)
@@ -420,7 +411,7 @@ class RandomAdjustSharpness(WithProbability):
     """
 
     def __init__(self, degree: float, prob: float = 0.5) -> None:
-        self.operation = AdjustSharpness(magnitude("degree", degree))
+        self.operation = AdjustSharpness(checks.magnitude("degree", degree))
         super().__init__(prob)
 
 
@@ -439,7 +430,7 @@ class RandomLighting(ImageOperation):
     """
 
     def __init__(self, alpha: float = 0.05) -> None:
-        self.alpha = magnitude("alpha", alpha)
+        self.alpha = checks.magnitude("alpha", alpha)
 
     def on_array(self, image: Array) -> Array:
         noise = (_PRINCIPAL @ generator().normal(0, self.alpha, 3)).astype(np.float32)

@@ -8,20 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import (
-    LARGEST_SIZE,
-    boolean,
-    byte,
-    choice,
-    integer,
-    interval,
-    magnitude,
-    natural,
-    positive,
-    sequence,
-    type_error,
-)
-from graphls.dataset.checks import size as checked_size
+from graphls.dataset import checks
 from graphls.dataset.randomness import between, generator
 from graphls.dataset.vision.decoding import decoded
 from graphls.dataset.vision.image import (
@@ -62,7 +49,7 @@ class CenterCrop(ImageOperation):
     """
 
     def __init__(self, size: Integers) -> None:
-        self.size = checked_size("size", size)
+        self.size = checks.size("size", size)
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
@@ -101,8 +88,8 @@ class Crop(ImageOperation):
     """
 
     def __init__(self, coordinates: Sequence[int], size: Integers) -> None:
-        self.coordinates = sequence("coordinates", coordinates, [2], natural)
-        self.size = checked_size("size", size)
+        self.coordinates = checks.sequence("coordinates", coordinates, [2], checks.natural)
+        self.size = checks.size("size", size)
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -135,11 +122,11 @@ class RandomCrop(ImageOperation):
         fill_value: FillValue = 0,
         padding_mode: Border = Border.CONSTANT,
     ) -> None:
-        self.size = checked_size("size", size)
+        self.size = checks.size("size", size)
         self.padding = (0, 0, 0, 0) if padding is None else checked_sides(padding)
-        self.pad_if_needed = boolean("pad_if_needed", pad_if_needed)
+        self.pad_if_needed = checks.boolean("pad_if_needed", pad_if_needed)
         self.fill_value = checked_fill(fill_value)
-        self.padding_mode = choice("padding_mode", padding_mode, Border)
+        self.padding_mode = checks.choice("padding_mode", padding_mode, Border)
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
@@ -205,7 +192,7 @@ class FiveCrop(PilOperation):
     """
 
     def __init__(self, size: Integers) -> None:
-        self.size = checked_size("size", size)
+        self.size = checks.size("size", size)
 
     def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         (width, height), (new_height, new_width) = image.size, self.size
@@ -233,7 +220,7 @@ class TenCrop(FiveCrop):
 
     def __init__(self, size: Integers, use_vertical_flip: bool = False) -> None:
         super().__init__(size)
-        self.use_vertical_flip = boolean("use_vertical_flip", use_vertical_flip)
+        self.use_vertical_flip = checks.boolean("use_vertical_flip", use_vertical_flip)
 
     def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         modes = pillow().Transpose
@@ -268,13 +255,15 @@ class RandomResizedCrop(ImageOperation):
         interpolation: Inter = Inter.BILINEAR,
         max_attempts: int = 10,
     ) -> None:
-        self.size = checked_size("size", size)
-        self.scale = interval("scale", scale, magnitude)
+        self.size = checks.size("size", size)
+        self.scale = checks.interval("scale", scale, checks.magnitude)
         if not self.scale[1] > 0:
             raise GraphValueError(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
-        self.ratio = interval("ratio", ratio, lambda name, item: positive(name, item, LARGEST_SIZE))
-        self.interpolation = choice("interpolation", interpolation, Inter)
-        self.max_attempts = integer("max_attempts", max_attempts, 1)
+        self.ratio = checks.interval(
+            "ratio", ratio, lambda name, item: checks.positive(name, item, checks.LARGEST_SIZE)
+        )
+        self.interpolation = checks.choice("interpolation", interpolation, Inter)
+        self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
@@ -330,7 +319,7 @@ class RandomCropDecodeResize(RandomResizedCrop):
 
     def prepare(self, column: object) -> Any:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != np.uint8:
-            raise type_error("image", column, "an array of bytes, uint8 of one axis")
+            raise checks.type_error("image", column, "an array of bytes, uint8 of one axis")
         return decoded(column)
 
 
@@ -352,10 +341,10 @@ class SlicePatches(ImageOperation):
     def __init__(
         self, num_height: int = 1, num_width: int = 1, slice_mode: SliceMode = SliceMode.PAD, fill_value: int = 0
     ) -> None:
-        self.num_height = integer("num_height", num_height, 1)
-        self.num_width = integer("num_width", num_width, 1)
-        self.slice_mode = choice("slice_mode", slice_mode, SliceMode)
-        self.fill_value = byte("fill_value", fill_value)
+        self.num_height = checks.integer("num_height", num_height, 1)
+        self.num_width = checks.integer("num_width", num_width, 1)
+        self.slice_mode = checks.choice("slice_mode", slice_mode, SliceMode)
+        self.fill_value = checks.byte("fill_value", fill_value)
 
     def on_array(self, image: Array) -> Any:
         check_image(self, image)

@@ -9,21 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphls.dataset.checks import (
-    LARGEST_SIZE,
-    Check,
-    boolean,
-    choice,
-    in_order,
-    instance,
-    integer,
-    interval,
-    magnitude,
-    number,
-    positive,
-    probability,
-    sequence,
-)
+from graphls.dataset import checks
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
     Array,
@@ -136,14 +122,15 @@ def check_warp(operation: object, interpolation: Inter) -> None:
 def _center(value: object) -> Pair:
     if not isinstance(value, tuple) or len(value) != 2:
         raise GraphValueError(f"The center is a tuple (x, y), not {value!r}.")
-    return number("center[0]", value[0]), number("center[1]", value[1])
+    return checks.number("center[0]", value[0]), checks.number("center[1]", value[1])
 
 
 def checked_degrees(degrees: Numbers) -> tuple[float, float]:
     """The bounds of an angle: a (min, max) pair, or plus and minus a number of 0 or more."""
     if isinstance(degrees, (list, tuple)):
-        return interval("degrees", degrees, lambda name, item: number(name, item, -LARGEST_SIZE, LARGEST_SIZE))
-    bound = magnitude("degrees", degrees)
+        most = checks.LARGEST_SIZE
+        return checks.interval("degrees", degrees, lambda name, item: checks.number(name, item, -most, most))
+    bound = checks.magnitude("degrees", degrees)
     return -bound, bound
 
 
@@ -170,14 +157,14 @@ class Rotate(ImageOperation):
         fill_value: FillValue = 0,
     ) -> None:
         self.degrees = self.bounds(degrees)
-        self.resample = choice("resample", resample, Inter)
-        self.expand = boolean("expand", expand)
+        self.resample = checks.choice("resample", resample, Inter)
+        self.expand = checks.boolean("expand", expand)
         self.center = None if center is None else _center(center)
         self.fill_value = checked_fill(fill_value)
 
     def bounds(self, degrees: Numbers) -> Pair:
         """The least and the largest angle."""
-        return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE) % 360,) * 2
+        return (checks.number("degrees", degrees, -checks.LARGEST_SIZE, checks.LARGEST_SIZE) % 360,) * 2
 
     def angle(self) -> float:
         """The angle that an image is turned by."""
@@ -285,11 +272,11 @@ class Affine(_AffineMap):
         fill_value: FillValue = 0,
     ) -> None:
         self.degrees = _angle("degrees", degrees)
-        self.translate = sequence("translate", translate, [2], _share)
-        self.scale = positive("scale", scale)
+        self.translate = checks.sequence("translate", translate, [2], _share)
+        self.scale = checks.positive("scale", scale)
         shears = shear if isinstance(shear, (list, tuple)) else (shear, 0)
-        self.shear = sequence("shear", shears, [2], _angle)
-        self.resample = choice("resample", resample, Inter)
+        self.shear = checks.sequence("shear", shears, [2], _angle)
+        self.resample = checks.choice("resample", resample, Inter)
         self.fill_value = checked_fill(fill_value)
 
     def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
@@ -298,11 +285,11 @@ class Affine(_AffineMap):
 
 
 def _angle(name: str, value: object) -> float:
-    return number(name, value, -180, 180)
+    return checks.number(name, value, -180, 180)
 
 
 def _share(name: str, value: object) -> float:
-    return number(name, value, -1, 1)
+    return checks.number(name, value, -1, 1)
 
 
 class RandomAffine(_AffineMap):
@@ -331,11 +318,11 @@ class RandomAffine(_AffineMap):
     ) -> None:
         self.degrees = checked_degrees(degrees)
         self.translate = _bounds("translate", translate, _share)
-        self.scale = (1.0, 1.0) if scale is None else interval("scale", scale, magnitude)
+        self.scale = (1.0, 1.0) if scale is None else checks.interval("scale", scale, checks.magnitude)
         if not self.scale[1] > 0:
             raise GraphValueError(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
-        self.shear = _bounds("shear", _shears(shear), number)
-        self.resample = choice("resample", resample, Inter)
+        self.shear = _bounds("shear", _shears(shear), checks.number)
+        self.resample = checks.choice("resample", resample, Inter)
         self.fill_value = checked_fill(fill_value)
 
     def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
@@ -356,16 +343,16 @@ class RandomAffine(_AffineMap):
 def _shears(shear: Numbers | None) -> Sequence[float] | None:
     if shear is None or isinstance(shear, (list, tuple)):
         return shear
-    bound = positive("shear", shear)
+    bound = checks.positive("shear", shear)
     return -bound, bound
 
 
-def _bounds(name: str, value: Sequence[float] | None, check: Check[float]) -> tuple[Pair, Pair]:
+def _bounds(name: str, value: Sequence[float] | None, check: checks.Check[float]) -> tuple[Pair, Pair]:
     """The (min, max) pairs across and down of two or four numbers."""
     if value is None:
         return (0, 0), (0, 0)
-    numbers = sequence(name, value, [2, 4], check)
-    return in_order(name, *numbers[:2]), in_order(name, *(numbers[2:] or (0, 0)))
+    numbers = checks.sequence(name, value, [2, 4], check)
+    return checks.in_order(name, *numbers[:2]), checks.in_order(name, *(numbers[2:] or (0, 0)))
 
 
 Points = Sequence[Sequence[int]]  # four (x, y)
@@ -424,7 +411,7 @@ class Perspective(ImageOperation):
 
     def __init__(self, start_points: Points, end_points: Points, interpolation: Inter = Inter.BILINEAR) -> None:
         self.start_points, self.end_points = _points("start_points", start_points), _points("end_points", end_points)
-        self.interpolation = choice("interpolation", interpolation, Inter)
+        self.interpolation = checks.choice("interpolation", interpolation, Inter)
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -441,7 +428,7 @@ class Perspective(ImageOperation):
 
 
 def _points(name: str, value: object) -> Points:
-    return sequence(name, value, [4], lambda place, point: sequence(place, point, [2], integer))
+    return checks.sequence(name, value, [4], lambda place, point: checks.sequence(place, point, [2], checks.integer))
 
 
 class RandomPerspective(PilOperation):
@@ -459,11 +446,11 @@ class RandomPerspective(PilOperation):
     """
 
     def __init__(self, distortion_scale: float = 0.5, prob: float = 0.5, interpolation: Inter = Inter.BICUBIC) -> None:
-        instance("distortion_scale", distortion_scale, float, "a float")
-        instance("prob", prob, float, "a float")
-        self.distortion_scale = probability("distortion_scale", distortion_scale)
-        self.prob = probability("prob", prob)
-        self.interpolation = choice("interpolation", interpolation, Inter)
+        checks.instance("distortion_scale", distortion_scale, float, "a float")
+        checks.instance("prob", prob, float, "a float")
+        self.distortion_scale = checks.probability("distortion_scale", distortion_scale)
+        self.prob = checks.probability("prob", prob)
+        self.interpolation = checks.choice("interpolation", interpolation, Inter)
 
     def on_pil(self, image: PilImage) -> Any:
         draw = generator()

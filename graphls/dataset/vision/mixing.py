@@ -8,18 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import (
-    LARGEST_SIZE,
-    boolean,
-    choice,
-    integer,
-    interval,
-    magnitude,
-    number,
-    positive,
-    probability,
-    sequence,
-)
+from graphls.dataset import checks
 from graphls.dataset.randomness import between, generator
 from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, check_color, saturated, wrong_shape
@@ -28,7 +17,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
 def _value(name: str, value: object) -> float:
-    return number(name, value, 0, 255)
+    return checks.number(name, value, 0, 255)
 
 
 class Erase(ImageOperation):
@@ -46,10 +35,10 @@ class Erase(ImageOperation):
     """
 
     def __init__(self, top: int, left: int, height: int, width: int, value: Numbers = 0, inplace: bool = False) -> None:
-        self.top, self.left = integer("top", top, 0), integer("left", left, 0)
-        self.height, self.width = integer("height", height, 1), integer("width", width, 1)
-        self.value = sequence("value", value if isinstance(value, tuple) else (value,) * 3, [3], _value)
-        self.inplace = boolean("inplace", inplace)
+        self.top, self.left = checks.integer("top", top, 0), checks.integer("left", left, 0)
+        self.height, self.width = checks.integer("height", height, 1), checks.integer("width", width, 1)
+        self.value = checks.sequence("value", value if isinstance(value, tuple) else (value,) * 3, [3], _value)
+        self.inplace = checks.boolean("inplace", inplace)
 
     def on_array(self, image: Array) -> Array:
         check_color(self, image)
@@ -76,9 +65,9 @@ class CutOut(ImageOperation):
     """
 
     def __init__(self, length: int, num_patches: int = 1, is_hwc: bool = True) -> None:
-        self.length = integer("length", length, 1, LARGEST_SIZE)
-        self.num_patches = integer("num_patches", num_patches, 1, LARGEST_SIZE)
-        self.is_hwc = boolean("is_hwc", is_hwc)
+        self.length = checks.integer("length", length, 1, checks.LARGEST_SIZE)
+        self.num_patches = checks.integer("num_patches", num_patches, 1, checks.LARGEST_SIZE)
+        self.is_hwc = checks.boolean("is_hwc", is_hwc)
 
     def on_array(self, image: Array) -> Array:
         if image.ndim != 3:
@@ -118,12 +107,14 @@ class RandomErasing(ImageOperation):
         inplace: bool = False,
         max_attempts: int = 10,
     ) -> None:
-        self.prob = probability("prob", prob)
-        self.scale = interval("scale", scale, magnitude)
-        self.ratio = interval("ratio", ratio, lambda name, item: positive(name, item, LARGEST_SIZE))
+        self.prob = checks.probability("prob", prob)
+        self.scale = checks.interval("scale", scale, checks.magnitude)
+        self.ratio = checks.interval(
+            "ratio", ratio, lambda name, item: checks.positive(name, item, checks.LARGEST_SIZE)
+        )
         self.value = _erasing(value)
-        self.inplace = boolean("inplace", inplace)
-        self.max_attempts = integer("max_attempts", max_attempts, 1, LARGEST_SIZE)
+        self.inplace = checks.boolean("inplace", inplace)
+        self.max_attempts = checks.integer("max_attempts", max_attempts, 1, checks.LARGEST_SIZE)
 
     def apply(self, column: Image) -> Any:
         draw = generator()
@@ -158,7 +149,7 @@ class RandomErasing(ImageOperation):
 
 def _erasing(value: Numbers | str) -> Any:
     if isinstance(value, (list, tuple)) and len(value) == 3:
-        return sequence("value", value, [3], _value)
+        return checks.sequence("value", value, [3], _value)
     if value == "random":
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -204,7 +195,7 @@ class MixUpBatch:
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = positive("alpha", alpha, LARGEST_SIZE)
+        self.alpha = checks.positive("alpha", alpha, checks.LARGEST_SIZE)
 
     def __call__(self, image: object, label: object) -> Batch:
         image, label = _checked_batch(self, image, label)
@@ -233,9 +224,9 @@ class CutMixBatch:
     """
 
     def __init__(self, image_batch_format: ImageBatchFormat, alpha: float = 1.0, prob: float = 1.0) -> None:
-        self.image_batch_format = choice("image_batch_format", image_batch_format, ImageBatchFormat)
-        self.alpha = positive("alpha", alpha, LARGEST_SIZE)
-        self.prob = probability("prob", prob)
+        self.image_batch_format = checks.choice("image_batch_format", image_batch_format, ImageBatchFormat)
+        self.alpha = checks.positive("alpha", alpha, checks.LARGEST_SIZE)
+        self.prob = checks.probability("prob", prob)
 
     def __call__(self, image: object, label: object) -> Batch:
         image, label = _checked_batch(self, image, label)
@@ -285,9 +276,9 @@ class MixUp:
     """
 
     def __init__(self, batch_size: int, alpha: float, is_single: bool = True) -> None:
-        self.batch_size = integer("batch_size", batch_size, 1, LARGEST_SIZE)
-        self.alpha = positive("alpha", alpha)
-        self.is_single = boolean("is_single", is_single)
+        self.batch_size = checks.integer("batch_size", batch_size, 1, checks.LARGEST_SIZE)
+        self.alpha = checks.positive("alpha", alpha)
+        self.is_single = checks.boolean("is_single", is_single)
         self._before: Batch | None = None
 
     def __call__(self, image: object, label: object) -> Batch:
