@@ -33,6 +33,8 @@ NEEDED = {
     "graphls/viz/page/main.js",
     "graphls/backends/onnx/kernel_tables.json",
     "graphls/backends/onnxruntime/tried_neighbours.txt",
+    "graphls/compat/mindspore_names.txt",
+    "graphls/context/mindspore_settings.json",
 }
 """What is no module and yet must be in the wheel."""
 KINDS = {".css", ".html", ".js", ".json", ".mjs", ".py", ".pyi", ".txt", ".typed"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +45,7 @@ class Dropout2d(Cell):
     def construct(self, x: TensorLike) -> Any:
         return type(self).function(x, self.p) if self.training and self.p > 0 else x
 
-    @property
+    @cached_property
     def dropout(self) -> Any:
         """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)
@@ -87,7 +88,7 @@ class Dropout(Cell):
     def construct(self, x: TensorLike) -> Any:
         return ops.dropout(x, self.p) if self.training and self.p > 0 else x
 
-    @property
+    @cached_property
     def dropout(self) -> Any:
         """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)

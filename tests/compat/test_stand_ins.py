@@ -218,6 +218,7 @@ def test_uninstalling_forgets_modules_of_stand_ins() -> None:
 # -- names that MindSpore 2.10 has ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # there are 33,000
 def test_every_name_of_mindspore_loads_is_derived_from_and_constructs() -> None:
     faults: list[str] = []
     for path in paths():
@@ -303,3 +304,30 @@ def test_what_other_modules_of_mindspore_make_is_found_there() -> None:
 
     assert jit is ms.jit and Tensor is ms.Tensor and argmax_ext is ms.mint.argmax
     assert set_start_method.__self__ is not None
+
+
+def test_settings_of_parallel_training_that_mindspore_has() -> None:
+    import mindspore as ms
+    from mindspore.parallel._auto_parallel_context import auto_parallel_context
+
+    assert ms.get_auto_parallel_context("dump_device_local_norm") is False
+    auto_parallel_context().set_enable_all_reduce_fusion(enable_all_reduce_fusion=True)
+    assert auto_parallel_context().get_enable_all_reduce_fusion() is True
+    auto_parallel_context().reset()
+    assert auto_parallel_context().get_enable_all_reduce_fusion() is False
+    with pytest.raises(AttributeError, match="no 'set_enable_all'"):
+        auto_parallel_context().set_enable_all(True)
+
+
+def test_what_files_make_while_they_load_works() -> None:
+    from mindspore import nn
+    from mindspore.log import get_log_config
+    from mindspore.ops import CustomRegOp, DataType
+
+    registration = CustomRegOp("own").input(0, "x").output(0, "y").dtype_format(DataType.F32_Default).target("CPU")
+    info = registration.get_op_info()
+    assert info["op_name"] == "own" and info["input"] == [(0, "x")] and info["target"] == [("CPU",)]
+    assert get_log_config()["GLOG_v"] in "01234"
+    layer = nn.Dropout(p=0.25)
+    assert layer.dropout.shard(((1, 1),)).settings["keep_prob"] == 0.75
+    layer.dropout = nn.ReLU()  # as a class that derives from it may do
