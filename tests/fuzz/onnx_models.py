@@ -173,8 +173,10 @@ Rule = Callable[[Builder], object]
 _UNARY = {
     "Abs Neg Sin Cos Tanh Sigmoid Relu Softplus Softsign Elu Selu LeakyRelu HardSigmoid Identity Atan ThresholdedRelu "
     "Exp Floor Ceil Reciprocal Sqrt Log Tan Asin Acos": 7,
-    "Erf Sign Sinh Cosh Asinh Acosh Atanh Shrink": 9, "Round": 11, "Celu": 12, "HardSwish": 14, "Mish": 18, "Gelu": 20,
+    "Erf Sign Sinh Cosh Asinh Atanh Shrink": 9, "Round": 11, "Celu": 12, "HardSwish": 14, "Mish": 18, "Gelu": 20,
 }  # fmt: skip
+_EDGED = "Sqrt Log Asin Acos Atanh".split()
+"""Functions whose slope is infinite at the end of where they are defined, and which are taken of what lies within."""
 _BINARY = {"Add Sub Mul Div Pow": 7, "Max Min Mean Sum": 8}
 _COMPARED = {"Greater Less": 9, "Equal": 11, "GreaterOrEqual LessOrEqual": 12}
 _REDUCED = [f"Reduce{kind}" for kind in ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]]
@@ -185,7 +187,10 @@ def _one_of(b: Builder, kinds: dict[str, int]) -> str:
 
 
 def _unary(b: Builder) -> object:
-    return b.add(_one_of(b, _UNARY), [b.any()])
+    kind, x = _one_of(b, _UNARY), b.any()
+    if kind in _EDGED:
+        (x,) = b.add("Sigmoid", [x])
+    return b.add(kind, [x])
 
 
 def _binary(b: Builder) -> object:
@@ -370,7 +375,8 @@ def _convolve(b: Builder) -> object:
         return b.add("Conv", [x, w, *([b.weight(groups * 2)] if b.flag() else [])], group=groups, **where)
     if b.flag(0.3):
         return b.add("ConvTranspose", [x, b.weight(channels, 2, *kernel)], **where)
-    if b.flag():
+    if b.flag():  # of which a window that lies in the padding has no maximum
+        where["pads"] = [min(n, k - 1) for n, k in zip(where["pads"], 2 * kernel, strict=True)]
         return b.add("MaxPool", [x], **where)
     return b.add("AveragePool", [x], count_include_pad=int(b.draw.integers(2)), **where)
 
