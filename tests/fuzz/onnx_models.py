@@ -175,7 +175,7 @@ _UNARY = {
     "Exp Floor Ceil Reciprocal Sqrt Log Tan Asin Acos": 7,
     "Erf Sign Sinh Cosh Asinh Atanh Shrink": 9, "Round": 11, "Celu": 12, "HardSwish": 14, "Mish": 18, "Gelu": 20,
 }  # fmt: skip
-_EDGED = "Sqrt Log Asin Acos Atanh".split()
+_EDGED = ["Sqrt", "Log", "Asin", "Acos", "Atanh"]
 """Functions whose slope is infinite at the end of where they are defined, and which are taken of what lies within."""
 _BINARY = {"Add Sub Mul Div Pow": 7, "Max Min Mean Sum": 8}
 _COMPARED = {"Greater Less": 9, "Equal": 11, "GreaterOrEqual LessOrEqual": 12}
@@ -392,8 +392,12 @@ def _normalize(b: Builder) -> object:
     if b.flag(0.3):
         return b.add("InstanceNormalization", [x, scale, bias])
     if b.flag(0.3):
-        return b.add(str(b.draw.choice(["GlobalAveragePool", "GlobalMaxPool"])), [x])
-    return b.add("BatchNormalization", [x, scale, bias, mean, b.weight(channels, low=0.5, high=2)])
+        return b.add("GlobalAveragePool", [x])  # the reference has another rank for GlobalMaxPool
+    statistics = mean, b.weight(channels, low=0.5, high=2)
+    made = b.add("BatchNormalization", [x, scale, bias, *statistics])
+    for name in statistics:  # which nothing else reads: where it does, graphls has a state of its own for them
+        del b.values[name]
+    return made
 
 
 def _resize(b: Builder) -> object:
