@@ -41,10 +41,12 @@ class Cut:
     A condition whose results are `held` is for no engine: the host lets states take values or stay as they are.
     """
 
-    def __init__(self, graph: Graph, engine: str, least: int, bucket: int, held: Set[Value] = frozenset()) -> None:
+    def __init__(
+        self, graph: Graph, engine: str, least: int, bucket: int, held: Set[Value] = frozenset(), on_host: bool = True
+    ) -> None:
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
-        self.is_large = not has_stacks and is_too_large(graph)
+        self.is_large = not has_stacks and is_too_large(graph, on_host)
         self.graph = graph = in_parts(graph) if self.is_large else graph
         self.bucket = bucket
         self.names = Names.of(graph)
@@ -182,11 +184,11 @@ class Cut:
         return list(found)
 
 
-def is_too_large(graph: Graph) -> bool:
-    """Whether a graph is for segments of `MOST_NODES` nodes."""
+def is_too_large(graph: Graph, on_host: bool = True) -> bool:
+    """Whether a graph is for segments of `MOST_NODES` nodes; less soon where values that cross leave a device."""
     count = sum(1 for _ in walk(graph))
     looks = count * (len(graph.outputs) + len(graph.writes))
-    return count > MOST_WHOLE or looks > MOST_LOOKS or looks + waits(graph) > MOST_LOOKS
+    return looks > MOST_LOOKS or (on_host and (count > MOST_WHOLE or looks + waits(graph) > MOST_LOOKS))
 
 
 def waits(graph: Graph) -> int:

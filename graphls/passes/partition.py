@@ -82,7 +82,7 @@ class Partition:
         if self.selects(live):
             held = self.held(live)
             live = selected(live, self.may_select, held)
-        cut = Cut(live, self.engine, self.least, self.bucket, held)
+        cut = Cut(live, self.engine, self.least, self.bucket, held, self.skips)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -113,4 +113,4 @@ class Partition:
             return True
         written = sum(w.state.type.nbytes for w in graph.writes)
         skips = self.skips and written >= self.least and any(node.primitive.is_branch for node in graph.nodes)
-        return skips or is_too_large(graph)
+        return skips or is_too_large(graph, self.skips)
