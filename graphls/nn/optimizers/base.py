@@ -405,7 +405,7 @@ class Optimizer(Cell):
         return done
 
     def configuration(self) -> tuple[Any, ...]:
-        return *super().configuration(), *(p.requires_grad for p in self.parameters)
+        return *(p.requires_grad for p in self.parameters), *super().configuration()  # whose last is the version
 
     def _frozen(self) -> list[Parameter]:
         """The parameters that do not require their gradients any more, and what is kept for them: all stay."""
