@@ -34,8 +34,8 @@ from tests.fuzz.seeds import CONTROL_FLOW, KINDS, ONNX, judge_seeds, program_of,
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
 
-MOST = 400
-"""Programs of one process, as a session's memory is not all given back."""
+MOST, MOST_TOGETHER = 400, 20
+"""Programs of one process, as a session's memory is not all given back, and those of many seeds each."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def run_programs(
     """
     together = together or KINDS[kind]
     while seeds:
-        worker = _Worker(seeds[: MOST * together], engine, kind, together)
+        worker = _Worker(seeds[: max(MOST, MOST_TOGETHER * together)], engine, kind, together)
         done = 0
         for found in worker.results():
             if together > 1 and found.outcome in ("died", "hung"):
