@@ -167,6 +167,10 @@ def test_communication_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         get_rank("mine")
     with pytest.raises(ValueError, match="'hccl', 'nccl', 'mccl' or 'mpi', not 'gloo'"):
         init("gloo")
+    with pytest.raises(ValueError, match="The timeout of init is a number of seconds above 0, not 0"):
+        init(timeout=0)
+    with pytest.raises(TypeError, match="The timeout of init is a number of seconds, not 'long'"):
+        init(timeout="long")  # type: ignore[arg-type]
     create_group("mine", [0])
     release()
     assert (GlobalComm.INITED, GlobalComm.BACKEND) == (False, "")

@@ -107,6 +107,11 @@ def test_ranks_that_wait_for_each_other_in_two_groups(tmp_path: Path) -> None:
 
 
 STOPPED = """
+    from graphls.ranks.watch import Watching
+
+    os.environ["HCCL_EXEC_TIMEOUT"] = "7"
+    communication.init()
+    assert Watching.watch.limit == 7
     communication.init(timeout=0.5)
     collectives.barrier()
     if RANK == 1:
