@@ -208,5 +208,5 @@ def start_watch(group: Group, limit: float | None) -> None:
     limit = float(said) if limit is None and said.isdecimal() and int(said) else limit
     if group.comm is not None and Watching.watch is None:
         Watching.watch = Watch(group, limit)
-    elif Watching.watch is not None:
+    elif Watching.watch is not None and limit is not None:
         Watching.watch.limit = limit
