@@ -25,13 +25,10 @@ from graphls.ir.reporting import checked
 from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
-from graphls.passes.collectives import collectives, described
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
-from graphls.ranks.agreement import require_agreement
-from graphls.ranks.world import find_group
 from graphls.sharing.locks import compiling
 from graphls.steps.extra import check_stages
 from graphls.steps.placement import warn_of_placement
@@ -109,7 +106,6 @@ def _compiled(
     check_stages(traced, result.stages)
     verify_windows(result.graph)
     verify_host_calls(result.graph)
-    _require_equal_ranks(result.graph)
     divide_states(result.graph, traced.parameters)
     warn_of_idle_scaling(traced, result.graph)
     warn_of_untrained(cell, traced)
@@ -169,19 +165,6 @@ def load_step(
         step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
     step.origin = bundle.origin
     return step
-
-
-def _require_equal_ranks(graph: Graph) -> None:
-    """Raise GraphRuntimeError where other ranks compile a step that communicates otherwise and would wait for ever.
-
-    The ranks of each group agree on what it runs, and what those run that have all its ranks and others. They take
-    the groups in an order that is that of all ranks.
-    """
-    nodes = collectives(graph)
-    groups = {node.attrs["group"]: find_group(node.attrs["group"]) for node in nodes}
-    for group in sorted(groups.values(), key=lambda group: (group.members, group.name)):
-        shared = [node for node in nodes if set(group.members) <= set(groups[node.attrs["group"]].members)]
-        require_agreement(group, list(map(described, shared)), [str(node.loc or "") for node in shared])
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:

@@ -54,7 +54,7 @@ ALLOWED: dict[str, str] = {
     "amp": "ir nn ops tensors trace",
     "viz": "diagnosis files ir passes profile text",
     "steps": "backends bundles diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
-    "api": "backends bundles context files ir nn passes ranks sharing steps tensors trace",
+    "api": "backends bundles context files ir nn passes sharing steps tensors trace",
     "calling": "api backends context ir nn passes sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors text trace",

@@ -8,10 +8,3 @@ from graphls.ir.graph import Graph, Node, walk
 def collectives(graph: Graph) -> tuple[Node, ...]:
     """The nodes that all ranks of a group run together, in order."""
     return tuple(n for n in walk(graph) if n.primitive.is_collective and not n.primitive.is_of_rank)
-
-
-def described(node: Node) -> str:
-    """What has to be the same on all ranks: the primitive, its attributes and what it takes."""
-    taken = ", ".join(str(value.type) for value in node.inputs)
-    settings = ", ".join(f"{name}={value!r}" for name, value in sorted(node.attrs.items()))
-    return f"{node.primitive.name}({taken}) {{{settings}}}"

@@ -63,16 +63,16 @@ _communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
 
 def prepare(group: Group) -> None:
     """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
-    forget_gone()
-    if group.comm is None or ("gather", group.members) in _communicators:
-        return
+    is_first = group.comm is not None and ("gather", group.members) not in _communicators
 
     def divide() -> None:
         for purpose in ("gather", "read"):
             _communicators[purpose, group.members] = group.comm.Dup()
 
-    talk(group, "the division of states", divide)
-    serve(apart(group, "read"))
+    talk(group, "the compilation of a step with divided states", divide if is_first else lambda: None)
+    forget_gone()
+    if is_first:
+        serve(apart(group, "read"))
 
 
 def apart(group: Group, purpose: str) -> Group:

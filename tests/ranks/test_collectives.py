@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from graphls.ir import Builder, Graph, Type, Value, dump, parse, verify
 from graphls.ir.registry import lookup
 from graphls.ir.types import bool_, float16, float32
 from graphls.ops.collectives import all_gathered, all_reduced, broadcasted, reduce_scattered
-from graphls.ranks.agreement import _difference
-from tests.ranks.running import Ran, needs_ranks, run_ranks
+from tests.ranks.running import Ran, needs_ranks
 
 AT_ONCE = """
     x = gl.Tensor(np.arange(4, dtype=np.float32).reshape(4, 1) + 10 * RANK)
@@ -202,7 +200,9 @@ OTHER_WAYS = """
         (lambda: ops.Broadcast(0)((x,)), lambda: ops.Broadcast(1)((x,))),
         (lambda: communication.create_group("a", [0]), lambda: communication.create_group("a", [1])),
         (lambda: communication.create_group("a", [0]), lambda: reduce(large)),
-        (lambda: gl.compile(lambda x: reduce(x), x), lambda: reduce(x)),
+        (lambda: gl.compile(lambda x: reduce(x), x)(x), lambda: reduce(x)),
+        (lambda: gl.compile(lambda x: reduce(x), x)(x), lambda: gl.compile(lambda x: reduce(x), large)(large)),
+        (lambda: gl.compile(lambda x: reduce(x), x)(x), lambda: gl.compile(lambda x: ops.AllGather()(x), x)(x)),
     ):
         told = apart(one, other)
         if other is barrier:
@@ -284,27 +284,6 @@ def test_two_ranks(two_ranks: Ran) -> None:
     assert "while rank 0 runs all_reduce of f32[3] at other_ways.py:" in " ".join(at[0])
     told = "".join(found["measured"])
     assert re.fullmatch(r" ?--latency [\d.e+]+us --bandwidth [\d.e+]+GB/s --memory [\d.e+]+GB/s", told)
-
-
-DIFFERENT = """
-    def net(x):
-        return collectives.AllReduce()(x)
-
-    gl.compile(net, np.ones(3 + RANK, np.float32))
-    print("never")
-"""
-
-
-@needs_ranks
-def test_ranks_that_compile_different_steps_fail_with_both(tmp_path: Path) -> None:
-    ended = run_ranks(2, DIFFERENT, tmp_path)
-    assert ended.code != 0 and "never" not in ended.out
-    assert "as number 1 rank 0 has all_reduce(f32[3])" in ended.err and "rank 1 has all_reduce(f32[4])" in ended.err
-
-
-def test_the_first_difference_is_told() -> None:
-    told = _difference(0, (["a", "b"], ["x.py:1", "x.py:2"]), 3, (["a"], [""]))
-    assert "as number 2 rank 0 has b of x.py:2, and rank 3 has none" in told
 
 
 def test_one_rank_has_what_it_gives() -> None:
