@@ -19,6 +19,7 @@ from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.elementwise import clip_by_value
 from graphls.ops.gradients import GradOperation
 from graphls.ops.norms import clip_by_global_norm, clip_by_norm
+from graphls.ops.primitive import Primitive
 from graphls.ops.record import OPERATORS, operation
 from graphls.ops.scattering import RowTensor
 from graphls.tensors.parameter import Parameter
@@ -53,7 +54,7 @@ KINDS: dict[str, Kind] = {
     "Dictionary": dict,
     "Slice": slice,
     "None": type(None),
-    "Function": FunctionType,
+    "Function": (FunctionType, Primitive),
     "Int64": int,
     "Float32": float,
     **dict.fromkeys(("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"), _Absent),

@@ -132,13 +132,13 @@ def _filled(x: TensorLike, value: TensorLike) -> Tensor:
 
 
 @tensor_method()
-def new_zeros(x: Tensor, size: Any, *, dtype: Any = None) -> Tensor:
+def new_zeros(x: Tensor, size: Any, dtype: Any = None) -> Tensor:
     """Zeros of a size, in the dtype of the tensor unless another is given."""
     return zeros(size, dtype or x.dtype)
 
 
 @tensor_method()
-def new_ones(x: Tensor, size: Any, *, dtype: Any = None) -> Tensor:
+def new_ones(x: Tensor, size: Any, dtype: Any = None) -> Tensor:
     """Ones of a size, in the dtype of the tensor unless another is given."""
     return ones(size, dtype or x.dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -112,12 +113,23 @@ class GradOperation:
             listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
             if self.get_by_list:
                 return (tuple(by_input), listed) if self.get_all else listed
-            return tuple(by_input) if self.get_all else by_input[0]
+            return tuple(by_input) if self.get_all or not by_input else by_input[0]
 
         by_list = isinstance(weights, Parameter) if self.get_by_list else None
         flags = self.get_all, self.get_by_list, self.sens_param, by_list
         key = "GradOperation", *flags, *map(id, parameters)
-        return compiled_outside(gradients, fn, key, is_gradient=True)
+        found = compiled_outside(gradients, fn, key, is_gradient=True)
+        return _with_named_sensitivity(found) if self.sens_param else found
+
+
+def _with_named_sensitivity(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A gradient function whose last argument may be given as `sens`, as in MindSpore."""
+
+    @wraps(function)
+    def call(*inputs: TensorLike, **options: TensorLike) -> Any:
+        return function(*inputs, *((options.pop("sens"),) if "sens" in options else ()), **options)
+
+    return call
 
 
 def _trainable(fn: Any) -> tuple[Parameter, ...]:

@@ -16,7 +16,7 @@ from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of,
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import cumsum
 from graphls.ops.shapes import broadcast_to, check_range, reshape
-from graphls.ops.state import assign, parameter_of
+from graphls.ops.state import assign, held
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -103,7 +103,7 @@ def _on_parameter(name: str, join: str, summary: str) -> Scatter:
     """A function that writes a parameter, by indices of slices or, where its name says so, by coordinates."""
 
     def function(input_x: Any, indices: Any, updates: Any) -> Tensor:
-        return assign(input_x, joined(state_of(parameter_of(input_x)), indices, updates))
+        return assign(input_x, joined(held(input_x), indices, updates))
 
     by_coordinates = name.startswith("scatter_nd")
     joined = _joining(name, join, _coordinates if by_coordinates else _rows)
@@ -242,8 +242,11 @@ def index_fill(x: TensorLike, axis: int, index: TensorLike, value: TensorLike) -
 
 
 @in_place("scatter_")
-def _scattered(x: Any, dim: int, index: Any, src: Any, reduce: str | None = None) -> Tensor:
-    """x with the elements of `src` written, or joined by "add", at indices along an axis."""
+def _scattered(
+    x: Any, dim: int, index: Any, src: Any = None, reduce: str | None = None, *, value: Any = None
+) -> Tensor:
+    """x with the elements of `src`, or one `value`, written, or joined by "add", at indices along an axis."""
+    src = value if src is None else src
     src = src if isinstance(src, Tensor) else full(tensor_of(index).shape, src, dtype=x.dtype)
     return tensor_scatter_elements(x, index, src, dim, reduce or "none")
 

@@ -11,7 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import DTypeLike, Type, float32, int32
 from graphls.ops.elementwise import add, cast, sub
 from graphls.ops.operands import apply, state_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import operation, operator_class, writing
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
@@ -31,34 +31,43 @@ def depend(value: object, expr: object) -> Any:
 
 @operation(classes="Assign CopyWithSlice")
 def assign(variable: TensorLike, value: TensorLike) -> Tensor:
-    """Give a parameter a new value, which is cast to its dtype and returned.
+    """Give a parameter, or outside of a trace any tensor, a new value, which is cast to its dtype and returned.
 
-    Raises GraphTypeError for anything but a parameter, GraphValueError for another shape.
+    Raises GraphTypeError for anything else, GraphValueError for another shape.
     """
-    parameter, tracer = parameter_of(variable), current_tracer()
+    state, tracer = writable(variable), current_tracer()
     if tracer is not None:
-        return Symbol(tracer.write(parameter, value))
-    return parameter.set_data(value).value()
+        return Symbol(tracer.write(state, value))
+    return state.set_data(value).value() if isinstance(state, Parameter) else _take(state, value)
+
+
+_take = writing("assign", lambda x, value: value)
 
 
 @operation(classes="AssignAdd")
 def assign_add(variable: TensorLike, value: TensorLike) -> Tensor:
     """Add to a parameter; returns its new value."""
-    return assign(variable, add(state_of(parameter_of(variable)), value))
+    return assign(variable, add(held(variable), value))
 
 
 @operation(classes="AssignSub")
 def assign_sub(variable: TensorLike, value: TensorLike) -> Tensor:
     """Subtract from a parameter; returns its new value."""
-    return assign(variable, sub(state_of(parameter_of(variable)), value))
+    return assign(variable, sub(held(variable), value))
 
 
-def parameter_of(variable: TensorLike) -> Parameter:
-    """The parameter itself, also behind `depend`."""
-    parameter = variable.parameter if isinstance(variable, StateSymbol) else variable
-    if not isinstance(parameter, Parameter):
-        raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.")
-    return parameter
+def writable(variable: TensorLike) -> Any:
+    """The parameter itself, also behind `depend`, or outside of a trace a tensor; raises GraphTypeError for others."""
+    state = variable.parameter if isinstance(variable, StateSymbol) else variable
+    if isinstance(state, Parameter) or (isinstance(state, Tensor) and current_tracer() is None):
+        return state
+    raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.")
+
+
+def held(variable: TensorLike) -> Tensor:
+    """The value now of what can be written to."""
+    state = writable(variable)
+    return state_of(state) if isinstance(state, Parameter) else tensor_of(state)
 
 
 @operation(classes="StopGradient")

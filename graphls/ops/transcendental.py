@@ -120,7 +120,7 @@ def erfc(x: TensorLike) -> Tensor:
     return apply("erfc", float_of(x))
 
 
-@operation(classes="Erfinv", also="mint")
+@operation(classes="Erfinv", also="mint", in_place="erfinv_")
 def erfinv(x: TensorLike) -> Tensor:
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
     return apply("erfinv", float_of(x))

@@ -16,6 +16,7 @@ from graphls.ops.operands import Operand, float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.current import current_tracer
 from graphls.trace.states import StateSymbol
 
 FLOAT32 = np.finfo(np.float32)
@@ -38,8 +39,8 @@ def value_of(x: TensorLike) -> Tensor:
 
 
 def written(x: TensorLike, value: Tensor) -> Tensor:
-    """A new value, which a parameter takes; raises GraphTypeError for what is no parameter, such as a slice of one."""
-    if _parameter(x) is None:
+    """A new value, which a parameter takes, or outside of a trace a tensor; raises GraphTypeError for a slice."""
+    if _parameter(x) is None and current_tracer() is not None:
         raise GraphTypeError(
             f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
             "a Parameter itself (inside vmap there are slices only)."

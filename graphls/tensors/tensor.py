@@ -81,7 +81,7 @@ class Tensor(Methods):
     keep their dtype. An array is copied; `from_numpy` shares its memory. Without data, `shape` is that of zeros or of
     what `init` gives, a name or an Initializer; where a size is None, or for no shape at all, the tensor only declares
     what inputs look like, and has no values. Raises GraphTypeError for data that is not numeric, GraphValueError for
-    data with a shape.
+    data with a shape. `const_arg` changes nothing: a tensor that is no input of a trace is a constant in it.
 
     Examples:
         >>> import graphls
@@ -103,6 +103,7 @@ class Tensor(Methods):
         dtype: DTypeLike | None = None,
         shape: Size | Sequence[Size] = None,
         init: object = None,
+        const_arg: bool = False,
     ) -> None:
         self._buffer: Any = None
         if input_data is None:

@@ -59,7 +59,7 @@ def adam(var: Any, m: Any, v: Any) -> Any:
 def test_an_operator_that_updates_refuses_what_keeps_no_value() -> None:
     parameters = [Parameter(np.zeros(3, np.float32), name=name) for name in ("var", "m", "v")]
     with pytest.raises(GraphTypeError, match=r"is a Parameter, not f32\[3\]"):
-        adam(*(Tensor(p.asnumpy()) for p in parameters))
+        graphls.compile(adam, *(Tensor(p.asnumpy()) for p in parameters))
     with pytest.raises(GraphTypeError, match="inside vmap"):
         stacked = [Parameter(np.zeros((2, 3), np.float32), name=name) for name in ("var", "m", "v")]
         graphls.compile(lambda x: ops.vmap(adam)(*stacked)[0] + x, Tensor(np.zeros(3, np.float32)))
@@ -107,3 +107,15 @@ def test_a_gradient_flows_through_a_parameter_that_construct_writes(
     expected = (10 + 7, 6) if name == "stopped" else (15 + 7, 9)
     assert (float(by_x), float(by_y), float(by_weight)) == (*expected, 3.0)
     assert float(cell.weight.value()) == 15.0
+
+
+def test_the_sensitivity_may_have_its_name() -> None:
+    by_name = ops.GradOperation(get_all=True, sens_param=True)(product)(X, Y, sens=Tensor([2.0, 1.0]))
+    assert [t.asnumpy().tolist() for t in by_name] == [[10.0, 7.0], [4.0, 3.0]]
+    assert ops.GradOperation()(product)(1, 2) == ()
+
+
+def test_an_operator_is_a_function_for_a_multitype_graph() -> None:
+    apply: Any = ops.MultitypeFuncGraph("apply")
+    apply.register("Function", "Tensor")(lambda function, x: function(x))
+    assert apply(ops.Neg(), X).asnumpy().tolist() == apply(ops.neg, X).asnumpy().tolist() == [-2.0, -3.0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphls as gl
-from graphls import Parameter, Tensor, nn
+from graphls import Parameter, Tensor, nn, ops
 from graphls.ops.record import METHODS
 
 A = np.array([[1.5, -2.0, 3.25], [0.5, 4.0, -1.0]], np.float32)
@@ -106,3 +106,39 @@ def test_random_numbers_in_place(name: str) -> None:
     x = Tensor(np.zeros(1000, np.float32))
     getattr(x, name)()
     assert 0.2 < float(x.asnumpy().std()) < 1.2
+
+
+def test_methods_and_arguments_that_scripts_of_mindspore_use() -> None:
+    x = Tensor([0.1, 0.2, -0.3])
+    assert x.erfinv_() is x
+    np.testing.assert_allclose(x.asnumpy(), [0.088856, 0.179143, -0.272463], rtol=1e-5)
+    found = Tensor(np.zeros((2, 3), np.float32)).scatter_(1, np.array([[0], [2]]), value=2.0)
+    assert found.asnumpy().tolist() == [[2, 0, 0], [0, 0, 2]]
+    assert x.new_ones((2,), gl.int32).dtype is gl.int32 and x.new_zeros((2,), gl.int32).shape == (2,)
+    assert Tensor([1.0], const_arg=True).asnumpy().tolist() == [1.0]
+
+
+INDICES, UPDATES = Tensor(np.int32([0, 1])), Tensor([5.0, 6.0])
+NUMBER = Tensor
+WRITING: Any = {
+    "Assign": (lambda v, g: ops.Assign()(v, g), [0.1, 0.2, -0.3]),
+    "AssignAdd": (lambda v, g: ops.AssignAdd()(v, g), [1.1, 2.2, 2.7]),
+    "ApplyMomentum": (lambda v, g: ops.ApplyMomentum()(v, g * 0, NUMBER(0.1), g, NUMBER(0.9)), [0.99, 1.98, 3.03]),
+    "ApplyGradientDescent": (lambda v, g: ops.ApplyGradientDescent()(v, NUMBER(0.1), g), [0.99, 1.98, 3.03]),
+    "ApplyRMSProp": (
+        lambda v, g: ops.ApplyRMSProp()(v, g * 0, g * 0, 0.1, g, 0.9, 0.9, 1e-8), [0.683774, 1.683773, 3.316228],
+    ),
+    "ScatterUpdate": (lambda v, g: ops.ScatterUpdate()(v, INDICES, UPDATES), [5, 6, 3]),
+    "ScatterAdd": (lambda v, g: ops.ScatterAdd()(v, INDICES, UPDATES), [6, 8, 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_operators_write_into_plain_tensors(name: str) -> None:
+    """With the numbers of MindSpore 2.10 on a CPU; in a trace nothing would keep what is written."""
+    write, expected = WRITING[name]
+    x, g = Tensor([1.0, 2.0, 3.0]), Tensor([0.1, 0.2, -0.3])
+    write(x, g)
+    np.testing.assert_allclose(x.asnumpy(), expected, rtol=1e-5)
+    with pytest.raises(TypeError, match="Parameter"):
+        gl.compile(write, x, g, backend="numpy")

@@ -205,7 +205,7 @@ WRONG: list[Any] = [
     (lambda x: ops.index_add(x, [0], ops.ones((1, 4), graphls.float16), 0), TypeError, "one dtype"),
     (lambda x: ops.index_add(x, [4], ops.ones((3, 1)), 1), IndexError, "4 is out of range"),
     (lambda x: ops.index_fill(x, 0, [5], 1.0), IndexError, "5 is out of range"),
-    (lambda x: ops.scatter_add(x, [0], ops.ones((1, 4))), TypeError, "Parameter to write to"),
+    (lambda x: ops.scatter_add(3, [0], ops.ones((1, 4))), TypeError, "Parameter to write to"),
 ]  # fmt: skip
 
 

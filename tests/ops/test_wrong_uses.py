@@ -47,7 +47,7 @@ WRONG: list[Any] = [
     (lambda x: ops.dropout(x, "a"), TypeError, "type of 'p' should be 'float'"),
     (lambda x: ops.gelu(x, "fast"), ValueError, "'none' or 'tanh'"),
     (lambda x: ops.flatten(x, "F"), ValueError, "order"),
-    (lambda x: ops.assign(x, 1), TypeError, "Parameter to write to"),
+    (lambda x: ops.assign("x", 1), TypeError, "Parameter to write to"),
     (lambda x: ops.assign(graphls.Parameter(np.ones(2)), x), ValueError, "Parameter"),
     (lambda x: x.nothing(), AttributeError, "no 'nothing'"),
     (lambda x: ops.conv2d(x, KERNEL), ValueError, "images of shape"),
