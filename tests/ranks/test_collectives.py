@@ -239,6 +239,14 @@ OTHER_WAYS = """
         run()
         assert values() != before
 
+    # Batches of other numbers of rows compile other steps, whose gradients are the same.
+    step, _ = training("plain", 1, False)
+    for count in (4, 4 + RANK, 4):
+        step(gl.Tensor(np.ones((count, 3), np.float32)), gl.Tensor(np.ones((count, 1), np.float32)))
+    (weight, *_) = step.get_parameters()
+    least, most = (ops.AllReduce(op)(weight).asnumpy() for op in ("min", "max"))
+    assert (least == most).all()
+
     # From rank to rank, what is sent is what is received; what is not is taken, and gone.
     if RANK == 0:
         collectives.send(x, 1, tag=5)
