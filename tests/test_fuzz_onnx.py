@@ -57,3 +57,18 @@ def test_names_that_python_has_for_itself_are_names_of_inputs() -> None:
 def test_a_hardmax_of_nothing_is_nothing() -> None:
     net = graphls.onnx.load(model([node("Hardmax", "x", "y")], [tensor("x", [2, 0])], ["y"]))
     assert net(graphls.Tensor(np.ones((2, 0), np.float32))).shape == (2, 0)
+
+
+def test_a_loop_over_nothing_that_ends_itself_has_gradients() -> None:
+    def looped(x: graphls.Tensor, w: graphls.Tensor) -> graphls.Tensor:
+        def goes_on(state: tuple[graphls.Tensor, graphls.Tensor]) -> graphls.Tensor:
+            return ops.less(state[0], 3)
+
+        def once(state: tuple[graphls.Tensor, graphls.Tensor]) -> tuple[graphls.Tensor, graphls.Tensor]:
+            return state[0] + 1, ops.tanh(state[1] * w)
+
+        return ops.sum(ops.while_loop(goes_on, once, (graphls.Tensor(np.int64(0)), x))[1])
+
+    x, w = graphls.Tensor(np.zeros((0, 2, 1, 2), np.float32)), graphls.Tensor(np.float32(0.5))
+    by_x, by_w = graphls.compile(graphls.grad(looped, (0, 1)), x, w)(x, w)
+    assert by_x.shape == (0, 2, 1, 2) and float(by_w.asnumpy()) == 0
