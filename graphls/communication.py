@@ -11,21 +11,10 @@ from graphls.ranks.watch import start_watch
 from graphls.ranks.world import WORLD, Group, find_group, join
 
 __all__ = [
-    "HCCL_WORLD_COMM_GROUP",
-    "NCCL_WORLD_COMM_GROUP",
-    "GlobalComm",
-    "create_group",
-    "destroy_group",
-    "get_group_rank_from_world_rank",
-    "get_group_size",
-    "get_local_rank",
-    "get_local_rank_size",
-    "get_process_group_ranks",
-    "get_rank",
-    "get_world_rank_from_group_rank",
-    "init",
-    "release",
-]
+    "HCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "GlobalComm", "create_group", "destroy_group",
+    "get_group_rank_from_world_rank", "get_group_size", "get_local_rank", "get_local_rank_size",
+    "get_process_group_ranks", "get_rank", "get_world_rank_from_group_rank", "init", "release",
+]  # fmt: skip
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"
 NCCL_WORLD_COMM_GROUP = "nccl_world_group"

@@ -17,7 +17,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "dataset.randomness._OUTSIDE", "train.background._lock", "train.callbacks.callback._WARNING",
     ),
     "settings, which threads that start later have to see, changed as a whole under a lock": (
-        "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.root._offload", "compat.root._servers",
+        "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.parallel._more",
+        "compat.root._offload", "compat.root._servers",
         "context._settings", "context.Replacement.devices", "context.Replacement.forced",
         "context.Replacement.is_allowed", "context.Replacement.warned", "context.parallel._settings",
         "context.parallel.OneRank.left_out",
@@ -37,6 +38,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "backends.onnxruntime.guard._survived", "backends.onnxruntime.operators._operations",
         "backends.onnxruntime.operators._sessions",
         "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED", "compat.offers.REACHED",
+        "compat.offers._completed", "dataset.pipeline.workers._connections",
         "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
         "passes.manager._numbers",
         "ranks.division._communicators", "ranks.reading._ended", "ranks.reading._gone", "ranks.reading._states",

@@ -8,19 +8,8 @@ from graphls.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler,
 from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 
 __all__ = [
-    "AdaptiveLossScaleUpdateCell",
-    "DynamicLossScaleManager",
-    "DynamicLossScaleUpdateCell",
-    "DynamicLossScaler",
-    "FixedLossScaleManager",
-    "FixedLossScaleUpdateCell",
-    "LossScaleManager",
-    "LossScaler",
-    "StaticLossScaler",
-    "all_finite",
-    "auto_mixed_precision",
-    "build_train_network",
-    "custom_mixed_precision",
-    "get_black_list",
+    "AdaptiveLossScaleUpdateCell", "DynamicLossScaleManager", "DynamicLossScaleUpdateCell", "DynamicLossScaler",
+    "FixedLossScaleManager", "FixedLossScaleUpdateCell", "LossScaleManager", "LossScaler", "StaticLossScaler",
+    "all_finite", "auto_mixed_precision", "build_train_network", "custom_mixed_precision", "get_black_list",
     "get_white_list",
-]
+]  # fmt: skip

@@ -17,18 +17,10 @@ from graphls.train.callbacks.checkpoint_files import remove_file, unused_prefix
 _CallbackManager, _InternalCallbackParam = CallbackManager, InternalCallbackParam
 
 __all__ = [
-    "CallbackManager",
-    "CheckpointManager",
-    "InternalCallbackParam",
-    "_CallbackManager",
-    "_CheckpointManager",
-    "_InternalCallbackParam",
-    "_StepSync",
-    "_chg_ckpt_file_name_if_same_exist",
-    "_handle_loss",
-    "_set_cur_net",
+    "CallbackManager", "CheckpointManager", "InternalCallbackParam", "_CallbackManager", "_CheckpointManager",
+    "_InternalCallbackParam", "_StepSync", "_chg_ckpt_file_name_if_same_exist", "_handle_loss", "_set_cur_net",
     "set_cur_net",
-]
+]  # fmt: skip
 
 
 class _CheckpointManager:

@@ -33,37 +33,12 @@ Broadcast, Barrier, AlltoAll, NeighborExchange = ops.Broadcast, ops.Barrier, ops
 AlltoAllV, AlltoAllVC = ops.AlltoAllV, ops.AlltoAllVC
 
 __all__ = [
-    "AllGather",
-    "AllReduce",
-    "AlltoAll",
-    "AlltoAllV",
-    "AlltoAllVC",
-    "Barrier",
-    "Broadcast",
-    "NeighborExchange",
-    "P2POp",
-    "Reduce",
-    "ReduceOp",
-    "ReduceScatter",
-    "all_gather_into_tensor",
-    "all_reduce",
-    "all_to_all_single_with_output_shape",
-    "all_to_all_with_output_shape",
-    "barrier",
-    "batch_isend_irecv",
-    "broadcast",
-    "gather_into_tensor",
-    "get_group_rank_from_world_rank",
-    "get_process_group_ranks",
-    "get_world_rank_from_group_rank",
-    "irecv",
-    "isend",
-    "recv",
-    "reduce",
-    "reduce_scatter_tensor",
-    "scatter_tensor",
-    "send",
-]
+    "AllGather", "AllReduce", "AlltoAll", "AlltoAllV", "AlltoAllVC", "Barrier", "Broadcast", "NeighborExchange",
+    "P2POp", "Reduce", "ReduceOp", "ReduceScatter", "all_gather_into_tensor", "all_reduce",
+    "all_to_all_single_with_output_shape", "all_to_all_with_output_shape", "barrier", "batch_isend_irecv", "broadcast",
+    "gather_into_tensor", "get_group_rank_from_world_rank", "get_process_group_ranks", "get_world_rank_from_group_rank",
+    "irecv", "isend", "recv", "reduce", "reduce_scatter_tensor", "scatter_tensor", "send",
+]  # fmt: skip
 
 
 class ReduceOp:

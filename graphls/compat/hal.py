@@ -12,31 +12,12 @@ from graphls.ir.errors import GraphlsError
 from graphls.tensors.tensor import TensorLike
 
 __all__ = [
-    "Event",
-    "Stream",
-    "StreamCtx",
-    "current_stream",
-    "default_stream",
-    "device_count",
-    "empty_cache",
-    "get_device_name",
-    "is_available",
-    "is_initialized",
-    "launch_blocking",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_stats",
-    "memory_summary",
-    "reset_max_memory_allocated",
-    "reset_max_memory_reserved",
-    "reset_peak_memory_stats",
-    "set_cpu_affinity",
-    "set_cur_stream",
-    "set_memory",
-    "synchronize",
-]
+    "Event", "Stream", "StreamCtx", "current_stream", "default_stream", "device_count", "empty_cache",
+    "get_device_name", "is_available", "is_initialized", "launch_blocking", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats", "set_cpu_affinity",
+    "set_cur_stream", "set_memory", "synchronize",
+]  # fmt: skip
 
 
 def is_available(device_target: str) -> bool:

@@ -14,16 +14,9 @@ from graphls.ir.checks import number
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "_assignment",
-    "_calculate_correct_fan",
-    "_calculate_fan_in_and_fan_out",
-    "_calculate_gain",
-    "_calculate_in_and_out",
-    "_init_random_normal",
-    "_init_random_uniform",
-    "_init_truncated_normal",
-    "_register",
-]
+    "_assignment", "_calculate_correct_fan", "_calculate_fan_in_and_fan_out", "_calculate_gain",
+    "_calculate_in_and_out", "_init_random_normal", "_init_random_uniform", "_init_truncated_normal", "_register",
+]  # fmt: skip
 
 GAINS = {"sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
 LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")

@@ -11,15 +11,9 @@ ITERATORS_LIST: list[Any] = []
 """Empty: an iterator that is forgotten ends, and those that are left end with the process."""
 
 __all__ = [
-    "ITERATORS_LIST",
-    "DictIterator",
-    "Iterator",
-    "TupleIterator",
-    "_cleanup",
-    "_set_iterator_cleanup",
-    "_unset_iterator_cleanup",
-    "check_iterator_cleanup",
-]
+    "ITERATORS_LIST", "DictIterator", "Iterator", "TupleIterator", "_cleanup", "_set_iterator_cleanup",
+    "_unset_iterator_cleanup", "check_iterator_cleanup",
+]  # fmt: skip
 
 
 def _cleanup() -> None:

@@ -25,23 +25,9 @@ from graphls.tensors import dtypes
 from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
-    "all_types",
-    "float_type",
-    "get_py_obj_dtype",
-    "int_type",
-    "issubclass_",
-    "list_",
-    "none_type",
-    "number",
-    "number_type",
-    "string",
-    "tensor",
-    "tensor_type",
-    "tuple_",
-    "type_none",
-    "type_size_in_bytes",
-    "uint_type",
-]
+    "all_types", "float_type", "get_py_obj_dtype", "int_type", "issubclass_", "list_", "none_type", "number",
+    "number_type", "string", "tensor", "tensor_type", "tuple_", "type_none", "type_size_in_bytes", "uint_type",
+]  # fmt: skip
 
 int_type = (int8, int16, int32, int64)
 uint_type = (uint8, uint16, uint32, uint64)

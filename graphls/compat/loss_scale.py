@@ -9,16 +9,9 @@ from graphls.compat.root import RowTensor
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
-    "_grad_overflow",
-    "_grad_scale",
-    "_tensor_grad_overflow",
-    "_tensor_grad_overflow_row_tensor",
-    "grad_overflow",
-    "grad_scale",
-    "reciprocal",
-    "tensor_grad_scale",
-    "tensor_grad_scale_row_tensor",
-]
+    "_grad_overflow", "_grad_scale", "_tensor_grad_overflow", "_tensor_grad_overflow_row_tensor", "grad_overflow",
+    "grad_scale", "reciprocal", "tensor_grad_scale", "tensor_grad_scale_row_tensor",
+]  # fmt: skip
 
 reciprocal, grad_overflow = ops.Reciprocal(), ops.FloatStatus()
 grad_scale = _grad_scale = ops.MultitypeFuncGraph("grad_scale")

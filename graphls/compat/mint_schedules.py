@@ -16,21 +16,10 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
+    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler",
+    "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR",
     "StepLR",
-]
+]  # fmt: skip
 
 
 Rates: TypeAlias = "float | Sequence[float]"

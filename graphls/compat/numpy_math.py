@@ -16,9 +16,8 @@ from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "average", "cbrt", "convolve", "corrcoef", "correlate", "cov", "cross", "divmod", "ediff1d", "fabs", "fix",
-    "float_power",
-    "gradient", "interp", "multi_dot", "nancumsum", "nanmax", "nanmin", "nanstd", "nansum", "nanvar", "polyadd",
-    "polyder", "polyint", "polymul", "polysub", "polyval", "ptp", "radians", "rint", "trapz", "unwrap",
+    "float_power", "gradient", "interp", "multi_dot", "nancumsum", "nanmax", "nanmin", "nanstd", "nansum", "nanvar",
+    "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "ptp", "radians", "rint", "trapz", "unwrap",
 ]  # fmt: skip
 
 

@@ -17,23 +17,10 @@ from graphls.ops.primitive import (
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
-    "AiCPURegOp",
-    "CpuRegOp",
-    "CustomRegOp",
-    "Primitive",
-    "PrimitiveWithCheck",
-    "PrimitiveWithInfer",
-    "TBERegOp",
-    "_get_cache_prim",
-    "_primexpr",
-    "add_flags",
-    "constexpr",
-    "core",
-    "is_tensor",
-    "make_sig",
-    "prim_arg_register",
+    "AiCPURegOp", "CpuRegOp", "CustomRegOp", "Primitive", "PrimitiveWithCheck", "PrimitiveWithInfer", "TBERegOp",
+    "_get_cache_prim", "_primexpr", "add_flags", "constexpr", "core", "is_tensor", "make_sig", "prim_arg_register",
     "prim_attr_register",
-]
+]  # fmt: skip
 
 
 def constexpr(

@@ -18,17 +18,9 @@ from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = [
-    "Bernoulli",
-    "Cauchy",
-    "Distribution",
-    "Exponential",
-    "Gumbel",
-    "Laplace",
-    "LogNormal",
-    "Logistic",
-    "Normal",
+    "Bernoulli", "Cauchy", "Distribution", "Exponential", "Gumbel", "Laplace", "LogNormal", "Logistic", "Normal",
     "Uniform",
-]
+]  # fmt: skip
 
 
 class Distribution(Cell):

@@ -25,36 +25,11 @@ from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train import background
 
 __all__ = [
-    "COMPATIBLE",
-    "LAX",
-    "STRICT",
-    "RowTensor",
-    "RowTensorInner",
-    "Symbol",
-    "async_ckpt_thread_status",
-    "enable_dynamic",
-    "get_offload_context",
-    "get_ps_context",
-    "initial_seed",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "manual_seed",
-    "no_inline",
-    "parameter_broadcast",
-    "recompute",
-    "reset_ps_context",
-    "run_check",
-    "security",
-    "set_algo_parameters",
-    "set_dump",
-    "set_offload_context",
-    "set_ps_context",
-    "set_recursion_limit",
-    "typeof",
-    "vjp",
-    "vmap",
-]
+    "COMPATIBLE", "LAX", "STRICT", "RowTensor", "RowTensorInner", "Symbol", "async_ckpt_thread_status",
+    "enable_dynamic", "get_offload_context", "get_ps_context", "initial_seed", "jacfwd", "jacrev", "jvp", "manual_seed",
+    "no_inline", "parameter_broadcast", "recompute", "reset_ps_context", "run_check", "security", "set_algo_parameters",
+    "set_dump", "set_offload_context", "set_ps_context", "set_recursion_limit", "typeof", "vjp", "vmap",
+]  # fmt: skip
 
 RECOMPUTING = ("context_fn", "early_stop", "output_recompute", "use_reentrant")
 """Options of `recompute` that say how MindSpore does it."""

@@ -14,13 +14,9 @@ from graphls.train.callbacks.callback import RunContext
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
 
 __all__ = [
-    "DatasetHelper",
-    "ParallelMode",
-    "RunContext",
-    "_transfer_tensor_to_tuple",
-    "connect_network_with_dataset",
+    "DatasetHelper", "ParallelMode", "RunContext", "_transfer_tensor_to_tuple", "connect_network_with_dataset",
     "data_sink",
-]
+]  # fmt: skip
 
 
 class DatasetHelper:

@@ -29,19 +29,10 @@ from graphls.passes.manager import dump_to
 from graphls.sharing.settings import Settings
 
 __all__ = [
-    "GRAPH_MODE",
-    "PYNATIVE_MODE",
-    "ParallelMode",
-    "get_auto_parallel_context",
-    "get_context",
-    "reset_auto_parallel_context",
-    "reset_context",
-    "set_auto_parallel_context",
-    "set_cache_dir",
-    "set_context",
-    "set_deterministic",
-    "set_device",
-]
+    "GRAPH_MODE", "PYNATIVE_MODE", "ParallelMode", "get_auto_parallel_context", "get_context",
+    "reset_auto_parallel_context", "reset_context", "set_auto_parallel_context", "set_cache_dir", "set_context",
+    "set_deterministic", "set_device",
+]  # fmt: skip
 
 _settings = Settings({name: key.default for name, key in KEYS.items()})
 

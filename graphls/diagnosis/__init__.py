@@ -12,17 +12,6 @@ from graphls.diagnosis.report import StepReport
 from graphls.passes import rescale, watch, widen
 
 __all__ = [
-    "GradientRange",
-    "GradientRanges",
-    "LossScaleMonitor",
-    "NonFinite",
-    "Operand",
-    "OverflowExplanation",
-    "Range",
-    "RegimeChange",
-    "Source",
-    "StepReport",
-    "rescale",
-    "watch",
-    "widen",
-]
+    "GradientRange", "GradientRanges", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation", "Range",
+    "RegimeChange", "Source", "StepReport", "rescale", "watch", "widen",
+]  # fmt: skip

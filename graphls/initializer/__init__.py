@@ -29,25 +29,9 @@ from graphls.tensors.tensor import Tensor
 from graphls.tensors.vocabulary import register
 
 __all__ = [
-    "Constant",
-    "Dirac",
-    "HeNormal",
-    "HeUniform",
-    "Identity",
-    "Initializer",
-    "Normal",
-    "One",
-    "Orthogonal",
-    "Sparse",
-    "TruncatedNormal",
-    "Uniform",
-    "VarianceScaling",
-    "XavierNormal",
-    "XavierUniform",
-    "Zero",
-    "fans",
-    "initializer",
-]
+    "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Initializer", "Normal", "One", "Orthogonal", "Sparse",
+    "TruncatedNormal", "Uniform", "VarianceScaling", "XavierNormal", "XavierUniform", "Zero", "fans", "initializer",
+]  # fmt: skip
 
 _BY_NAME: dict[str, type[Initializer]] = {
     "zero": Zero,

@@ -12,27 +12,6 @@ from graphls.ir.types import DTYPES, TOKEN, DType, Type, as_dtype, parse_type
 from graphls.ir.verify import verify
 
 __all__ = [
-    "DTYPES",
-    "PHASES",
-    "TOKEN",
-    "Builder",
-    "DType",
-    "Graph",
-    "Location",
-    "Names",
-    "Node",
-    "Type",
-    "Value",
-    "Write",
-    "as_dtype",
-    "captures",
-    "dump",
-    "interpret",
-    "needs",
-    "parse",
-    "parse_type",
-    "same",
-    "uses",
-    "verify",
-    "walk",
-]
+    "DTYPES", "PHASES", "TOKEN", "Builder", "DType", "Graph", "Location", "Names", "Node", "Type", "Value", "Write",
+    "as_dtype", "captures", "dump", "interpret", "needs", "parse", "parse_type", "same", "uses", "verify", "walk",
+]  # fmt: skip

@@ -24,8 +24,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "BiDense", "Dense", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "EmbeddingLookup",
-    "Linear",
+    "BiDense", "Dense", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "EmbeddingLookup", "Linear",
 ]  # fmt: skip
 
 

@@ -17,23 +17,9 @@ from graphls.ops.operands import Sizes, float_of, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "MSSSIM",
-    "PSNR",
-    "SSIM",
-    "CentralCrop",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "ImageGradients",
-    "Pad",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "ResizeBilinear",
-    "ZeroPad2d",
+    "MSSSIM", "PSNR", "SSIM", "CentralCrop", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ImageGradients", "Pad",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
+    "ResizeBilinear", "ZeroPad2d",
 ]  # fmt: skip
 
 

@@ -26,38 +26,10 @@ from graphls.ir.types import (
 )
 
 __all__ = [
-    "Type",
-    "bfloat16",
-    "bool_",
-    "byte",
-    "double",
-    "dtype_to_nptype",
-    "dtype_to_pytype",
-    "float16",
-    "float32",
-    "float64",
-    "float_",
-    "half",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "int_",
-    "intc",
-    "intp",
-    "pytype_to_dtype",
-    "short",
-    "single",
-    "ubyte",
-    "uint",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uintc",
-    "uintp",
-    "ushort",
-]
+    "Type", "bfloat16", "bool_", "byte", "double", "dtype_to_nptype", "dtype_to_pytype", "float16", "float32",
+    "float64", "float_", "half", "int8", "int16", "int32", "int64", "int_", "intc", "intp", "pytype_to_dtype", "short",
+    "single", "ubyte", "uint", "uint8", "uint16", "uint32", "uint64", "uintc", "uintp", "ushort",
+]  # fmt: skip
 
 Type = DType
 half, single, double, float_ = float16, float32, float64, float64

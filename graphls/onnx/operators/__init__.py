@@ -25,25 +25,7 @@ from graphls.onnx.operators import (
 )
 
 __all__ = [
-    "activations",
-    "arithmetic",
-    "boxes",
-    "classical",
-    "contrib",
-    "control",
-    "conversion",
-    "data",
-    "indexing",
-    "normalization",
-    "pooling",
-    "products",
-    "quantization",
-    "random",
-    "recurrent",
-    "reductions",
-    "resizing",
-    "sampling",
-    "sequences",
-    "shapes",
-    "spectra",
-]
+    "activations", "arithmetic", "boxes", "classical", "contrib", "control", "conversion", "data", "indexing",
+    "normalization", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resizing", "sampling",
+    "sequences", "shapes", "spectra",
+]  # fmt: skip

@@ -101,7 +101,7 @@ def _by_rows(x: Any, axis: int, function: Callable[[Any, int], Tensor]) -> Any:
     return ops.reshape(function(flat, -1), x.shape)
 
 
-def _hardmax(x: Any, axis: int) -> Tensor:
+def _hardmax(x: Any, axis: int) -> Any:
     x = tensor_of(x)
     if not x.size:
         return x

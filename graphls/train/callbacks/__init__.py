@@ -19,23 +19,7 @@ _CallbackManager = CallbackManager
 _InternalCallbackParam = InternalCallbackParam
 
 __all__ = [
-    "Callback",
-    "CheckpointConfig",
-    "EarlyStopping",
-    "History",
-    "LambdaCallback",
-    "LearningRateFinder",
-    "LearningRateScheduler",
-    "LossMonitor",
-    "MLflowLogger",
-    "ModelCheckpoint",
-    "OnRequestExit",
-    "Progress",
-    "ReduceLROnPlateau",
-    "RunContext",
-    "RunReport",
-    "SummaryCollector",
-    "SummaryRecord",
-    "TimeMonitor",
-    "WandbLogger",
-]
+    "Callback", "CheckpointConfig", "EarlyStopping", "History", "LambdaCallback", "LearningRateFinder",
+    "LearningRateScheduler", "LossMonitor", "MLflowLogger", "ModelCheckpoint", "OnRequestExit", "Progress",
+    "ReduceLROnPlateau", "RunContext", "RunReport", "SummaryCollector", "SummaryRecord", "TimeMonitor", "WandbLogger",
+]  # fmt: skip

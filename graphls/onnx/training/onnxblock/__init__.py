@@ -7,14 +7,6 @@ from graphls.onnx.training.onnxblock.building import ForwardBlock, TrainingBlock
 from graphls.onnx.training.parameters import load_checkpoint_to_model, save_checkpoint
 
 __all__ = [
-    "Block",
-    "ForwardBlock",
-    "TrainingBlock",
-    "base",
-    "blocks",
-    "empty_base",
-    "load_checkpoint_to_model",
-    "loss",
-    "optim",
-    "save_checkpoint",
-]
+    "Block", "ForwardBlock", "TrainingBlock", "base", "blocks", "empty_base", "load_checkpoint_to_model", "loss",
+    "optim", "save_checkpoint",
+]  # fmt: skip
