@@ -104,7 +104,7 @@ def _by_rows(x: Any, axis: int, function: Callable[[Any, int], Tensor]) -> Any:
 def _hardmax(x: Any, axis: int) -> Any:
     x = tensor_of(x)
     if not x.size:
-        return x
+        return ops.zeros_like(x)
     return ops.cast(ops.one_hot(ops.argmax(x, axis), x.shape[axis], 1, 0, axis), x.dtype)
 
 
