@@ -127,7 +127,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: trainer(scale_sense=1024.0), TypeError, "must be Cell or Tensor"),
     (lambda: trainer(scale_sense=Tensor([1.0, 2.0])), ValueError, r"must be \(1,\) or \(\)"),
     (lambda: nn.TrainOneStepCell(net(), "sgd"), TypeError, "takes cells, not 'sgd'"),
-    (lambda: ops.assign(T, X), TypeError, "Parameter to write to"),
+    (lambda: ops.assign(1.0, X), TypeError, "Parameter to write to"),
     # compiling and differentiating
     (lambda: graphls.compile("relu", X), TypeError, "takes a cell or a function, not str"),
     (lambda: graphls.compile(Module(), X), TypeError, "Module is a module of PyTorch; write it as a nn.Cell"),

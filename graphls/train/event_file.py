@@ -128,6 +128,6 @@ def _bounds() -> list[float]:
 
 
 def _package() -> Any:
-    for module in ("event_file_writer", "proto.event_pb2", "summary"):
-        load_package(f"tensorboardX.{module}", "Event files need tensorboardX, which", 'pip install "graphls[train]"')
+    for module in ("", ".event_file_writer", ".proto.event_pb2", ".summary"):
+        load_package(f"tensorboardX{module}", "Event files need tensorboardX, which", 'pip install "graphls[train]"')
     return sys.modules["tensorboardX"]

@@ -146,7 +146,18 @@ class FashionMnistDataset(MnistDataset):
 
 
 class KMnistDataset(MnistDataset):
-    """The Japanese letters of Kuzushiji-MNIST, whose files and columns are those of MNIST."""
+    """The Japanese letters of Kuzushiji-MNIST, whose files and columns are those of MNIST.
+
+    Examples:
+        >>> import struct
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("letters").mkdir()
+        >>> _ = Path("letters/t10k-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, 1, 28, 28) + bytes(28 * 28))
+        >>> _ = Path("letters/t10k-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 1) + bytes([7]))
+        >>> [(image.shape, int(label)) for image, label in ds.KMnistDataset("letters", "test")]
+        [((28, 28, 1), 7)]
+    """
 
 
 _SHAPE = (3, 32, 32)

@@ -79,19 +79,46 @@ class AGNewsDataset(_TableParts):
 
 
 class AmazonReviewDataset(_TableParts):
-    """Reviews of products: columns `label`, `title` and `content`; see AGNewsDataset."""
+    r"""Reviews of products: columns `label`, `title` and `content`; see AGNewsDataset.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("reviews").mkdir()
+        >>> _ = Path("reviews/test.csv").write_text('"2","Fine","As told"\n')
+        >>> [tuple(map(str, row)) for row in ds.AmazonReviewDataset("reviews", "test")]
+        [('2', 'Fine', 'As told')]
+    """
 
     names = ("label", "title", "content")
 
 
 class DBpediaDataset(_TableParts):
-    """Descriptions of things: columns `class`, `title` and `content`; see AGNewsDataset."""
+    r"""Descriptions of things: columns `class`, `title` and `content`; see AGNewsDataset.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("things").mkdir()
+        >>> _ = Path("things/test.csv").write_text('"7","A bridge","It spans."\n')
+        >>> [tuple(map(str, row)) for row in ds.DBpediaDataset("things", "test")]
+        [('7', 'A bridge', 'It spans.')]
+    """
 
     names = ("class", "title", "content")
 
 
 class YahooAnswersDataset(_TableParts):
-    """Questions with answers: columns `class`, `title`, `content` and `answer`; see AGNewsDataset."""
+    r"""Questions with answers: columns `class`, `title`, `content` and `answer`; see AGNewsDataset.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls import dataset as ds
+        >>> Path("answers").mkdir()
+        >>> _ = Path("answers/test.csv").write_text('"4","Why?","Tell me","So"\n')
+        >>> [tuple(map(str, row)) for row in ds.YahooAnswersDataset("answers", "test")]
+        [('4', 'Why?', 'Tell me', 'So')]
+    """
 
     names = ("class", "title", "content", "answer")
 

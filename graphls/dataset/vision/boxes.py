@@ -78,7 +78,15 @@ class ResizeWithBBox(WithBoxes, Resize):
 
 
 class RandomResizeWithBBox(WithBoxes, RandomResize):
-    """`RandomResize` of an image and its boxes; see `ResizeWithBBox`."""
+    """`RandomResize` of an image and its boxes; see `ResizeWithBBox`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image, boxes = np.zeros((4, 6, 3), np.uint8), np.array([[2, 1, 2, 2]], np.float32)
+        >>> vision.RandomResizeWithBBox((8, 6))(image, boxes)[1]
+        array([[2., 2., 2., 4.]], dtype=float32)
+    """
 
 
 class RandomCropWithBBox(WithBoxes, RandomCrop):
@@ -98,7 +106,15 @@ class RandomCropWithBBox(WithBoxes, RandomCrop):
 
 
 class RandomResizedCropWithBBox(WithBoxes, RandomResizedCrop):
-    """`RandomResizedCrop` of an image and its boxes, as far as they touch the part; see `RandomCropWithBBox`."""
+    """`RandomResizedCrop` of an image and its boxes, as far as they touch the part; see `RandomCropWithBBox`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image, boxes = np.zeros((4, 4, 3), np.uint8), np.array([[1, 1, 2, 2]], np.float32)
+        >>> vision.RandomResizedCropWithBBox(8, scale=(1, 1), ratio=(1, 1))(image, boxes)[1]
+        array([[2., 2., 4., 4.]], dtype=float32)
+    """
 
     def on_both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         top, left, *size = self.box(*image.shape[:2])
@@ -134,7 +150,15 @@ class RandomHorizontalFlipWithBBox(_Flip):
 
 
 class RandomVerticalFlipWithBBox(_Flip):
-    """`RandomVerticalFlip` of an image and its boxes; see `RandomHorizontalFlipWithBBox`."""
+    """`RandomVerticalFlip` of an image and its boxes; see `RandomHorizontalFlipWithBBox`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls.dataset import vision
+        >>> image, boxes = np.zeros((4, 6, 3), np.uint8), np.array([[3, 1, 2, 2]], np.float32)
+        >>> vision.RandomVerticalFlipWithBBox(1.0)(image, boxes)[1]
+        array([[3., 1., 2., 2.]], dtype=float32)
+    """
 
     axis, operation = 1, VerticalFlip()
 

@@ -126,10 +126,13 @@ def read_by_threads(iterator: ds.DatasetIterator, count: int) -> tuple[list[Any]
     """The rows of a pass of which several threads take some each, and what they raise."""
     taken: list[Any] = []
     raised: list[str] = []
+    all_are_there = threading.Barrier(count)  # who comes when a pass has ended begins the next
 
     def take() -> None:
+        rows = iter(iterator)
+        all_are_there.wait(60)
         try:
-            taken.extend(row[0].item() for row in iterator)
+            taken.extend(row[0].item() for row in iter(rows.__next__, None))
         except RuntimeError as error:
             raised.append(str(error))
 
