@@ -21,6 +21,7 @@ from graphls.ir.errors import (
     GraphValueError,
 )
 from graphls.ir.location import Location, is_own, line_of, user_location
+from graphls.ir.tracebacks import are_full
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -87,7 +88,7 @@ RAW: dict[Any, type[GraphlsError]] = {
 def guarded(function: Function) -> Function:
     """The function, in which errors of Python and NumPy about its arguments are those of graphls, with the user's line.
 
-    What code of a user raises that it calls stays as it is.
+    What code of a user raises that it calls stays as it is. Where tracebacks are full, they show what was raised.
     """
 
     @wraps(function)
@@ -101,7 +102,8 @@ def guarded(function: Function) -> Function:
             if made is None:
                 raise
             name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-            raise made(f"{name} does not take these arguments: {error}.") from None
+            cause = error if are_full() else None
+            raise made(f"{name} does not take these arguments: {error}.") from cause
 
     return called  # type: ignore[return-value]
 

@@ -20,6 +20,11 @@ VARIABLE = "GRAPHLS_TRACEBACK"
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
+def are_full() -> bool:
+    """Whether tracebacks show everything."""
+    return os.environ.get(VARIABLE) == "full"
+
+
 def fold_tracebacks() -> None:
     """Fold what is printed in this process from now on, at the end of a script, in Python's prompt and in notebooks."""
     sys.excepthook = folding(sys.excepthook)
@@ -103,7 +108,7 @@ def _without_own(error: BaseException) -> list[TracebackType]:
         if not is_inside:
             kept.append(frame)
     is_told = isinstance(error, (GraphlsError, KeyboardInterrupt)) or not is_inside or _is_test(frames[-1])
-    return kept if kept and is_told and os.environ.get(VARIABLE) != "full" else frames
+    return kept if kept and is_told and not are_full() else frames
 
 
 def _is_test(frame: TracebackType) -> bool:

@@ -37,6 +37,16 @@ def test_wrong_arguments(error: type[Exception], call: Callable[[], Any]) -> Non
     assert isinstance(raised.value, GraphlsError)
 
 
+def test_full_tracebacks_show_what_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GraphlsError) as folded:
+        X.sin(1, 2, 3)
+    assert folded.value.__cause__ is None
+    monkeypatch.setenv("GRAPHLS_TRACEBACK", "full")
+    with pytest.raises(GraphlsError) as full:
+        X.sin(1, 2, 3)
+    assert isinstance(full.value.__cause__, TypeError)
+
+
 class Wrong(nn.Cell):
     def __init__(self, size: int) -> None:
         super().__init__()
