@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from threading import local
 from typing import Any
@@ -25,10 +25,12 @@ class Running(local):
 
 
 RUNNING = Running()
+NOT_RUNNING = nullcontext()
+"""Around the many nodes of which no rank has to know, as it takes no time."""
 
 
 @contextmanager
-def running(node: Node | None) -> Iterator[None]:
+def running(node: Node) -> Iterator[None]:
     """Let what a collective does know to which step it belongs."""
     before, RUNNING.node = RUNNING.node, node
     try:
@@ -106,7 +108,7 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
         results = node.primitive.run_regions(arrays, node.attrs, types, partial(_run_region, node, env, watch))
     else:
         try:
-            with running(node if node.primitive.is_collective else None):
+            with running(node) if node.primitive.is_collective else NOT_RUNNING:
                 results = node.primitive.evaluate(arrays, node.attrs, types)
         except IndexError as error:
             if node.primitive.calls_python:  # it is the user's own
