@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import graphls
 from graphls.backends import cache
 from graphls.backends.cache import MAGIC, PAGE, Cache, key_of
+from graphls.backends.onnx.lowering import lower
 from graphls.context import reset_context, set_cache_dir, set_context
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.ir.parse import parse
+from tests.primitives.test_every_primitive import PRIMITIVES
 
 PARTS: dict[str, bytes | memoryview] = {"table": b"{}", "model": b"m" * 5000, "empty": b""}
 
@@ -170,6 +173,33 @@ def test_another_version_or_machine_is_another_key(monkeypatch: pytest.MonkeyPat
             patch.setattr(cache, name, other)
             keys.add(key_of(graph))
     assert len(keys) == 4
+
+
+def test_every_primitive_lies_in_the_sources_of_a_key() -> None:
+    rooms = tuple(f"graphls.{room}." for room in cache._SOURCES)
+    folder = Path(graphls.__file__).parent
+    assert all((folder / room / "__init__.py").exists() for room in cache._SOURCES)
+    for kind in map(type, PRIMITIVES):
+        assert kind.__module__.startswith(rooms) or not kind.__module__.startswith("graphls."), kind
+    assert lower.__module__.startswith(rooms)
+
+
+@pytest.mark.parametrize("file", ["primitives/arithmetic.py", "ir/types.py", "backends/onnx/lowering.py"])
+def test_a_changed_source_misses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """What lowers a graph may change without the graph, as the rule of a primitive does in a new version."""
+    root = Path(graphls.__file__).parent
+    for room in cache._SOURCES:
+        shutil.copytree(root / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / Path(cache.__file__).relative_to(root)))
+    monkeypatch.setattr(cache, "_sources", cache._sources.__wrapped__)
+    graph, kept = parse(TEXT.format(nodes=NODES)), Cache(tmp_path / "entries")
+    key = key_of(graph)
+    assert key is not None
+    kept.keep(key, PARTS)
+    assert same(kept.load(key_of(graph) or ""))
+    with open(tmp_path / file, "a") as source:
+        source.write("# changed\n")
+    assert kept.load(key_of(graph) or "") is None
 
 
 def test_small_graphs_and_primitives_from_elsewhere_have_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

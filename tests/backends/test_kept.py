@@ -13,7 +13,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends.cache import Cache
-from graphls.backends.onnxruntime import guard, kept, model
+from graphls.backends.onnxruntime import guard, model, optimized
 from graphls.context import reset_context
 from tests.backends.damage import DAMAGES, poison
 from tests.backends.processes import assert_processes_share
@@ -245,13 +245,13 @@ def test_processes_share_a_folder(folder: Path) -> None:
 
 def test_the_optimized_model_goes_to_a_folder_that_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    real = kept.TemporaryDirectory
+    real = optimized.TemporaryDirectory
 
     def watched(**named: Any) -> Any:
         found = real(**named)
         made.append(found.name)
         return found
 
-    monkeypatch.setattr(kept, "TemporaryDirectory", watched)
+    monkeypatch.setattr(optimized, "TemporaryDirectory", watched)
     compiled()
     assert made and not any(map(os.path.exists, made))

@@ -1,19 +1,21 @@
-"""The model of a graph that a session runs: kept by an earlier process, or lowered and optimized now."""
+"""The model of a graph that a session runs: of a cache entry, or lowered and optimized now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from graphls.backends.cache_entry import MODEL, CacheEntry
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.ports import Ports, ports_of
 from graphls.backends.onnx.weights import serialised
 from graphls.backends.onnxruntime.guard import open_guarded
-from graphls.backends.onnxruntime.kept import Kept, Shelf, write_optimized
 from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.optimized import read_weights, write_optimized, written_to
 from graphls.backends.onnxruntime.views import without_views
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph
@@ -40,26 +42,34 @@ class Model:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """What the graph is lowered to; where its model was kept, that is not done before somebody asks."""
+        """What the graph is lowered to; where its model is of a cache entry, that is not done before somebody asks."""
         kind = kind_of(self.device)
         check = partial(is_right, provider=PROVIDERS[kind])
         lowered = lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
         return without_views(lowered) if self.in_any_shape else lowered
 
-    def open(self, create: Create, is_kept: bool = True) -> tuple[Any, Ports]:
-        """A session, and what its inputs and outputs are; with `is_kept` by way of the cache, if there is one."""
-        shelf = Shelf(self.graph, self.device, self.runtime, is_kept, self.in_any_shape)
-        if (found := shelf.take(partial(self._reopened, create))) is not None:
+    def open(self, create: Create, is_cached: bool = True) -> tuple[Any, Ports]:
+        """A session, and what its inputs and outputs are; `is_cached` by way of a cache entry, where these are kept."""
+        entry = CacheEntry(self.graph, self._compiled_with if is_cached else None)
+        if (found := entry.read(partial(self._reopened, create))) is not None:
             return found
-        with shelf.filled(self.lowered) as file:
+        with written_to(entry, self.lowered) as file:
             return self._optimized(create, file), self.lowered
 
-    def _reopened(self, create: Create, kept: Kept) -> tuple[Any, Ports]:
-        """The session of a kept model, which needs neither optimizations nor a trial, and its ports."""
+    def _compiled_with(self) -> dict[str, object]:
+        """What an optimized model depends on, but for its graph."""
+        build = self.runtime.__version__, getattr(self.runtime, "get_build_info", str)()
+        device = asdict(self.device) if isinstance(self.device, Cuda) else self.device
+        return {"engine": "onnxruntime", "build": build, "device": device, "in_any_shape": self.in_any_shape}
+
+    def _reopened(
+        self, create: Create, table: Mapping[str, Any], parts: Mapping[str, memoryview]
+    ) -> tuple[Any, Ports]:
+        """The session of the model of an entry, which needs neither optimizations nor a trial, and its ports."""
         level = self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = self._created(create, kept.model, level, kept.weights)
+        session = self._created(create, bytes(parts[MODEL]), level, read_weights(table, parts))
         inputs, outputs = ([port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs()))
-        return session, ports_of(self.graph, kept.table, inputs, outputs)
+        return session, ports_of(self.graph, table, inputs, outputs)
 
     def _optimized(self, create: Create, file: Path | None) -> Any:
         """The session of the lowered model, whose optimized one goes to a file, where that can be written."""

@@ -40,11 +40,11 @@ class OrtSession(Session, BoundStates):
     """One graph in one session: inputs are bound each step, states once.
 
     A state that the order pass proved is updated in its own buffer; any other has two, which change places
-    after each step. Nothing waits for a result before it is read. `keeps` says whether its model goes to the cache,
+    after each step. Nothing waits for a result before it is read. `is_cached` says whether its model goes to the cache,
     and `in_any_shape` whether on a CPU outputs are bound in the shapes in which they are made.
     """
 
-    keeps = True
+    is_cached = True
     in_any_shape = False
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
@@ -116,7 +116,7 @@ class OrtSession(Session, BoundStates):
         self._open()
 
     def _open(self) -> None:
-        self.session, self.ports = self.model.open(self._created, self.keeps)
+        self.session, self.ports = self.model.open(self._created, self.is_cached)
         if self.model.in_any_shape:
             self.made_shapes = {made.name: made.shape for made in self.session.get_outputs()}
         check_provider(self.session, self.device)

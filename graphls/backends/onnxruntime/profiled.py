@@ -15,7 +15,7 @@ from graphls.backends.engine import Bench
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.shapes import operators
-from graphls.backends.onnxruntime.kept import write_optimized
+from graphls.backends.onnxruntime.optimized import write_optimized
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.onnxruntime.part import OrtPart
 from graphls.backends.states import HasStorage
@@ -33,7 +33,7 @@ class _Profiled(OrtSession):
     The names of the graph must be plain, because ONNX Runtime writes them into its JSON as they are.
     """
 
-    keeps = False
+    is_cached = False
     folder: Path
 
     def _options(self) -> Any:

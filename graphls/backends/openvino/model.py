@@ -1,8 +1,7 @@
-"""The model of a segment: kept by an earlier process, or lowered and compiled now."""
+"""The model of a segment: of a cache entry, or lowered and compiled now."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cached_property
@@ -10,9 +9,9 @@ from typing import Any
 
 from onnx import GraphProto
 
-from graphls.backends.cache import current, key_of
+from graphls.backends.cache_entry import MODEL, CacheEntry
 from graphls.backends.onnx.lowering import Lowered, lower
-from graphls.backends.onnx.ports import Ports, ports_of, table_of
+from graphls.backends.onnx.ports import Ports, ports_of
 from graphls.backends.onnx.weights import complete, serialised
 from graphls.backends.openvino.early import make_early
 from graphls.backends.openvino.kernel_checks import is_right
@@ -23,11 +22,9 @@ from graphls.backends.openvino.target import target
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph
 
-MODEL, TABLE = "model", "table"
-
 
 class Model:
-    """The model of a graph; it is kept where it has the settings of all, and taken from the cache where it was kept.
+    """The model of a graph; where it has the settings of all, it has a cache entry.
 
     What becomes of doubts of its overflow checks is said by `tells_doubts` and `leaves_doubts`; see `Target`.
     """
@@ -42,9 +39,7 @@ class Model:
         self.graph = graph
         self.settings = settings
         self.target = replace(target(), tells_doubts=tells_doubts, leaves_doubts=leaves_doubts)
-        self.cache = current() if settings is EXACT else None
-        doubts = {"tells_doubts": tells_doubts, "leaves_doubts": leaves_doubts}
-        self.key = key_of(graph, **_made_with(), **doubts) if self.cache else None
+        self.entry = CacheEntry(graph, self._compiled_with if settings is EXACT else None)
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -54,7 +49,7 @@ class Model:
     def open(self) -> tuple[Any, Ports]:
         """A compiled model, and what its inputs and outputs are; raises GraphlsError where OpenVINO refuses it."""
         with large_blocks_apart():
-            return self._taken() or self._compiled()
+            return self.entry.read(self._reopened) or self._compiled()
 
     def _compiled(self) -> tuple[Any, Ports]:
         try:
@@ -68,18 +63,20 @@ class Model:
         ports = Ports(*(getattr(self.lowered, field.name) for field in fields(Ports)))
         if not self._fits(made, ports):
             raise GraphRuntimeError("OpenVINO made results of other shapes of the step.")
-        if self.cache and self.key:
-            table = json.dumps(table_of(self.graph, self.lowered)).encode()
-            self.cache.keep(self.key, {TABLE: table, MODEL: made.export_model().getbuffer()})
+        if self.entry.is_used:
+            self.entry.write(self.lowered, {MODEL: made.export_model().getbuffer()})
         del self.lowered  # which takes memory, and hardly anybody asks for it again
         return made, ports
 
-    def _taken(self) -> tuple[Any, Ports] | None:
-        """The model that was kept, which OpenVINO has changed already; None where there is none, or it is refused."""
-        return self.cache.open(self.key, self._reopened) if self.cache and self.key else None
+    def _compiled_with(self) -> dict[str, object]:
+        """What a compiled model depends on, but for its graph."""
+        can = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")  # the environment may take units from a processor
+        facts = {"engine": "openvino", "build": load_openvino().get_version(), "settings": EXACT, "processor": can}
+        return {**facts, "tells_doubts": self.target.tells_doubts, "leaves_doubts": self.target.leaves_doubts}
 
-    def _reopened(self, parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
-        table, made = json.loads(bytes(parts[TABLE])), imported(parts[MODEL], self.settings)
+    def _reopened(self, table: Mapping[str, Any], parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
+        """The model of an entry, which OpenVINO has changed already."""
+        made = imported(parts[MODEL], self.settings)
         names = ([name for port in ports for name in port.get_names()] for ports in (made.inputs, made.outputs))
         ports = ports_of(self.graph, table, *names)
         if not self._fits(made, ports):
@@ -109,9 +106,3 @@ def put_in_order(graph: GraphProto) -> None:
         if proto.op_type == "Identity" and proto.input[0] in place:
             place[proto.output[0]] = place[proto.input[0]]
     graph.output.sort(key=lambda info: place.get(info.name, 0))
-
-
-def _made_with() -> dict[str, object]:
-    """What a compiled model depends on, but for its graph."""
-    can = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")  # the environment may take units from a processor
-    return {"engine": "openvino", "build": load_openvino().get_version(), "settings": EXACT, "processor": can}
