@@ -176,7 +176,8 @@ _UNARY = {
     "Erf Sign Sinh Cosh Asinh Atanh Shrink": 9, "Round": 11, "Celu": 12, "HardSwish": 14, "Mish": 18, "Gelu": 20,
 }  # fmt: skip
 _EDGED = ["Sqrt", "Log", "Asin", "Acos", "Atanh"]
-"""Functions whose slope is infinite at the end of where they are defined, and which are taken of what lies within."""
+"""Functions whose slope is infinite at the end of where they are defined; their operands lie within, as those of
+Sigmoid alone do not, which is 0 or 1 in float32 for large numbers."""
 _BINARY = {"Add Sub Mul Div Pow": 7, "Max Min Mean Sum": 8}
 _COMPARED = {"Greater Less": 9, "Equal": 11, "GreaterOrEqual LessOrEqual": 12}
 _REDUCED = [f"Reduce{kind}" for kind in ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]]
@@ -189,7 +190,7 @@ def _one_of(b: Builder, kinds: dict[str, int]) -> str:
 def _unary(b: Builder) -> object:
     kind, x = _one_of(b, _UNARY), b.any()
     if kind in _EDGED:
-        (x,) = b.add("Sigmoid", [x])
+        (x,) = b.add("Sigmoid", b.add("Tanh", [x]))
     return b.add(kind, [x])
 
 
@@ -377,7 +378,8 @@ def _convolve(b: Builder) -> object:
         return b.add("Conv", [x, w, *([b.weight(groups * 2)] if b.flag() else [])], group=groups, **where)
     if b.flag(0.3):
         return b.add("ConvTranspose", [x, b.weight(channels, 2, *kernel)], **where)
-    if b.flag():  # of which a window that lies in the padding has no maximum
+    if b.flag():  # of which a window that lies in the padding has no maximum, and one larger than the image no place
+        where["kernel_shape"] = kernel = [min(k, size) for k, size in zip(kernel, sizes, strict=True)]
         where["pads"] = [min(n, k - 1) for n, k in zip(where["pads"], 2 * kernel, strict=True)]
         return b.add("MaxPool", [x], **where)
     return b.add("AveragePool", [x], count_include_pad=int(b.draw.integers(2)), **where)

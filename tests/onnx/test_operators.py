@@ -91,3 +91,16 @@ def test_optional_values_and_places_that_are_not_there() -> None:
     net = graphls.onnx.load(model(nodes, [tensor("x", [2])], ["y"], {"three": np.int64(3)}))
     with pytest.raises(ValueError, match="SequenceAt 'y': the position 3 is none in a sequence of 2"):
         net(floats(2))
+
+
+@pytest.mark.parametrize(
+    "kind, attributes",
+    [("ReduceL2", {}), ("GlobalLpPool", {}), ("GlobalLpPool", {"p": 3}), ("LpPool", {"kernel_shape": [2, 2]}),
+     ("LpNormalization", {"axis": 3}), ("MeanVarianceNormalization", {})],
+)  # fmt: skip
+def test_slopes_of_norms_of_zeros_are_finite(kind: str, attributes: dict[str, Any]) -> None:
+    """As PyTorch has them: 0, where the slope of a root is infinite."""
+    proto = model([node(kind, "x", "y", **attributes)], [tensor("x", (1, 1, 2, 2))], ["y"])
+    x = graphls.Tensor(np.zeros((1, 1, 2, 2), np.float32))
+    net = graphls.onnx.load(proto)
+    assert np.all(ops.grad(lambda x: ops.sum(net(x)))(x).asnumpy() == 0)

@@ -12,6 +12,7 @@ from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
+from graphls.ops.transcendental import root
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
@@ -110,13 +111,13 @@ def mean_variance_normalization(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
     x = tensor_of(x)
     wide = _wide(x)
     centred = wide - ops.mean(wide, tuple(axes), True)
-    return ops.cast(centred / (ops.sqrt(ops.mean(ops.square(centred), tuple(axes), True)) + 1e-9), x.dtype)
+    return ops.cast(centred / (root(ops.mean(ops.square(centred), tuple(axes), True)) + 1e-9), x.dtype)
 
 
 @operator("LpNormalization")
 def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     x = tensor_of(x)
-    norm = ops.sum(ops.abs(x), axis, True) if p == 1 else ops.sqrt(ops.sum(ops.square(x), axis, True))
+    norm = ops.sum(ops.abs(x), axis, True) if p == 1 else root(ops.sum(ops.square(x), axis, True))
     is_zero = ops.equal(norm, 0)
     return ops.where(is_zero, ops.zeros_like(x), x / ops.where(is_zero, ops.ones_like(norm), norm))
 

@@ -12,6 +12,7 @@ from graphls.onnx.operators.products import Shape, geometry
 from graphls.onnx.table import operator
 from graphls.onnx.values import Array
 from graphls.ops.operands import apply, tensor_of
+from graphls.ops.transcendental import root
 from graphls.primitives.windows import Geometry
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
@@ -33,7 +34,7 @@ def global_max_pool(x: Any) -> Any:
 def global_lp_pool(x: Any, *, p: int = 2) -> Any:
     x = tensor_of(x)
     axes = tuple(range(2, x.ndim))
-    return ops.sqrt(ops.sum(ops.square(x), axes, True)) if p == 2 else _root(ops.sum(_power(x, p), axes, True), p)
+    return _root(ops.sum(_power(x, p), axes, True), p)
 
 
 def _power(x: Any, p: float) -> Any:
@@ -41,7 +42,7 @@ def _power(x: Any, p: float) -> Any:
 
 
 def _root(x: Any, p: float) -> Any:
-    return ops.sqrt(x) if p == 2 else x if p == 1 else ops.pow(x, 1 / p)
+    return x if p == 1 else root(x, p)
 
 
 @operator("AveragePool")

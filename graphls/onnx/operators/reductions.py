@@ -11,6 +11,7 @@ from graphls import ops
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers
 from graphls.ops.operands import apply, axis_of, tensor_of
+from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor
 
 Axes = tuple[int, ...] | None
@@ -56,7 +57,7 @@ _REDUCTIONS: dict[str, Callable[[Tensor, Axes, bool], Tensor]] = {
     "ReduceMin": _extreme("min"),
     "ReduceProd": lambda x, axes, keep: apply("prod", x, axis=axes, keepdims=keep),
     "ReduceL1": lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
-    "ReduceL2": lambda x, axes, keep: ops.sqrt(_sum(ops.square(x), axes, keep)),
+    "ReduceL2": lambda x, axes, keep: root(_sum(ops.square(x), axes, keep)),
     "ReduceSumSquare": lambda x, axes, keep: _sum(ops.square(x), axes, keep),
     "ReduceLogSum": lambda x, axes, keep: ops.log(_sum(x, axes, keep)),
     "ReduceLogSumExp": _log_sum_exp,
