@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
 from graphls.backends.onnx.open_sizes import opened
-from graphls.backends.onnx.shapes import graphs, subgraphs
+from graphls.backends.onnx.protos import names_read, remove_dead, rename, replace_items
 from graphls.backends.onnx.size_terms import Sizes
 from graphls.backends.onnx.target import target_of
 from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
@@ -54,7 +54,7 @@ def inference_model(
     lowered = opened(models, at) if len(models) > 1 else models[0]
     model = described(lowered, variants[0])
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
-    _rename(model.graph, _output_names(model.graph))
+    rename(model.graph, _output_names(model.graph))
     if not outside:  # the checker reads what lies outside
         onnx.checker.check_model(model)
     return model, outside
@@ -62,19 +62,8 @@ def inference_model(
 
 def without_dead(lowered: Lowered) -> Lowered:
     """The same model, in place, without operators and constants that nothing reads, as operands of compositions."""
-    main = lowered.model.graph
-    read, kept = {info.name for info in main.output}, list[NodeProto]()
-    for node in reversed(list(main.node)):
-        if not read.isdisjoint(node.output):
-            kept.append(node)
-            read.update(node.input, *(set(_read(body)) for _, body in subgraphs(node)))
-    del main.node[:]
-    main.node.extend(reversed(kept))
-    constants = [tensor for tensor in main.initializer if tensor.name in read]
-    for name in lowered.outside.keys() - read:
+    for name in lowered.outside.keys() - remove_dead(lowered.model.graph):
         del lowered.outside[name]
-    del main.initializer[:]
-    main.initializer.extend(constants)
     return lowered
 
 
@@ -88,15 +77,14 @@ def _with_weights(
     """Make constants of the inputs that are states; those that lie outside of the model."""
     main = model.graph
     declared = {info.name: info for info in main.input}
-    read = set(_read(main))
+    read = {*names_read(main.node), *(info.name for info in main.output)}
     inside = sum(len(tensor.raw_data) for tensor in main.initializer)
     weights = Weights(lowered.outside, inside, threshold)
     for state in graph.states:
         info = declared[lowered.states[state.name]]
         if info.name in read:
             _add_weight(main, info, exchanged(state.type), values[state.name], weights)
-    del main.input[:]
-    main.input.extend(declared[name] for name in lowered.inputs)
+    replace_items(main.input, [declared[name] for name in lowered.inputs])
     return weights.outside
 
 
@@ -128,22 +116,3 @@ def _output_names(main: GraphProto) -> dict[str, str]:
     wishes = ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
     pairs = zip(main.output, wishes, strict=True)
     return {info.name: names.fresh(wish) for info, wish in pairs if info.name != wish}
-
-
-def _read(main: GraphProto) -> Iterator[str]:
-    """The names of the tensors that a graph reads, those of its branches and loops included."""
-    for graph in graphs(main):
-        yield from (info.name for info in graph.output)
-        for node in graph.node:
-            yield from node.input
-
-
-def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Call tensors by other names, in branches and loops, too."""
-    for info in graph.output:
-        info.name = names.get(info.name, info.name)
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
-        for _, body in subgraphs(node):
-            _rename(body, names)

@@ -12,7 +12,7 @@ import onnx
 from onnx import ModelProto, numpy_helper
 
 from graphls.backends.onnx import Lowered
-from graphls.backends.onnx.renaming import renamed
+from graphls.backends.onnx.protos import renamed
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import CHUNK, file_of

@@ -10,7 +10,7 @@ from typing import Any
 from onnx import ModelProto
 
 from graphls.backends.onnx import Lowered
-from graphls.backends.onnx.renaming import renamed
+from graphls.backends.onnx.protos import renamed
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
 from graphls.bundles.hashes import file_of

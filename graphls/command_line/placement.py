@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.backends.onnxruntime.runtime import installed_version
@@ -29,13 +28,12 @@ def tell_placement(options: argparse.Namespace) -> int:
     Neither the device nor the runtime needs to be there.
     """
     from graphls.backends.onnxruntime.placement import place
-    from graphls.importing.files import load
+    from graphls.importing.files import read
 
     runtime = options.runtime or installed_version()
     if runtime is None:
         raise GraphValueError("No ONNX Runtime is installed; name a version, such as --runtime 1.19.2.")
-    model, _ = load(Path(options.file))
-    print(place(_without_functions(model), runtime, options.provider.lower(), infer=_typed))
+    print(place(_without_functions(read(options.file).model()), runtime, options.provider.lower(), infer=_typed))
     return 0
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, numpy_helper
 
-from graphls.importing.types import plain, sizes_of, sparse, tensor_type, text_of, type_of_proto, type_of_tensor
+from graphls.backends.onnx.protos import plain, text_of
+from graphls.importing.types import sizes_of, sparse, tensor_type, type_of_proto, type_of_tensor
 from graphls.ir.types import DTYPES, Type
 from graphls.text.plain import clipped
 
@@ -27,20 +29,26 @@ def attributes(node: NodeProto) -> dict[str, Any]:
 
 
 def _value(attribute: AttributeProto) -> Any:
-    """One attribute; models of the first version of the format do not say which field it is in."""
     if attribute.ref_attr_name:
         return f"the attribute {text_of(attribute.ref_attr_name)} of the function"
-    for field in ("f", "i", "s", "t", "sparse_tensor", "tp"):
-        if attribute.HasField(field):
-            return _shown(getattr(attribute, field))
-    for field in ("floats", "ints", "strings", "tensors", "sparse_tensors", "type_protos"):
-        values = getattr(attribute, field)
-        if values:
-            return _several(values)
-    return _EMPTY.get(attribute.type, ())
+    field, value = content(attribute)
+    return _several(value) if field in LISTS else _shown(value)
 
 
-_EMPTY: dict[int, Any] = {AttributeProto.FLOAT: 0.0, AttributeProto.INT: 0, AttributeProto.STRING: ""}
+SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
+LISTS = ("floats", "ints", "strings", "tensors", "graphs", "sparse_tensors", "type_protos")
+"""The fields of attributes, each of one value or of several."""
+_DEFAULTS = {AttributeProto.FLOAT: ("f", 0.0), AttributeProto.INT: ("i", 0), AttributeProto.STRING: ("s", "")}
+
+
+def content(attribute: AttributeProto) -> tuple[str, Any]:
+    """The field of an attribute that has its value, and the value.
+
+    Models of the first version of the format do not say which field it is, and none has a 0 or an empty list.
+    """
+    single = ((field, getattr(attribute, field)) for field in SINGLE if attribute.HasField(field))
+    several = ((field, getattr(attribute, field)) for field in LISTS if getattr(attribute, field))
+    return next(chain(single, several), _DEFAULTS.get(attribute.type, ("ints", ())))
 
 
 def _several(values: Sequence[Any]) -> tuple[Any, ...]:

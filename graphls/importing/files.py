@@ -3,40 +3,62 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import ModelProto
 
-from graphls.files.files import read_bytes
+from graphls.files.files import as_path, read_bytes
 from graphls.ir.errors import GraphValueError
 
 LARGEST = 2**31 - 1
 """Bytes that one file of the format can hold."""
 
-Source = str | os.PathLike[str] | ModelProto
+Source = object
+"""A path, the bytes of a model, or a ModelProto."""
 
 
-def load(source: Source) -> tuple[ModelProto, str]:
-    """The model, and its file in front of messages; raises GraphFileError and GraphValueError as `read_onnx` says."""
+@dataclass(frozen=True)
+class Original:
+    """A model as it was given: its bytes, and the file that they are from, where there is one."""
+
+    data: bytes
+    path: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "The model" if self.path is None else str(self.path)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its external data lies."""
+        return None if self.path is None else self.path.parent
+
+    def model(self) -> ModelProto:
+        """The model, parsed anew; raises GraphValueError for bytes that are none."""
+        model = ModelProto()
+        try:
+            model.ParseFromString(self.data)
+        except Exception:  # DecodeError of protobuf, which no public module of onnx has
+            text = f"{self.name} is not an ONNX model, or not all of one; export or copy it again."
+            raise GraphValueError(text) from None
+        if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
+            raise GraphValueError(f"{self.name} is not an ONNX model: there is no graph in it.")
+        return model
+
+
+def read(source: Source) -> Original:
+    """What a model is read from.
+
+    Raises GraphFileError for what cannot be read, GraphValueError for a file above 2 GiB, GraphTypeError for another
+    kind of source.
+    """
     if isinstance(source, ModelProto):
-        return source, ""
-    return parsed(bytes_of(Path(source)), str(source)), f"{source}: "
-
-
-def parsed(data: bytes, source: str) -> ModelProto:
-    """The model of these bytes; raises GraphValueError, which calls them `source`, where they are none."""
-    model = ModelProto()
-    try:
-        model.ParseFromString(data)
-    except Exception:  # DecodeError of protobuf, which no public module of onnx has
-        raise GraphValueError(f"{source} is not an ONNX model, or not all of one; export or copy it again.") from None
-    if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
-        raise GraphValueError(f"{source} is not an ONNX model: there is no graph in it.")
-    return model
-
-
-def bytes_of(path: Path) -> bytes:
-    """The bytes of a file; raises GraphFileError where it cannot be read, GraphValueError for one above 2 GiB."""
+        return Original(source.SerializeToString())
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return Original(bytes(source))
+    path = as_path(source)
     if os.path.isfile(path) and os.path.getsize(path) > LARGEST:
         raise GraphValueError(f"{path} is larger than 2 GiB, which no ONNX model is; export it with external data.")
-    return read_bytes(path)
+    return Original(read_bytes(path), path)

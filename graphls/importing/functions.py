@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.ir.errors import GraphValueError
 
 DEEPEST = 20

@@ -8,7 +8,7 @@ import sys
 
 from onnx import GraphProto, ModelProto
 
-from graphls.backends.onnx.shapes import graphs, without_data
+from graphls.backends.onnx.protos import graphs, without_data
 
 MOST_SECONDS, MOST_MEMORY = 20, 2**32
 """What inferring the types of a foreign model may take."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from graphls.backends.onnx.metadata import LOCATION, NAMESPACE, PHASE, SCOPE
-from graphls.importing.types import text_of
+from graphls.backends.onnx.protos import text_of
 from graphls.ir.graph import PHASES
 from graphls.ir.location import Location
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from graphls.backends.onnx.metadata import IN_PLACE, ROLE, STATE
-from graphls.backends.onnx.shapes import subgraphs, without_data
+from graphls.backends.onnx.protos import in_order, plain, subgraphs, text_of, without_data
 from graphls.importing.attributes import attributes, sparse_type, tensor_value
-from graphls.importing.files import Source, load
+from graphls.importing.files import read
 from graphls.importing.functions import Functions
 from graphls.importing.inference import with_inferred_types
 from graphls.importing.origins import Origin, origin_of
-from graphls.importing.schedule import in_order
-from graphls.importing.types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
+from graphls.importing.types import UNKNOWN, type_of_proto, type_of_tensor
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write
@@ -25,6 +25,7 @@ from graphls.ir.registry import Operation
 from graphls.ir.types import Type
 
 Defined = ChainMap[str, Value]
+Source = str | os.PathLike[str] | ModelProto
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,13 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
     Raises GraphFileError for a file that cannot be read, and GraphValueError for what is no ONNX model, has a
     cycle, or uses a tensor that nothing defines.
     """
-    model, prefix = load(source)
+    model = source if isinstance(source, ModelProto) else read(source).model()
     functions = Functions.of(model)
     typed = with_inferred_types(model, functions.are_few) if infer_types else without_data(model)
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:
+        prefix = "" if isinstance(source, ModelProto) else f"{source}: "
         raise GraphValueError(f"{prefix}{error.message}", error.location) from None
 
 

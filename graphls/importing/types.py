@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
+from graphls.backends.onnx.protos import plain, text_of
 from graphls.backends.onnx.types import ELEMENT_TYPES
-from graphls.ir.text import quoted
 from graphls.ir.types import DType, Type
 
 MOST_AXES = 16
 """Axes of a shape that are written."""
 
 _DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
-_PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,13 +102,3 @@ def _axis(dimension: TensorShapeProto.Dimension) -> int | str:
 
 def _other(text: str) -> Type:
     return ShownType(UNKNOWN.dtype, (0,), text=text)
-
-
-def text_of(value: str | bytes) -> str:
-    """A text of a model; protobuf gives bytes where it is not UTF-8."""
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-
-
-def plain(name: str) -> str:
-    """A name as the text form can show it anywhere: as it is, or in quotes."""
-    return quoted(name, _PLAIN)

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from onnx import TypeProto
 
+from graphls.importing.files import Original
 from graphls.importing.types import element_type
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import runs_eagerly
-from graphls.onnx.files import Original
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
 from graphls.onnx.products import products

@@ -13,17 +13,17 @@ from onnx import ModelProto, TensorProto
 from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.protos import rename, replace_items
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.backends.onnx.weights import Weights, write_model
 from graphls.files.files import as_path
+from graphls.importing.files import Source, read
 from graphls.importing.types import element_type
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 from graphls.onnx.cell import OnnxCell, cell_of
-from graphls.onnx.files import Source, read
 from graphls.onnx.program import program_of
-from graphls.onnx.training.renaming import rename
 from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inputs, open_sizes, samples, set_sizes
 from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
@@ -70,9 +70,7 @@ def write_gradient(
     if program.faults:
         raise GraphValueError(f"The model has operators that graphls does not compute: {', '.join(program.faults)}.")
     cell = cell_of(original, program, None, None, fixed)
-    kept = [info for info in proto.graph.input if info.name not in (fixed or {})]
-    del proto.graph.input[:]
-    proto.graph.input.extend(kept)
+    replace_items(proto.graph.input, [info for info in proto.graph.input if info.name not in (fixed or {})])
     set_sizes(proto, sizes or {})
     cell.set_train(False)
     made = _Model(proto, cell, *_chosen(proto, cell, wrt))
@@ -178,9 +176,7 @@ class _Model:
             kind = ELEMENT_TYPES[parameter.dtype]
             tensor: TensorProto = model.graph.initializer.add(name=name, data_type=kind, dims=parameter.shape)
             self.weights.fill(tensor, np.ascontiguousarray(parameter.asnumpy()))
-        infos = [info for info in model.graph.input if info.name not in held]
-        del model.graph.input[:]
-        model.graph.input.extend(infos)
+        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in held])
 
     def names(self, lowered: Lowered, states: Mapping[str, Parameter]) -> dict[str, str]:
         """What tensors are to be called, by what they are called."""

@@ -22,10 +22,10 @@ from onnx import (
     helper,
 )
 
+from graphls.backends.onnx.protos import copied, needed_for, replace_items, text_of
+from graphls.importing.attributes import LISTS, content
 from graphls.importing.functions import Functions
 from graphls.importing.origins import Origin, origin_of
-from graphls.importing.schedule import in_order
-from graphls.importing.types import text_of
 from graphls.ir.errors import GraphValueError
 from graphls.onnx.table import Entry, find
 from graphls.onnx.tensors import Place, Stored
@@ -181,15 +181,8 @@ class _Reader:
         """The nodes that the outputs of a block need, and its Constant nodes as constants."""
         protos = list(protos)  # of a container of protobuf, each round may give other objects
         position = {id(proto): i for i, proto in enumerate(protos)}
-        wanted = set(block.outputs)
-        kept: list[tuple[NodeProto, tuple[str, ...]]] = []
-        for proto, needed in reversed(list(in_order(protos))):
-            if wanted.isdisjoint(map(text_of, proto.output)):
-                continue
-            wanted.update(needed)
-            kept.append((proto, needed))
         nodes = []
-        for proto, needed in reversed(kept):
+        for proto, needed in needed_for(protos, block.outputs):
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
                 node = self._node(proto, versions, at)
@@ -262,23 +255,14 @@ class _Reader:
         """The value of an attribute: numbers, texts, lists of them, a Stored tensor, a Block, or a Reference."""
         if attribute.ref_attr_name:
             return Reference(text_of(attribute.ref_attr_name))
-        if attribute.HasField("g"):
-            return self.graph(attribute.g, versions, (*place, 6, 0))
-        if attribute.HasField("t"):
-            return Stored(text_of(attribute.t.name), attribute.t, self.folder)
-        if attribute.HasField("sparse_tensor"):
-            return Stored("", attribute.sparse_tensor, self.folder)
-        for name in ("f", "i"):
-            if attribute.HasField(name):
-                return getattr(attribute, name)
-        if attribute.HasField("s"):
-            return text_of(attribute.s)
-        if attribute.HasField("tp"):
-            return attribute.tp
-        if attribute.strings:
-            return [text_of(s) for s in attribute.strings]
-        lists = (list(getattr(attribute, name)) for name in _LISTS if getattr(attribute, name))
-        return next(lists, _EMPTY.get(attribute.type, []))
+        field, value = content(attribute)
+        if field == "g":
+            return self.graph(value, versions, (*place, 6, 0))
+        if field in ("t", "sparse_tensor"):
+            return Stored(text_of(value.name) if field == "t" else "", value, self.folder)
+        if field in ("s", "strings"):
+            return text_of(value) if field == "s" else list(map(text_of, value))
+        return list(value) if field in LISTS else value
 
 
 def _check_names(names: Iterable[str], protos: Iterable[NodeProto]) -> None:
@@ -326,10 +310,6 @@ def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     return [node for node in nodes if not block.constants.keys() & set(node.outputs)]
 
 
-_LISTS = ("floats", "ints", "tensors", "graphs", "sparse_tensors", "type_protos")
-_EMPTY: dict[int, Any] = {AttributeProto.FLOAT: 0.0, AttributeProto.INT: 0, AttributeProto.STRING: ""}
-
-
 def _domain(domain: str | bytes) -> str:
     text = text_of(domain)
     return "" if text in _DEFAULT else text
@@ -358,12 +338,10 @@ def defined_for(
     """What a node does by ONNX's own definition for inputs of these types, and what is wrong with that."""
     versions = [v for v in node.schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
     version = max(versions, default=min(node.schema.context_dependent_function_opset_versions))
-    proto = NodeProto()
-    proto.CopyFrom(node.proto or proto)
+    proto = copied(node.proto or NodeProto())
     kept = [a for a in node.proto.attribute if not a.ref_attr_name] if node.proto is not None else []
     referring = [name for name, value in node.attributes.items() if isinstance(value, Reference) and name in attributes]
-    del proto.attribute[:]
-    proto.attribute.extend([*kept, *(helper.make_attribute(name, attributes[name]) for name in referring)])
+    replace_items(proto.attribute, [*kept, *(helper.make_attribute(name, attributes[name]) for name in referring)])
     data = proto.SerializeToString()
     text = node.schema.get_context_dependent_function_with_opset_version(version, data, types)
     body = FunctionProto.FromString(text)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from graphls.backends.onnx.protos import operators, replace_items, text_of
 from graphls.files.files import as_path, write_parts
-from graphls.importing.types import text_of
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
@@ -77,7 +77,7 @@ class _Writer:
         self.activations: dict[tuple[str, str], str] = {}
         self.weights: dict[str, str] = {}
         self.makers = {name: node for node in model.graph.node for name in node.output}
-        self.readers = Counter(name for nodes in _graphs(model.graph) for node in nodes for name in node.input)
+        self.readers = Counter(name for node in operators(model.graph.node) for name in node.input)
         self.readers.update(each.name for each in model.graph.output)
         self.reader = {name: node for node in model.graph.node for name in node.input}
         self.scales: dict[str, Array] = {}
@@ -214,17 +214,13 @@ class _Writer:
 
     def clean(self) -> None:
         """Put the new operators where what they read is there, and take away constants that nothing reads now."""
-        read = {name for graph in _graphs(self.graph) for node in graph for name in node.input}
+        read = {name for node in operators(self.graph.node) for name in node.input}
         read |= {each.name for each in self.graph.output}
         unread = self.replaced - read
-        kept: list[TensorProto] = [t for t in self.graph.initializer if t.name not in unread]
         nodes = [n for n in self.graph.node if not (n.op_type == "Constant" and n.output[0] in unread)]
-        inputs = [each for each in self.graph.input if each.name not in unread]
-        ordered = list(_in_order(nodes, self.added))
-        for field, values in (("initializer", kept), ("node", ordered), ("input", inputs)):
-            copies = [type(value).FromString(value.SerializeToString()) for value in values]
-            self.graph.ClearField(field)
-            getattr(self.graph, field).extend(copies)
+        for field in (self.graph.initializer, self.graph.input):
+            replace_items(field, [each for each in field if each.name not in unread])
+        replace_items(self.graph.node, _in_order(nodes, self.added))
 
 
 def grid(low: Array, high: Array, steps: int) -> tuple[Array, Array]:
@@ -232,16 +228,6 @@ def grid(low: Array, high: Array, steps: int) -> tuple[Array, Array]:
     width = (high - low) / np.float32(steps)
     scale = np.where(width > 0, width, np.float32(1)).astype(np.float32)
     return scale, np.clip(np.rint(-low / scale), 0, steps)
-
-
-def _graphs(graph: object) -> Iterator[list[NodeProto]]:
-    """The operators of a graph, and those of the graphs inside of it."""
-    nodes = list(graph.node)  # type: ignore[attr-defined]
-    yield nodes
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
 
 
 def _in_order(nodes: list[NodeProto], added: list[NodeProto]) -> Iterator[NodeProto]:

@@ -10,12 +10,12 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from graphls.backends.onnx.protos import copied, in_order, text_of
 from graphls.backends.onnxruntime.runtime import load_runtime
-from graphls.importing.schedule import in_order
-from graphls.importing.types import element_type, text_of
+from graphls.importing.files import Original
+from graphls.importing.types import element_type
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.types import DTYPES, float32
-from graphls.onnx.files import Original
 from graphls.onnx.program import Block, OnnxNode
 from graphls.onnx.tensors import Array
 from graphls.onnx.values import Open, array_of, float_type, is_known, plain, value_of
@@ -151,8 +151,7 @@ class Rest:
 
 def _renamed(proto: NodeProto, taken: Container[str]) -> NodeProto:
     """An operator whose results have other names where these are taken, as one may be of the graph and another not."""
-    made = NodeProto()
-    made.CopyFrom(proto)
+    made = copied(proto)
     made.output[:] = [f"{name} (again)" if name in taken else name for name in proto.output]
     return made
 

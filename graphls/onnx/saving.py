@@ -13,14 +13,13 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphls.adapters.lora import adapters_of
-from graphls.backends.onnx.shapes import graphs, operators
+from graphls.backends.onnx.protos import graphs, operators, text_of
 from graphls.files.files import Part, as_path, open_file, write_parts
 from graphls.files.wire import fields
-from graphls.importing.types import text_of
+from graphls.importing.files import Original
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
-from graphls.onnx.files import Original
 from graphls.onnx.tensors import Array, Place, Stored, external_path
 
 _RAW, _PACKED = 9, {"float32": 4, "float64": 10}

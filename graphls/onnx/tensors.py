@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
-from graphls.importing.types import text_of
+from graphls.backends.onnx.protos import text_of
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphls.backends.numpy.reference import ReferenceSession
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.plan import PlanSession
 from graphls.backends.session import Session

@@ -15,7 +15,7 @@ from examples.digits import LeNet, make_step
 from graphls import nn
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.metadata import described
-from graphls.backends.onnx.shapes import graphs
+from graphls.backends.onnx.protos import graphs
 from graphls.importing.reader import read_onnx
 from graphls.ir import Graph, Location, Node, dump, parse, walk
 

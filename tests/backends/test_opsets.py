@@ -13,7 +13,7 @@ import pytest
 import graphls
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.backends.onnxruntime.kernel_search import element_types
 from graphls.ir import Builder, Graph, Value, interpret, verify

@@ -21,8 +21,8 @@ from onnx.reference.ops._op import OpRunBinaryNum, OpRunBinaryNumpy, OpRunUnaryN
 
 from graphls.backends.draws import HostValues
 from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.protos import graphs
 from graphls.backends.onnx.roundings import REPEATED
-from graphls.backends.onnx.shapes import graphs
 from graphls.ir.graph import Graph
 from tests.networks.kernels import KERNELS
 

@@ -10,7 +10,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.backends.cache import Cache
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.backends.openvino import part
 from graphls.backends.openvino.part import OpenvinoPart
 from graphls.context import reset_context

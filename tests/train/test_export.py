@@ -14,7 +14,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends.onnx import weights
-from graphls.backends.onnx.shapes import graphs
+from graphls.backends.onnx.protos import graphs
 from graphls.importing.reader import read_onnx
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 from graphls.train.serialization import export

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.protos import copied, replace_items
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Node
 
@@ -17,8 +16,7 @@ def draws_itself(lowered: Lowered) -> ModelProto:
 
     The state of random numbers is left out. Raises GraphValueError for what ONNX has no random operator for.
     """
-    model = ModelProto()
-    model.CopyFrom(lowered.model)
+    model = copied(lowered.model)
     graph, drawn = model.graph, {name for _, name in lowered.host}
     state = {node.inputs[0].name for node, _ in lowered.host}
     left_out = drawn | {lowered.states[name] for name in state if name in lowered.states}
@@ -27,19 +25,12 @@ def draws_itself(lowered: Lowered) -> ModelProto:
         shape = f"random.shape.{number}"
         graph.initializer.append(numpy_helper.from_array(np.array(node.output.type.shape, np.int64), shape))
         nodes += _drawing(node, name, shape)
-    _replace(graph.input, [info for info in graph.input if info.name not in left_out])
+    replace_items(graph.input, [info for info in graph.input if info.name not in left_out])
     unwanted = {lowered.writes[name] for name in state if name in lowered.writes}
-    _replace(graph.output, [info for info in graph.output if info.name not in unwanted])
+    replace_items(graph.output, [info for info in graph.output if info.name not in unwanted])
     nodes += [node for node in graph.node if not unwanted.intersection(node.output)]
-    _replace(graph.node, nodes)
+    replace_items(graph.node, nodes)
     return model
-
-
-def _replace(field: object, items: Sequence[object]) -> None:
-    """Give a repeated field of a message other items."""
-    kept = list(items)
-    del field[:]  # type: ignore[attr-defined]
-    field.extend(kept)  # type: ignore[attr-defined]
 
 
 def _drawing(node: Node, name: str, shape: str) -> list[NodeProto]:

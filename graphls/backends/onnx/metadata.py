@@ -13,7 +13,7 @@ from onnx import ModelProto, NodeProto
 
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.names import clean
-from graphls.backends.onnx.shapes import graphs, with_types
+from graphls.backends.onnx.protos import copied, graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import declarations, lines
 from graphls.text.plain import clipped
@@ -34,8 +34,7 @@ def described(lowered: Lowered, graph: Graph) -> ModelProto:
     user's line in `metadata_props`; inputs and outputs have their role there, and the states that they hold. Every
     tensor whose type follows from the standard operators has it in `value_info`. The numbers are the same.
     """
-    model = ModelProto()
-    model.CopyFrom(lowered.model)
+    model = copied(lowered.model)
     _describe_nodes(model, lowered.origins, _texts(graph))
     _describe_ends(model, lowered, graph)
     for ours, typed in zip(graphs(model.graph), graphs(with_types(lowered.model).graph), strict=True):

@@ -7,7 +7,7 @@ compute it; where no formula gives it, or where the operators differ, the sizes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.protos import copied, names_read, replace_items
 from graphls.backends.onnx.size_arrays import SizeArrays
 from graphls.backends.onnx.size_terms import Sizes, integer_formula
 from graphls.ir.errors import GraphValueError
@@ -35,8 +36,7 @@ def with_open_sizes(
     tells it, where a model depends on a size in another way than by shapes, counts and masks, or has other operators at
     another size.
     """
-    made = ModelProto()
-    made.CopyFrom(models[0])
+    made = copied(models[0])
     _Opening(models, sizes, {} if origins is None else origins).graph([model.graph for model in models], made.graph)
     return made
 
@@ -67,11 +67,10 @@ class _Opening:
         self._open(list(zip(*(graph.input for graph in graphs), strict=True)), made.input, True)
         self._body(graphs, made)
         self._open(list(zip(*(graph.output for graph in graphs), strict=True)), made.output, False)
-        nodes = [*self.made.nodes, *made.node]
-        del made.node[:]
-        made.node.extend(nodes)
+        replace_items(made.node, [*self.made.nodes, *made.node])
         made.initializer.extend(self.made.constants)
-        _drop_unused(made)
+        read = {*names_read(made.node), *(info.name for info in made.output)}
+        replace_items(made.initializer, [tensor for tensor in made.initializer if tensor.name in read])
 
     def _body(self, graphs: Sequence[GraphProto], made: GraphProto) -> None:
         for arrays, graph in zip(self.arrays, graphs, strict=True):
@@ -185,25 +184,7 @@ def _left_out(shapes: Sequence[Array]) -> Sequence[Array]:
 def _content(tensor: TensorProto) -> bytes:
     if tensor.HasField("raw_data"):
         return bytes(tensor.raw_data)
-    bare = TensorProto()
-    bare.CopyFrom(tensor)
+    bare = copied(tensor)
     bare.ClearField("name")
     bare.ClearField("doc_string")
     return bytes(bare.SerializeToString(deterministic=True))
-
-
-def _drop_unused(graph: GraphProto) -> None:
-    """Leave out constants that only took part in the comparison."""
-    used = set(_read(graph))
-    kept = [tensor for tensor in graph.initializer if tensor.name in used]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
-
-
-def _read(graph: GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _read(attribute.g)
-    yield from (info.name for info in graph.output)

@@ -13,7 +13,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from graphls.backends.onnx.kernel_tables import ir_version
 from graphls.backends.onnx.names import TensorNames, clean
-from graphls.backends.onnx.shapes import subgraphs
+from graphls.backends.onnx.protos import names_read
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.types import ELEMENT_TYPES, describe
 from graphls.backends.onnx.weights import SMALLEST, Weights, bytes_of
@@ -212,7 +212,7 @@ class Writer:
         if not self.is_gpu or kind.dtype.kind not in ("bool", "int"):
             return False
         if self._read[0] is not self.body:
-            self._read = self.body, set(_read(self.body))
+            self._read = self.body, set(names_read(self.body.node))
         return name in self._read[1]
 
     @contextmanager
@@ -223,15 +223,6 @@ class Writer:
             yield
         finally:
             self.body = outer
-
-
-def _read(graph: GraphProto) -> Iterator[str]:
-    """The names that the operators of a graph read, those of their branches and bodies included."""
-    for node in graph.node:
-        yield from node.input
-        for _, body in subgraphs(node):
-            yield from _read(body)
-            yield from (info.name for info in body.output)
 
 
 def _set_attributes(proto: NodeProto, attributes: Mapping[str, Any]) -> None:

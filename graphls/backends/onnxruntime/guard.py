@@ -18,7 +18,7 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto
 
-from graphls.backends.onnx.shapes import subgraphs
+from graphls.backends.onnx.protos import subgraphs
 from graphls.files.files import read_bytes, write_parts
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.reporting import warn

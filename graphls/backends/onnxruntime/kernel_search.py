@@ -9,7 +9,7 @@ from math import prod
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from graphls.backends.onnx.kernel_tables import KernelTable, Signature, Types, signature
-from graphls.backends.onnx.shapes import subgraphs, with_types
+from graphls.backends.onnx.protos import subgraphs, with_types
 from graphls.backends.onnx.types import ELEMENT_TYPES, KINDS
 
 _KINDS: dict[int, str] = {number: KINDS[dtype] for dtype, number in ELEMENT_TYPES.items()} | {

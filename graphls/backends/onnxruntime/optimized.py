@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto
 
 from graphls.backends.cache_entry import MODEL, CacheEntry
 from graphls.backends.onnx.ports import Ports
-from graphls.backends.onnx.shapes import graphs
+from graphls.backends.onnx.protos import graphs
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.ir.types import bfloat16
 

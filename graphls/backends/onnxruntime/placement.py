@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto
 
 from graphls.backends.onnx.kernel_tables import table, unknown
 from graphls.backends.onnx.metadata import LOCATION
-from graphls.backends.onnx.shapes import with_types
+from graphls.backends.onnx.protos import with_types
 from graphls.backends.onnxruntime.kernel_search import Search
 from graphls.ir.graph import Node
 from graphls.text.plain import shown, size

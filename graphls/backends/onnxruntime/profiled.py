@@ -14,7 +14,7 @@ from graphls.backends.devices import Cuda
 from graphls.backends.engine import Bench
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.backends.onnxruntime.optimized import write_optimized
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.onnxruntime.part import OrtPart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import NodeProto
 
 from graphls.backends.onnx.lowering import Lowered
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.ir.reporting import warn
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx import GraphProto, NodeProto
 
 from graphls.backends.onnx.lowering import Lowered
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 
 MAKERS = frozenset(("Gemm", "MatMul", "Transpose"))
 """Operators whose results have shapes that the runtime infers from those of their operands."""

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.backends.engine import Bench
 from graphls.backends.kernels import Kernel, Run
 from graphls.backends.onnx.lowering import Lowered
-from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnx.protos import operators
 from graphls.backends.openvino.part import OpenvinoPart
 from graphls.backends.openvino.runtime import EXACT
 from graphls.ir.graph import Node, Value

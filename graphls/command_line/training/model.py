@@ -10,12 +10,13 @@ from onnx import TypeProto
 import graphls.onnx
 from graphls.adapters import lora
 from graphls.adapters.lora import adapters_of
+from graphls.backends.onnx.protos import text_of
 from graphls.command_line.fixed import fixed_values
 from graphls.command_line.training.prediction import before, prediction_of
-from graphls.importing.types import element_type, text_of
+from graphls.importing.files import read
+from graphls.importing.types import element_type
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES, DType, float16
-from graphls.onnx.files import read
 
 Shape = tuple["int | None", ...]
 """Sizes of axes as a model declares them, None for those that it leaves open."""

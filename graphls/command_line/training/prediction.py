@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 
 from onnx import GraphProto, NodeProto, TensorProto
 
-from graphls.importing.types import text_of
+from graphls.backends.onnx.protos import text_of
 from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from graphls.importing.types import text_of
+from graphls.backends.onnx.protos import copied, replace_items, text_of
+from graphls.importing.files import Original
 from graphls.ir.errors import GraphValueError
-from graphls.onnx.files import Original
 from graphls.onnx.tensors import Stored
 from graphls.onnx.training.gradient_model import training_model
 from graphls.onnx.training.sizes import set_sizes
@@ -31,7 +31,7 @@ def built(
     model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]
 ) -> Built:
     """The models to train a model whose first output is the loss; see `generate_artifacts`."""
-    model, folder = _copy(model), None if path is None else Path(path).parent
+    model, folder = copied(model), None if path is None else Path(path).parent
     set_sizes(model, {})
     _constants_as_initializers(model.graph, {*trained, *frozen})
     _check_names(model.graph, trained, frozen)
@@ -45,12 +45,6 @@ def built(
         if tensor.data_type != TensorProto.FLOAT:
             raise GraphValueError(f"Parameters that are trained are of float32, which {tensor.name!r} is not.")
     return Built(training.model, _evaluation(model, [*training.trained, *kept]), *parameters)
-
-
-def _copy(model: ModelProto) -> ModelProto:
-    copied = ModelProto()
-    copied.CopyFrom(model)
-    return copied
 
 
 def _check_names(graph: GraphProto, trained: Sequence[str], frozen: Sequence[str]) -> None:
@@ -89,9 +83,7 @@ def _evaluation(model: ModelProto, parameters: Sequence[str]) -> ModelProto:
     for name in parameters:
         if name not in declared:
             graph.input.append(helper.make_tensor_value_info(name, held[name].data_type, held[name].dims))
-    kept = [tensor for tensor in graph.initializer if tensor.name not in names]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
+    replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name not in names])
     for node in graph.node:
         if node.op_type == "Dropout" and len(node.input) > 2:
             node.input[2] = ""

@@ -13,8 +13,8 @@ from onnx import ModelProto
 from graphls.backends.onnx.weights import write_model
 from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.files.files import as_path
+from graphls.importing.files import read
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.onnx.files import read
 from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.gradient_model import name_output_sizes
 from graphls.onnx.training.onnxblock.accessor import base, empty_base

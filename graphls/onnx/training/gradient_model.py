@@ -13,11 +13,11 @@ from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.drawn import draws_itself
 from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.protos import rename, replace_items
+from graphls.importing.files import Original
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.onnx.cell import OnnxCell, cell_of
-from graphls.onnx.files import Original
 from graphls.onnx.program import program_of
-from graphls.onnx.training.renaming import rename
 from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, describe, examples, given_inputs, open_sizes, samples
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
@@ -153,12 +153,10 @@ class _Tracing:
             tensor: states[state] for state, tensor in lowered.states.items()
             if self.names.get(id(states[state]), state) not in kept
         }  # fmt: skip
-        infos = [info for info in model.graph.input if info.name not in held]
         for name in (info.name for info in model.graph.input if info.name in held):
             array = np.ascontiguousarray(held[name].asnumpy())
             model.graph.initializer.append(numpy_helper.from_array(array, name))
-        del model.graph.input[:]
-        model.graph.input.extend(infos)
+        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in held])
 
     def _name(self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter]) -> None:
         """Give inputs and outputs the names that they have in the model that is trained."""

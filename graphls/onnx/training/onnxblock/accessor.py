@@ -12,6 +12,7 @@ import onnx
 from onnx import ModelProto, helper
 
 from graphls.backends.onnx.kernel_tables import ir_version
+from graphls.backends.onnx.protos import copied
 from graphls.ir.errors import GraphRuntimeError
 
 OPSET = 17
@@ -58,9 +59,7 @@ def base(model: ModelProto, model_path: str | PathLike[str] | None = None) -> It
         ...     print(accessor.model.graph.node[-1].op_type)
         Pow
     """
-    copied = ModelProto()
-    copied.CopyFrom(model)
-    with _opened(ModelAccessor(copied, model_path)) as accessor:
+    with _opened(ModelAccessor(copied(model), model_path)) as accessor:
         yield accessor
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto
 
+from graphls.backends.onnx.protos import copied, replace_items
 from graphls.ir.errors import GraphRuntimeError
 from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.onnxblock.accessor import current
@@ -43,8 +44,7 @@ class ForwardBlock(Block):
         """Build the model; gives the names of its outputs."""
         results = self.build(*args, **kwargs)
         set_outputs(self, results)
-        self._model = ModelProto()
-        self._model.CopyFrom(self.base)
+        self._model = copied(self.base)
         return results
 
     def to_model_proto(self) -> ModelProto:
@@ -117,6 +117,4 @@ class TrainingBlock(Block):
 def set_outputs(block: Block, names: str | Sequence[str]) -> None:
     """Make tensors the outputs of the model of a block."""
     infos = [block.info(name) for name in ([names] if isinstance(names, str) else names)]
-    graph = block.base.graph
-    del graph.output[:]
-    graph.output.extend(infos)
+    replace_items(block.base.graph.output, infos)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
+from graphls.backends.onnx.protos import copied, rename
 from graphls.ir.errors import GraphRuntimeError
 from graphls.onnx.training.onnxblock.blocks import Block
 from graphls.onnx.training.parameters import MOMENTS
-from graphls.onnx.training.renaming import rename
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
 RATE, STEP, NORM = "learning_rate", "step", "gradient_norm"
@@ -55,8 +55,7 @@ class _Optimizer(Block):
         for name in updated.values():
             graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["count"]))
         rename(graph, updated)
-        self._model = ModelProto()
-        self._model.CopyFrom(self.base)
+        self._model = copied(self.base)
         return f"{PARAMETERS}.updated"
 
     def to_model_proto(self) -> ModelProto:
