@@ -81,7 +81,8 @@ class Partition:
         held: frozenset[Value] = frozenset()
         if self.selects(live):
             held = self.held(live)
-            live = selected(live, self.may_select, held)
+            # A flag that chose between one value and itself is dead then.
+            live = Dce().run(selected(live, self.may_select, held))
         cut = Cut(live, self.engine, self.least, self.bucket, held, self.skips)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:

@@ -14,6 +14,8 @@ from graphls.backends.plan import PlanSession
 from graphls.context import get_context, reset_context, set_context
 from graphls.dataset import NumpySlicesDataset
 from graphls.ir.errors import GraphKeyError, GraphValueError
+from graphls.ir.graph import walk
+from graphls.passes.partition import Partition
 from graphls.train import Model
 
 pytest.importorskip("openvino")
@@ -73,3 +75,23 @@ def test_unknown_engines_are_told() -> None:
         Model(nn.Dense(3, 2), engine="other")
     with pytest.raises(GraphValueError, match="'engine' must be one of 'onnxruntime', 'openvino', 'numpy'"):
         set_context(engine="other")
+
+
+CHOOSING = """graph @step(%x: f16[2], %y: f32[1]) {
+  %z = exp(%y) : f32[1]
+  %sum = sum(%x) {axis=none, keepdims=false} : f16[]
+  %flag = greater(%sum, %sum) : bool[]
+  %v = cond(%flag) : f32[1] region {
+    yield %z
+  } region {
+    yield %z
+  }
+  return %v
+}
+"""
+
+
+def test_a_flag_that_chooses_between_a_value_and_itself_is_dead() -> None:
+    """A segment of the flag alone would have no outputs, and ONNX Runtime runs no model without."""
+    plan = Partition(engine="openvino").run(graphls.parse(CHOOSING))
+    assert [n.primitive.name for n in walk(plan)] == ["segment", "exp"]
