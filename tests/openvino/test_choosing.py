@@ -77,8 +77,8 @@ def test_unknown_engines_are_told() -> None:
         set_context(engine="other")
 
 
-CHOOSING = """graph @step(%x: f16[2], %y: f32[1]) {
-  %z = exp(%y) : f32[1]
+CHOOSING = """graph @step(%x: f16[2], %y: f64[1]) {
+  %z = cast(%y) {dtype=f32} : f32[1]
   %sum = sum(%x) {axis=none, keepdims=false} : f16[]
   %flag = greater(%sum, %sum) : bool[]
   %v = cond(%flag) : f32[1] region {
@@ -86,7 +86,8 @@ CHOOSING = """graph @step(%x: f16[2], %y: f32[1]) {
   } region {
     yield %z
   }
-  return %v
+  %w = exp(%v) : f32[1]
+  return %w
 }
 """
 
@@ -94,4 +95,4 @@ CHOOSING = """graph @step(%x: f16[2], %y: f32[1]) {
 def test_a_flag_that_chooses_between_a_value_and_itself_is_dead() -> None:
     """A segment of the flag alone would have no outputs, and ONNX Runtime runs no model without."""
     plan = Partition(engine="openvino").run(graphls.parse(CHOOSING))
-    assert [n.primitive.name for n in walk(plan)] == ["segment", "exp"]
+    assert {"sum", "greater"}.isdisjoint(n.primitive.name for n in walk(plan))
