@@ -47,6 +47,7 @@ lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy --strict graphls tools
 	$(RUN) -m tools.operators --check
+	$(RUN) -m tools.files_page --check
 
 # A folder for any static host: a page that trains the demo's network. npm brings ONNX Runtime for browsers.
 web: $(VENV)/.installed-test
@@ -81,6 +82,7 @@ pages: $(VENV)/.installed-test
 	$(RUN) -m tools.fill_blocks
 	$(RUN) -m tools.onnx_operators
 	$(RUN) -m tools.traps
+	$(RUN) -m tools.files_page
 
 # Pages that are made anew, as a site in out/site, which a browser opens from disk. A link that leads nowhere is an error,
 # though not with --quiet.
