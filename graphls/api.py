@@ -37,9 +37,9 @@ from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
 from graphls.steps.untrained import warn_of_float64, warn_of_untrained
 from graphls.tensors.parameter import Parameter
-from graphls.trace.current import current_tracer
 from graphls.trace.inputs import read_inputs, static_inputs
 from graphls.trace.trace import PLACE, Traced, trace
+from graphls.trace.tracer import current_tracer
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"

@@ -36,7 +36,7 @@ ALLOWED: dict[str, str] = {
     "backends": "files ir primitives ranks sharing text version",
     "passes": "files ir primitives ranks",
     "tensors": "ir names primitives sharing",
-    "bundles": "backends.onnx files ir passes text version",
+    "bundles": "backends.onnx files ir text version",
     "context": "backends files ir passes ranks sharing",
     "dataset": "files ir log sharing tensors text",
     "importing": "backends.onnx files ir text",

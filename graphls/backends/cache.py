@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from graphls.files.files import open_file, remove_leftovers, write_parts
-from graphls.ir.digest import digest
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.reporting import warn
+from graphls.ir.text import digest
 from graphls.sharing.settings import Settings
 from graphls.version import __version__
 

@@ -14,10 +14,9 @@ from graphls.backends.engine import Bench, Part
 from graphls.backends.session import Changes, Inputs, Session
 from graphls.backends.slots import slots_of
 from graphls.backends.states import HasStorage
-from graphls.ir.aside import asides
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
-from graphls.ir.plan import Segment, flattened, plan_of
+from graphls.ir.plan import Segment, asides, flattened, plan_of
 from graphls.ranks.talk import aside
 from graphls.sharing.storage import Clock
 from graphls.sharing.threads import Task

@@ -23,10 +23,9 @@ from graphls.bundles.results import structure_of
 from graphls.files.files import write_bytes, write_text
 from graphls.files.safetensors_format import encode
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node
+from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.text import dump as dump_graph
 from graphls.ir.types import Type
-from graphls.passes.collectives import collectives
 from graphls.version import __version__
 
 
@@ -133,3 +132,8 @@ def _schedules(types: Mapping[str, Type]) -> dict[str, str | None]:
 
 def _exchanged(array: Any, kind: Type) -> Any:
     return array.astype(kind.dtype.numpy, copy=False)
+
+
+def collectives(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that all ranks of a group run together, in order."""
+    return tuple(n for n in walk(graph) if n.primitive.is_collective and not n.primitive.is_of_rank)

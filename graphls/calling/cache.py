@@ -8,6 +8,7 @@ from typing import Any
 from graphls import api
 from graphls.context import default_device, default_engine
 from graphls.ir.errors import GraphTypeError
+from graphls.ir.keys import constant_key
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
@@ -19,7 +20,6 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
 from graphls.tensors.tensor import as_known
 from graphls.trace.closure_variables import ClosureVariables, is_cell
-from graphls.trace.constants import constant_key
 from graphls.trace.inputs import is_input
 
 Key = tuple[Any, ...]

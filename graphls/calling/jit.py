@@ -14,8 +14,8 @@ from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.functions import rewritten
+from graphls.trace.tracer import current_tracer
 
 __all__ = ["JitConfig", "jit", "jit_class", "lazy_inline", "ms_class", "ms_function", "mutable"]
 

@@ -13,7 +13,7 @@ from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.types import Type
-from graphls.profile.plain import PlainCopy
+from graphls.profile.measure import PlainCopy
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from graphls.diagnosis.backward import Backward, gradients
-from graphls.diagnosis.explain import explain
+from graphls.diagnosis.explain import HIGHEST, explain, largest_fitting
 from graphls.diagnosis.explanation import OverflowExplanation
-from graphls.diagnosis.fitting import HIGHEST, largest_fitting
 from graphls.diagnosis.gradients import GradientRanges
 from graphls.diagnosis.probe import Array, OpenSession, Probe, Step
 from graphls.diagnosis.watched import WatchedStep

@@ -6,7 +6,7 @@ pipeline costs a list of references and no copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -352,3 +352,16 @@ def needs(node: Node) -> Iterator[Value]:
         inner = {*region.inputs, *(value for n in region.nodes for value in n.outputs)}
         yield from (value for n in region.nodes for value in needs(n) if value not in inner)
         yield from (value for value in region.outputs if value not in inner)
+
+
+def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with control edges between those of a block that have effects, which run in this order."""
+    linked: list[Node] = []
+    last: tuple[Value, ...] = ()
+    for node in nodes:
+        node = with_blocks(node, in_order)
+        if node.primitive.has_effect:
+            node = replace(node, after=tuple(dict.fromkeys((*node.after, *last))))
+            last = node.outputs[:1]
+        linked.append(node)
+    return tuple(linked)

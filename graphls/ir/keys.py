@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from graphls.ir.types import DType
 
@@ -19,3 +20,12 @@ def key_of_constant(constant: object) -> Hashable:
     if isinstance(constant, (tuple, list)):
         return kind, *map(key_of_constant, constant)
     raise TypeError(f"{constant!r} is no plain constant.")
+
+
+def constant_key(constant: object) -> Any:
+    """Equal for constants that a graph may mix: of one class and value, zeros of one sign, and one nan like another."""
+    if isinstance(constant, float):
+        return type(constant), constant.hex()
+    if isinstance(constant, complex):
+        return type(constant), constant.real.hex(), constant.imag.hex()
+    return type(constant), constant

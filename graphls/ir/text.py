@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +81,7 @@ def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
         text += f"{references(node.outputs)} = "
     text += f"{node.primitive.name}({references(node.inputs)})"
     if node.attrs:
-        text += f" {{{_attributes(node.attrs)}}}"
+        text += f" {{{_attribute_parts(node.attrs)}}}"
     if node.after:
         text += f" after({references(node.after)})"
     if node.outputs:
@@ -131,7 +133,7 @@ def _unquote(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def _attributes(attrs: Mapping[str, object]) -> str:
+def _attribute_parts(attrs: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={attribute_text(value)}" for key, value in attrs.items())
 
 
@@ -155,3 +157,40 @@ def attribute_text(value: object) -> str:
 
 
 Graph.text = dump
+
+
+def digest(graph: Graph) -> str:
+    """A hash of all that the text form holds but the user's lines; raises GraphTypeError as `dump` does."""
+    found = hashlib.sha256()
+    for part in _graph_parts(graph):
+        found.update(part.encode("utf-8", "surrogatepass"))
+        found.update(b"\n")
+    return found.hexdigest()
+
+
+def _graph_parts(graph: Graph) -> Iterator[str]:
+    yield f"graph {quoted(graph.name)} {declarations(graph.inputs)}"
+    yield f"states {declarations(graph.states)}"
+    for node in graph.nodes:
+        yield from _node_parts(node)
+    yield from map(written, graph.writes)
+    yield f"return {references(graph.outputs)}"
+
+
+def _node_parts(node: Node) -> Iterator[str]:
+    yield f"{node.primitive.name} {references(node.inputs)} after {references(node.after)}"
+    yield f"to {declarations(node.outputs)} in {node.phase} {quoted(node.scope)}"
+    yield from _hashed_attributes(node.attrs)
+    for region in node.regions:
+        yield from _graph_parts(region)
+
+
+def _hashed_attributes(attrs: Mapping[str, object]) -> Iterator[str]:
+    for name, value in attrs.items():
+        yield f"{name} {_of_array(value) if isinstance(value, np.ndarray) else attribute_text(value)}"
+
+
+def _of_array(array: np.ndarray[Any, Any]) -> str:
+    """Type and hash of an array, whose text could be longer than memory."""
+    data: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return f"{array.dtype} {array.shape} {hashlib.sha256(data).hexdigest()}"

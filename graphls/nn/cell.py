@@ -11,6 +11,7 @@ import numpy as np
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.keys import constant_key
 from graphls.ir.location import user_location
 from graphls.ir.reporting import guarded, warn
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
@@ -27,10 +28,9 @@ from graphls.trace.casting import Casting
 from graphls.trace.cells import call_cell
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
-from graphls.trace.constants import constant_key
-from graphls.trace.current import current_tracer
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.rewriting.functions import rewritten
+from graphls.trace.tracer import current_tracer
 
 __all__ = ["Cell"]
 

@@ -16,8 +16,8 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
+from graphls.trace.cells import say_cell
 from graphls.trace.inputs import static_inputs
-from graphls.trace.whereabouts import say_cell
 
 
 class Runs(Protocol):

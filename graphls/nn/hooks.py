@@ -16,7 +16,7 @@ from graphls.ops.host_calls import of_numbers, report
 from graphls.ops.operands import tensor_of
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Array, Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 

@@ -27,7 +27,7 @@ from graphls.ops.state import overflow_get, overflow_start
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer, in_phase
+from graphls.trace.tracer import current_tracer, in_phase
 
 __all__ = [
     "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "TrainOneStepWithLossScaleCell", "WithEvalCell",

@@ -17,7 +17,7 @@ from graphls.nn.updates import AccumulatedGradients, Averaging, MovingAverage
 from graphls.ops.operands import state_of
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import in_phase
+from graphls.trace.tracer import in_phase
 
 __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
 

@@ -16,7 +16,7 @@ from graphls.nn.updates import AccumulatedGradients, AverageSinceFirstUpdate, Av
 from graphls.ops.operands import tensor_of
 from graphls.ops.state import overflow_get
 from graphls.tensors.tensor import Tensor
-from graphls.trace.current import in_phase
+from graphls.trace.tracer import in_phase
 
 SETTINGS = ("accumulate_steps", "clip_norm", "clip_value", "ema_decay")
 

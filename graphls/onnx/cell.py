@@ -33,7 +33,7 @@ from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike, is_tensor
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 Choice = str | Iterable[str] | Callable[[str], bool] | None
 """Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""

@@ -29,8 +29,8 @@ from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike
-from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
+from graphls.trace.tracer import current_tracer
 
 GRADIENT = "_grad"
 """What is put behind the name of a tensor to name its gradient."""

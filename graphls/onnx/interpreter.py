@@ -18,7 +18,7 @@ from graphls.onnx.tensors import Stored
 from graphls.onnx.values import DependsOnData, Open, array_of, float_type, is_known, plain, value_of
 from graphls.tensors.tensor import Tensor
 from graphls.trace.casting import in_dtype
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 Values = ChainMap[str, Any]
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)

@@ -14,7 +14,7 @@ from graphls.ir.types import DTYPES, DType
 from graphls.ops.operands import axis_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 Array = np.ndarray[Any, Any]
 Known: TypeAlias = "Tensor | Array"

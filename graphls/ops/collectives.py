@@ -12,7 +12,7 @@ from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, split
 from graphls.ranks.world import find_group
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 
 def all_reduced(

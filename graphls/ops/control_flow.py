@@ -18,10 +18,10 @@ from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, stack
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
 from graphls.trace.rewriting.functions import in_trace
+from graphls.trace.tracer import current_tracer
 
 
 @operation

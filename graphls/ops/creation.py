@@ -17,7 +17,7 @@ from graphls.ops.record import in_place, operation, operator_class, tensor_metho
 from graphls.ops.shapes import broadcast_to, expand_dims
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 
 @operation(also="mint")

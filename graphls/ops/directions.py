@@ -18,10 +18,10 @@ from graphls.ops.shapes import reshape
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.gradients import backward_of, forward_of, gradient, tangents_of
 from graphls.trace.rewriting.functions import in_trace
 from graphls.trace.states import copies
+from graphls.trace.tracer import current_tracer
 
 
 @operation

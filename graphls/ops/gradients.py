@@ -14,10 +14,10 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
 from graphls.trace.compiler import compiler
-from graphls.trace.current import current_tracer
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.gradients import gradient
 from graphls.trace.regions import once
+from graphls.trace.tracer import current_tracer
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from graphls.primitives.host import HostFunction, call
 from graphls.primitives.printed import number_text, show_printed
 from graphls.tensors.pytree import leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.host_calls import call_python, host_function, show
 from graphls.trace.rewriting.functions import in_trace
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer, current_tracer
 
 Array = np.ndarray[Any, Any]
 

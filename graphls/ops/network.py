@@ -54,7 +54,7 @@ from graphls.ops.together import together
 from graphls.tensors import dispatch
 from graphls.tensors.random import generator
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 
 @operation(symbol="matmul", also="numpy mint")

@@ -38,7 +38,7 @@ from graphls.ops.shapes import expand_dims, gather, stack
 from graphls.ops.transcendental import root
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 
 @operation(spelled=True, also="mint.linalg")

@@ -15,7 +15,7 @@ from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, as_known
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Axis = int | tuple[int, ...] | list[int] | None

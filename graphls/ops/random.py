@@ -25,7 +25,7 @@ from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.transcendental import erfinv
 from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 
 def drawn(primitive: str, seed: int | None = None, **attrs: object) -> Tensor:

@@ -17,9 +17,8 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 from graphls.trace import ordering
-from graphls.trace.current import current_tracer
 from graphls.trace.states import Scratch, StateSymbol
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer, current_tracer
 
 
 @operation(classes="Depend")

@@ -16,8 +16,8 @@ from graphls.ops.operands import Operand, float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.current import current_tracer
 from graphls.trace.states import StateSymbol
+from graphls.trace.tracer import current_tracer
 
 FLOAT32 = np.finfo(np.float32)
 """The limits of float32."""

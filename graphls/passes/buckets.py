@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import substitute
-from graphls.ir.effects import in_order
 from graphls.ir.flops import flops
-from graphls.ir.graph import Graph, Node, Value, needs
+from graphls.ir.graph import Graph, Node, Value, in_order, needs
 from graphls.ir.reach import Reachability
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.build import Builder, copy_nodes
-from graphls.ir.effects import in_order
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value, in_order, uses
 from graphls.ir.reach import reached
 from graphls.ir.registry import Rule
 from graphls.ir.types import float64
-from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_loops import LoopBackward
-from graphls.passes.gradient_parts import Parts, Tape, check_gradients
+from graphls.passes.gradient_parts import Parts, Tape, active_values, check_gradients
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
 from graphls.primitives.faults import is_ours, tell

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graphls.ir.build import Builder
-from graphls.ir.graph import Node, Value, with_blocks
+from graphls.ir.graph import Node, Value, uses, with_blocks
 from graphls.ir.types import Type
 from graphls.primitives.faults import listed, unfit
 from graphls.primitives.rounds import each_round
@@ -123,3 +123,20 @@ class Parts:
         if kind.stacked:
             return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
         return self.e.constant(0, kind.dtype, kind.shape)
+
+
+def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: bool = False) -> set[Value]:
+    """The values that depend on the sources and can have a gradient: floats, and with `integers` all numbers.
+
+    A float depends on integers by a cast or by the regions of a node; as indices they have no gradient.
+    """
+    active = set(sources)
+    for node in nodes:
+        found = {v.type.dtype.is_float for v in uses(node) if v in active}
+        if found:
+            primitive, holds = node.primitive, bool(node.regions)
+            # A cast of an integer, or a region that captures one, is the only way from integers to floats.
+            made = {"float"} if True in found or holds or primitive.name == "cast" else set()
+            made |= {"int", "uint"} if integers and (holds or primitive.integer_gradient != "none") else set()
+            active.update(v for v in node.outputs if v.type.dtype.kind in made)
+    return active

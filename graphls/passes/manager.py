@@ -19,8 +19,8 @@ from graphls.ir.location import line_of
 from graphls.ir.plugins import check_name, load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
+from graphls.ir.verify import misfits
 from graphls.ir.verify import verify as verify_graph
-from graphls.passes.misfits import misfits
 
 
 class Pass(Protocol):

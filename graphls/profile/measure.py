@@ -21,11 +21,10 @@ from graphls.backends.states import Copied, copies
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.plan import Plan, is_plan, plan_of
 from graphls.passes.host_calls import without_effects
 from graphls.profile.memory import memory_of
-from graphls.profile.plain import PlainCopy
 from graphls.profile.profile import Profile
 from graphls.sharing.storage import array_in
 from graphls.summary.plan import StepPlan
@@ -199,3 +198,39 @@ def _backend(session: Any, plan: Plan) -> str:
     names = ["numpy"] if isinstance(session, ReferenceSession) else dict.fromkeys(s.engine for s in plan.segments)
     engines = map(find_engine, names)
     return " and ".join(e.title(session.device) if isinstance(e, Profiles) else e.name for e in engines)
+
+
+class PlainCopy:
+    """A copy of a graph without cell paths, in which every value is called by a number.
+
+    `values` has the copy of each value, `nodes` the node of the original for each node of the copy.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.values: dict[Value, Value] = {}
+        self.graph = self._graph(graph)
+        self.nodes: dict[Node, Node] = dict(zip(walk(self.graph), walk(graph), strict=True))
+
+    def _graph(self, graph: Graph) -> Graph:
+        return Graph(
+            "graph",
+            self._made(graph.inputs),
+            self._made(graph.states),
+            tuple(map(self._node, graph.nodes)),
+            tuple(replace(w, state=self.values[w.state], value=self.values[w.value]) for w in graph.writes),
+            self._used(graph.outputs),
+        )
+
+    def _node(self, node: Node) -> Node:
+        regions = tuple(map(self._graph, node.regions))
+        inputs, after = self._used(node.inputs), self._used(node.after)
+        outputs = self._made(node.outputs)
+        return replace(node, inputs=inputs, outputs=outputs, after=after, regions=regions, scope="")
+
+    def _made(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        for value in values:
+            self.values[value] = Value(f"v{len(self.values)}", value.type, value.is_state)
+        return self._used(values)
+
+    def _used(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(self.values[value] for value in values)

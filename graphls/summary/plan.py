@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from graphls.ir.aside import asides
 from graphls.ir.graph import PHASES, Graph, Value, walk
-from graphls.ir.plan import Plan, Segment
+from graphls.ir.plan import Plan, Segment, asides
 from graphls.text.html import Page
 from graphls.text.plain import shortened, shown, size
 from graphls.text.tables import Table

@@ -6,7 +6,7 @@ it raises AssertionError, or whatever a rule of the primitive raises. `LAWS` lis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,6 @@ from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import bfloat16, float16, float32, float64, type_of
 from graphls.primitives.primitive import Array, Elementwise, Primitive, Sample
-from graphls.testing.backpropagation import backpropagate
 from graphls.testing.samples import assert_close, draw, in_dtype, run, single
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 300.0, -300.0, 6e4, -6e4, 1e-7, np.inf, -np.inf, np.nan]
@@ -247,3 +246,45 @@ def _hold(primitive: Primitive, law: Callable[..., None], place: str, trial: Cal
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         message = f"{primitive.name} breaks a law{place}: {sentence}\n{kind}{str(error).strip()}"
         raise AssertionError(message) from (None if isinstance(error, (AssertionError, GraphlsError)) else error)
+
+
+def backpropagate(e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
+    """The gradients of `wanted` from those of some results, through the nodes that `e` holds so far."""
+    nodes, gradients = list(e.nodes), dict[Value, Value]()
+
+    def accumulate(value: Value, gradient: Value) -> None:
+        gradients[value] = e.add(gradients[value], gradient) if value in gradients else gradient
+
+    for value, seed in seeds:
+        accumulate(value, seed)
+    for node in reversed(nodes):
+        given = tuple(gradients.get(v) for v in node.outputs)
+        if all(g is None for g in given) or not node.inputs:
+            continue
+        g = given if len(given) > 1 else given[0]
+        if node.primitive.vjp is None:
+            raise GraphTypeError(f"{node.primitive.name} has no gradient rule; define its method vjp.")
+        results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) != len(node.inputs):
+            counts = f"{len(results)} gradients for {len(node.inputs)} operands"
+            raise GraphTypeError(f"The rule vjp of {node.primitive.name}: {counts}; return one for each, or None.")
+        for value, gradient in zip(node.inputs, results, strict=True):
+            if gradient is not None:
+                accumulate(value, unbroadcast(e, gradient, value))
+    return [gradients.get(v) for v in wanted]
+
+
+def unbroadcast(e: Builder, gradient: Value, value: Value) -> Value:
+    """The gradient of an operand that broadcasting made wide, summed to the operand's shape."""
+    if gradient.type.dtype is not value.type.dtype:
+        raise GraphTypeError(f"The gradient {gradient.type} of an operand {value.type} has another dtype; cast it.")
+    shape, target = gradient.type.shape, value.type.shape
+    if shape == target:
+        return gradient
+    padded = (1,) * (len(shape) - len(target)) + target
+    if len(padded) != len(shape) or any(m not in (1, n) for n, m in zip(shape, padded, strict=True)):
+        raise GraphTypeError(f"The gradient {gradient.type} of an operand {value.type} has another shape.")
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, padded, strict=True)) if n != m)
+    summed: Value = e.reshape(e.sum(gradient, axis=axes, keepdims=True), shape=target)
+    return summed

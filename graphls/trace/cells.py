@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from graphls.ir.errors import GraphlsError
@@ -17,7 +18,6 @@ from graphls.trace.frames import Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import Tracer
-from graphls.trace.whereabouts import say_cell
 
 
 def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
@@ -103,3 +103,25 @@ def _remember(
     if not options:
         record = CallRecord(cell, copies(args), copies(outputs), start, len(tracer.writes))
         tracer.here.records[-1].append(record)
+
+
+_OURS = __name__.partition(".")[0] + "."
+
+
+def say_cell(error: GraphlsError, cell: Any, name: str) -> None:
+    """Let an error that leaves a cell say which one it is, by its name in the cell that calls it.
+
+    That is said of the innermost cell, if its class is one of graphls: `body.6 Dense(256, 10), made at model.py:12`.
+    """
+    if error.has_text:
+        return
+    is_ours = type(cell).__module__.startswith(_OURS)
+    error.within(name, _described(cell) if is_ours and error.path is None else "")
+
+
+def _described(cell: Any) -> str:
+    """A cell with its first sizes, and where it was made: Dense(256, 10), made at model.py:12."""
+    values = re.findall(r"\w+=(\([^)]*\)|[^,]+)", cell.extend_repr())
+    sizes = takewhile(lambda value: re.fullmatch(r"\d+|\(.*\)", value), values[:3])
+    made = cell.__dict__.get("_made_at")
+    return f"{type(cell).__name__}({', '.join(sizes)}){f', made at {made}' if made else ''}"

@@ -11,11 +11,10 @@ from graphls.ir.graph import Graph, Value
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
-from graphls.trace.current import current_tracer
 from graphls.trace.host_calls import warn_of_lost
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer, current_tracer
 
 
 def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str, object]) -> Any:

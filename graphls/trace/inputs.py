@@ -9,13 +9,13 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.keys import constant_key
 from graphls.ir.types import Type, type_of
 from graphls.sharing.storage import array_in
 from graphls.tensors.foreign import offers_array
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, structure
 from graphls.tensors.tensor import Later, Symbol, Tensor, array_of, as_known, is_tensor
-from graphls.trace.constants import constant_key
 
 Array = np.ndarray[Any, Any]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.effects import in_order
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
-from graphls.ir.graph import Graph, Value, Write, walk
-from graphls.ir.location import Location, user_location
+from graphls.ir.graph import Graph, Value, Write, in_order, walk
+from graphls.ir.location import Location, location_of, user_location
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import int64, type_of
 from graphls.sharing.locks import COMPILING
@@ -25,7 +25,6 @@ from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.calls import CellCall
 from graphls.trace.joining import NotJoined
-from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import Tracer
@@ -198,3 +197,46 @@ def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
     iterator = iter(tensors)
     return map_leaves(lambda leaf: next(iterator) if leaf is PLACE else leaf, tree)
 
+
+def check_results(function: Callable[..., object], results: object, has_effect: bool) -> None:
+    """Raise TraceError, with the line of the function, for results that no step can give.
+
+    They are what runs only later, such as generators, and None where the function has no effect: it writes no
+    parameter and calls no Python.
+    """
+    for leaf in leaves(results):
+        if isinstance(leaf, (Iterator, Coroutine, AsyncGenerator)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            text = f"{_named(function)} gives {_with_article(leaf)}, and a step runs to its end; {_advice(leaf)}."
+            raise TraceError(text, _line(function))
+    if results is None and not has_effect:
+        text = f"{_named(function)} gives None and writes no parameter, so there is nothing to compute"
+        raise TraceError(f"{text}; end it with `return` and a tensor.", _line(function))
+
+
+def _with_article(thing: object) -> str:
+    kind = type(thing).__name__.replace("_", " ")
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _advice(leaf: object) -> str:
+    if isinstance(leaf, (Coroutine, AsyncGenerator)):
+        return "write it with `def`, without `async`"
+    return "return the tensors in a tuple or a list"
+
+
+def _code_of(function: Callable[..., object]) -> Any:
+    construct = getattr(type(function), "construct", None)
+    return getattr(inspect.unwrap(construct or function), "__code__", None)
+
+
+def _named(function: Callable[..., object]) -> str:
+    if hasattr(type(function), "construct"):
+        return f"The construct of {type(function).__name__}"
+    return f"The function {getattr(function, '__name__', type(function).__name__)}"
+
+
+def _line(function: Callable[..., object]) -> Location | None:
+    code = _code_of(function)
+    return None if code is None else location_of(code)

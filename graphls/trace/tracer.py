@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, ClassVar, Literal
@@ -18,6 +18,7 @@ from graphls.ir.location import user_location
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.tensors import dispatch
+from graphls.tensors.executor import executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.random import random_state
 from graphls.tensors.tensor import Symbol, Tensor, array_of
@@ -280,3 +281,15 @@ class Tracer:
         """Zeros of a type."""
         zero = self.constant(np.zeros((), type.dtype.numpy))
         return self.emit("broadcast_to", (zero,), {"shape": type.shape})[0] if type.shape else zero
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer that is running in this thread, if one is."""
+    here = executor()
+    return here if isinstance(here, Tracer) else None
+
+
+def in_phase(name: str) -> AbstractContextManager[Any]:
+    """What is traced inside belongs to a phase of the step."""
+    tracer = current_tracer()
+    return tracer.phase(name) if tracer is not None else nullcontext()

@@ -16,7 +16,7 @@ def _picture(graph: Graph) -> str:
 
 
 def _card(difference: Difference) -> str:
-    from graphls.viz.card import difference_card
+    from graphls.viz.html import difference_card
 
     return difference_card(difference)
 

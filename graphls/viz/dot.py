@@ -9,8 +9,7 @@ from graphls.ir.text import reference
 from graphls.text.colours import ENGINES, MIXED, PHASES, WINDOW
 from graphls.text.plain import LONGEST, broken, shown
 from graphls.viz.boxes import WIDEST
-from graphls.viz.tree import Child, Group, Port, engines, grouped
-from graphls.viz.window import windows
+from graphls.viz.tree import Child, Group, Port, engines, grouped, windows
 
 
 def to_dot(graph: Graph) -> str:

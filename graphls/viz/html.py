@@ -21,6 +21,9 @@ from graphls.viz.page_data import page_data
 if TYPE_CHECKING:
     from graphls.diagnosis.recording import Recording
     from graphls.profile import Profile
+from graphls.ir.graph import Difference
+from graphls.text.html import Page
+from graphls.text.plain import shortened, shown
 
 SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "numbers.js", "search.js", "main.js")
 
@@ -89,3 +92,20 @@ def _asset(name: str) -> str:
 def _hash(text: str) -> str:
     """The source by which the page's policy knows its own script and style, so that nothing else runs in it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+MOST_LINES = 200
+LONGEST_LINE = 2000
+MARKS = {"+": "added", "-": "removed", "~": "changed"}
+
+
+def difference_card(difference: Difference) -> str:
+    """The text of a difference as HTML, with a colour for each mark; of a long one the first lines."""
+    first, *lines = str(difference).splitlines()
+    names = (shown(graph.name, 60) for graph in (difference.before, difference.after))
+    page = Page("Difference of graphs", "From @{} to @{}".format(*names))
+    page.notes([first])
+    page.lines((shortened(line, LONGEST_LINE), MARKS.get(line[0])) for line in lines[:MOST_LINES])
+    if len(lines) > MOST_LINES:
+        page.notes([f"{len(lines) - MOST_LINES} more lines; print the difference for all."])
+    return page.text()

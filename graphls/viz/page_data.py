@@ -18,8 +18,7 @@ from graphls.profile.memory import memory_of
 from graphls.text.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
-from graphls.viz.tree import Child, Group, Port, grouped
-from graphls.viz.window import windows
+from graphls.viz.tree import Child, Group, Port, grouped, windows
 
 if TYPE_CHECKING:
     from graphls.diagnosis.recording import Recording

@@ -12,8 +12,7 @@ from graphls.text.html import DARK, LIGHT
 from graphls.text.plain import LONGEST, columns, shown
 from graphls.viz.boxes import heading, nodes_of
 from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
-from graphls.viz.tree import Child, Group, Port, engines, grouped
-from graphls.viz.window import windows
+from graphls.viz.tree import Child, Group, Port, engines, grouped, windows
 
 MARGIN = 16
 LEGEND = 44

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
-from graphls.ir.graph import Graph, Node, Value, needs
+from graphls.ir.graph import Graph, Node, Value, blocks, inside, needs
+from graphls.passes.windows import windows as windows_of
 from graphls.viz.split import split
 from graphls.viz.states import reached, served
 
@@ -203,3 +204,16 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 def _label(parts: tuple[str, ...], depth: int) -> str:
     """The parts behind the first `depth`; a number alone says little, so it has the part before it in front."""
     return ".".join(parts[depth - (depth > 0 and parts[depth].isdecimal()) :])
+
+
+def windows(graph: Graph) -> tuple[tuple[Node, Node, frozenset[Node]], ...]:
+    """For each window its `overflow_start`, its `overflow_get` and the nodes between them, as `verify_windows` has it.
+
+    Between are the nodes that run after the start and before the get, by data and control edges, with all that is
+    in their regions. Windows of regions come after those of the graph; before the overflow pass there are none.
+    """
+    return tuple(
+        (window.start, window.get, frozenset(inner for node in window.inside for inner in (node, *inside(node))))
+        for block in blocks(graph)
+        for window in windows_of(block.nodes)
+    )

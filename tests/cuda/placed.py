@@ -14,7 +14,7 @@ from graphls.backends.onnx import lower
 from graphls.backends.onnxruntime.placement import place
 from graphls.backends.onnxruntime.trial import DTYPES
 from graphls.ir.graph import Graph
-from graphls.profile.plain import PlainCopy
+from graphls.profile.measure import PlainCopy
 
 ENDING = "_kernel_time"
 

@@ -18,7 +18,7 @@ from graphls.backends.states import copied
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret
 from graphls.ir.types import bfloat16, float16, float32, float64
-from graphls.profile.plain import PlainCopy
+from graphls.profile.measure import PlainCopy
 from graphls.testing.samples import assert_close, draw, in_dtype, single
 from tests.cuda.card import differing, has_loop, trained
 from tests.networks.steps import FORMS, NETWORKS, batch, build

@@ -14,7 +14,7 @@ from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import lookup
 from graphls.ir.types import float16, float32, float64, int64, type_of
 from graphls.primitives.primitive import Array, f32, of
-from graphls.testing.backpropagation import backpropagate
+from graphls.testing.laws import backpropagate
 
 
 def both(arrays: list[Array], build: Any) -> tuple[Array, Array, Any]:

@@ -17,7 +17,7 @@ from graphls.backends.kernels import Run
 from graphls.backends.onnxruntime import profiled
 from graphls.ir import walk
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.profile.plain import PlainCopy
+from graphls.profile.measure import PlainCopy
 from tests.profile.steps import BACKENDS, F32, STEPS, dropout, loop
 
 ROOT = Path(__file__).parent.parent.parent

@@ -12,7 +12,7 @@ from graphls import dataset, nn
 from graphls.interop.torch import load_state_dict
 from graphls.ir import parse
 from graphls.text.html import DARK, LIGHT, Page
-from graphls.viz.card import MOST_LINES
+from graphls.viz.html import MOST_LINES
 
 BEFORE = "graph @g(%x: f32[2]) {{\n  %y = exp(%x) : f32[2]\n{}  return %y\n}}"
 

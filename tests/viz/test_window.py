@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphls.ir import Graph, parse, walk
 from graphls.passes import parse_pipeline
-from graphls.viz.window import windows
+from graphls.viz.tree import windows
 from tests.viz.graphs import step
 
 CASES = Path(__file__).parent.parent / "passes" / "overflow"

@@ -24,7 +24,7 @@ from graphls.nn.learning_rate_schedule import (
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.current import current_tracer
+from graphls.trace.tracer import current_tracer
 
 __all__ = ["Optimizer"]
 

@@ -10,12 +10,11 @@ from typing import Any
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
 from graphls.trace.branches import ending, explore
-from graphls.trace.current import current_tracer
 from graphls.trace.joining import Outcome, joined
 from graphls.trace.regions import once
 from graphls.trace.rewriting.state import Attributes, State, is_empty, set_cell
 from graphls.trace.rewriting.truth import condition_of, decided
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer, current_tracer
 
 Function = Callable[..., Any]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.branching import branch, chosen
 from graphls.trace.rewriting.forms import rewritten
 from graphls.trace.rewriting.loops import looped
@@ -15,6 +14,7 @@ from graphls.trace.rewriting.selection import element
 from graphls.trace.rewriting.state import Attributes, State
 from graphls.trace.rewriting.steps import Steps, counted
 from graphls.trace.rewriting.truth import boolean, both, chain, condition_of, decided, either, opposite
+from graphls.trace.tracer import current_tracer
 
 __all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "going_on", "loop", "opposite", "steps"]
 

@@ -10,15 +10,14 @@ import weakref
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 from graphls.ir.location import is_own
-from graphls.trace.current import current_tracer
 from graphls.trace.rewriting import flow, forms
 from graphls.trace.rewriting.expressions import Declined, Expressions, new_function
-from graphls.trace.rewriting.mangling import mangled
 from graphls.trace.rewriting.sources import Found, definition_of
 from graphls.trace.rewriting.statements import Statements, is_plain
+from graphls.trace.tracer import current_tracer
 
 _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 _PACKAGES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
@@ -153,3 +152,21 @@ def _inner_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 forms.register(rewritten)
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def mangled(node: Node, owner: str) -> Node:
+    """A definition of a class in which private names have the form that they have outside of it."""
+    prefix = owner.lstrip("_")
+    if not prefix:
+        return node
+    for part in ast.walk(node):
+        for field in ("id", "attr", "arg", "name"):
+            name = getattr(part, field, None)
+            if isinstance(name, str) and name.startswith("__") and not name.endswith("__") and "." not in name:
+                setattr(part, field, f"_{prefix}{name}")
+        if isinstance(part, ast.Nonlocal):
+            part.names = [f"_{prefix}{n}" if n.startswith("__") and not n.endswith("__") else n for n in part.names]
+    return node

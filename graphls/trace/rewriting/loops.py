@@ -16,13 +16,13 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.host_calls import warn_of_lost
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
 from graphls.trace.regions import Run, is_drawn, once
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import boolean
 from graphls.trace.states import StateSymbol
+from graphls.trace.tracer import current_tracer
 
 Function = Callable[..., Any]
 MOST_ROUNDS = 50

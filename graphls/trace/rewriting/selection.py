@@ -13,9 +13,9 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tensors.vocabulary import function
-from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.branching import branch
 from graphls.trace.rewriting.forms import rewritten
+from graphls.trace.tracer import current_tracer
 
 
 def element(items: Any, index: Any) -> Any:

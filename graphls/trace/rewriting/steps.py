@@ -10,10 +10,10 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
-from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.loops import Function, looped
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import both
+from graphls.trace.tracer import current_tracer
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.branches import ending, explore
-from graphls.trace.current import current_tracer
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer, current_tracer
 
 MOST_NODES = 32
 """Up to this many nodes, the second operand of `and` and `or` is computed in any case: quicker than a choice."""

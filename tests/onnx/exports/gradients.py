@@ -19,8 +19,8 @@ import graphls
 import graphls.onnx
 from graphls.ir.errors import GraphlsError
 from graphls.onnx.gradient import write_gradient
-from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
+from graphls.trace.tracer import current_tracer
 from tests.onnx.exports.agreement import FILES, Export
 
 
