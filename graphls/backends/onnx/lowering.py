@@ -6,7 +6,6 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.empty import results_of_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
-from graphls.backends.onnx.finite import any_not_finite, are_bounded, checked_and_given, only_checked
+from graphls.backends.onnx.finite import any_not_finite, checked_and_given, only_checked
 from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
@@ -26,7 +25,7 @@ from graphls.backends.onnx.values import Forms
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.reach import computes_nothing
-from graphls.ir.types import TOKEN, DType, Type, bfloat16, bool_
+from graphls.ir.types import TOKEN, DType, Type, bfloat16
 from graphls.primitives.faults import missing
 
 
@@ -86,7 +85,6 @@ class Lowering(Rules):
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.indices = Indices(self)
-        self.doubts: list[str] = []
 
     def lower(self) -> Lowered:
         """The whole graph as a model."""
@@ -100,16 +98,9 @@ class Lowering(Rules):
         fault = self.indices.fault() if guarded else ""
         if guarded:
             self.yield_from_branch(fault, FAULT)
-        ports = inputs, outputs, states, writes, host, guarded, fault, self.doubt()
+        ports = inputs, outputs, states, writes, host, guarded, fault
         tensors = {v: forms[v.type.dtype] for v, forms in self.forms.items() if v.type.dtype in forms}
         return Lowered(*ports, self.model(), self.origins, outside, tensors)
-
-    def doubt(self) -> str:
-        """Whether any overflow check cannot be sure, as an output; empty where all are."""
-        if not self.doubts:
-            return ""
-        self.node = None
-        return self.yielded(reduce(self.Or, self.doubts), Type(bool_), set())
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""
@@ -272,10 +263,5 @@ class Lowering(Rules):
         return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
-        """Whether a float tensor holds an infinity or nan; doubts of bounds are noted, and left, as the target says."""
-        values = [v for v in values if v.type.size]
-        if not (self.target.tells_doubts and values and self.body is self.main):
-            return any_not_finite(self, values)
-        is_finite = are_bounded(self, values)
-        self.doubts.append(self.Not(is_finite))
-        return self.const(False) if self.target.leaves_doubts else any_not_finite(self, values, is_finite)
+        """Whether a float tensor holds an infinity or nan."""
+        return any_not_finite(self, [v for v in values if v.type.size])

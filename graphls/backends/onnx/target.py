@@ -35,9 +35,7 @@ class Target:
     kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
     that `unrolls` has no loops: a scan of known length is written out, iteration by iteration. With
     `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it. With
-    `sums_rows`, kernels that reduce one axis are quicker than those that reduce all. With `tells_doubts`, the
-    model has one more output, which is true where the bounds of overflow checks say too little, and with
-    `leaves_doubts` besides the checks find nothing then, so that another model has to be asked.
+    `sums_rows`, kernels that reduce one axis are quicker than those that reduce all.
     """
 
     native_half: bool
@@ -52,8 +50,6 @@ class Target:
     unrolls: bool = False
     copies_what_is_read: bool = False
     sums_rows: bool = False
-    tells_doubts: bool = False
-    leaves_doubts: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
         """The same for models that other runtimes run, too, in forms that are not chosen for one of them."""

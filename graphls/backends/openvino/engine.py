@@ -66,16 +66,19 @@ class Openvino:
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A model of a segment, or what ONNX Runtime makes of it where OpenVINO refuses it."""
         from graphls.backends.openvino.part import OpenvinoPart, unless_refused
+        from graphls.backends.openvino.rechecked import open_part
 
-        part: Part = unless_refused(partial(OpenvinoPart, segment, bench), lambda other: other.open(segment, bench))
+        own = partial(open_part, OpenvinoPart, segment, bench)
+        part: Part = unless_refused(own, lambda other: other.open(segment, bench))
         return part
 
     def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
         """A model of a segment whose operators are timed, as `open` chooses."""
         from graphls.backends.openvino.part import unless_refused
         from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
+        from graphls.backends.openvino.rechecked import open_part
 
-        own = partial(ProfiledOpenvinoPart, segment, bench)
+        own = partial(open_part, ProfiledOpenvinoPart, segment, bench)
         part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, bench, folder))
         return part
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from onnx import GraphProto
 
 from graphls.backends.cache_entry import MODEL, CacheEntry
-from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.lowering import Lowered, Lowering
 from graphls.backends.onnx.ports import Ports, ports_of
 from graphls.backends.onnx.weights import complete, serialised
+from graphls.backends.openvino.bounded import INCONCLUSIVE
 from graphls.backends.openvino.early import make_early
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.memory import large_blocks_apart
@@ -26,25 +27,21 @@ from graphls.ir.graph import Graph
 class Model:
     """The model of a graph; where it has the settings of all, it has a cache entry.
 
-    What becomes of doubts of its overflow checks is said by `tells_doubts` and `leaves_doubts`; see `Target`.
+    `lowering` says how overflow checks are lowered; see bounded.py.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        settings: Mapping[str, object] = EXACT,
-        tells_doubts: bool = False,
-        leaves_doubts: bool = False,
+        self, graph: Graph, settings: Mapping[str, object] = EXACT, lowering: type[Lowering] = Lowering
     ) -> None:
         self.graph = graph
         self.settings = settings
-        self.target = replace(target(), tells_doubts=tells_doubts, leaves_doubts=leaves_doubts)
+        self.lowering = lowering
         self.entry = CacheEntry(graph, self._compiled_with if settings is EXACT else None)
 
     @cached_property
     def lowered(self) -> Lowered:
         """What the graph is lowered to, for who asks for it behind `open`."""
-        return lower(self.graph, kernel_is_right=is_right, target=self.target)
+        return self.lowering(self.graph, target(), is_right).lower()
 
     def open(self) -> tuple[Any, Ports]:
         """A compiled model, and what its inputs and outputs are; raises GraphlsError where OpenVINO refuses it."""
@@ -72,7 +69,7 @@ class Model:
         """What a compiled model depends on, but for its graph."""
         can = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")  # the environment may take units from a processor
         facts = {"engine": "openvino", "build": load_openvino().get_version(), "settings": EXACT, "processor": can}
-        return {**facts, "tells_doubts": self.target.tells_doubts, "leaves_doubts": self.target.leaves_doubts}
+        return {**facts, "lowering": self.lowering.__name__}
 
     def _reopened(self, table: Mapping[str, Any], parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
         """The model of an entry, which OpenVINO has changed already."""
@@ -89,7 +86,7 @@ class Model:
         written = {ports.writes[write.state.name]: write.state for write in graph.writes}
         named = zip((*ports.inputs, *ports.outputs), (*graph.inputs, *graph.outputs), strict=True)
         values = {**dict(named), **{ports.states[v.name]: v for v in graph.states}, **written}
-        shapes = {ports.fault: (), ports.doubt: (), **{name: value.type.shape for name, value in values.items()}}
+        shapes = {ports.fault: (), INCONCLUSIVE: (), **{name: value.type.shape for name, value in values.items()}}
         ways = (*made.inputs, *made.outputs)
         return all(any(shapes.get(name) == tuple(way.shape) for name in way.get_names()) for way in ways)
 

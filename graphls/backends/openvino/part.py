@@ -10,7 +10,8 @@ import numpy as np
 
 from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import SMALL, array_of
-from graphls.backends.engine import Bench, Part
+from graphls.backends.engine import Bench
+from graphls.backends.onnx.lowering import Lowering
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.memory import large_blocks_apart
 from graphls.backends.openvino.model import Model
@@ -29,10 +30,6 @@ from graphls.sharing.forks import keep_for_ever, renew_after_fork
 Array = np.ndarray[Any, Any]
 
 
-MOST_DOUBTS = 8
-"""Steps in a row that leave a doubt, behind which the model that may look runs alone."""
-
-
 def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
     """The part that `opened` gives; where OpenVINO refuses it, what `otherwise` gives of the engine that takes all.
 
@@ -49,17 +46,12 @@ class OpenvinoPart(BoundStates):
     """One segment; each of its states that is written has two buffers, as operators run in an order of their own.
 
     What is `small`, of what it is fed and gives, is copied to and from arrays that stay bound.
-
-    Where the segment may run once more, its model is that of a step without an overflow. Where that is in doubt, one
-    that `looks` runs behind it, which is made when it is needed first: a model that may look at all gradients takes
-    memory for all that they are made of, and time to bring it there. Where doubts do not end, that one runs first, and
-    alone while they last. So a step with a doubt has the results of the one, and a step without those of the other,
-    whatever ran before: they may differ in the last bit.
+    `flags` are arrays for the numbers that its model gives besides, and `lowering` is how it is lowered.
     """
 
     settings: Mapping[str, object] = EXACT
 
-    def __init__(self, segment: Segment, bench: Bench, looks: bool = False) -> None:
+    def __init__(self, segment: Segment, bench: Bench, lowering: type[Lowering] = Lowering) -> None:
         graph = self.graph = segment.graph
         self.segment, self.bench = segment, bench
         self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
@@ -67,9 +59,7 @@ class OpenvinoPart(BoundStates):
         self.group = bench.owner.group
         self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
         self.in_place = set()
-        self.looks = looks
-        may_repeat = segment in bench.early
-        self.model = Model(graph, self.settings, tells_doubts=may_repeat, leaves_doubts=may_repeat and not looks)
+        self.model = Model(graph, self.settings, lowering)
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
@@ -80,10 +70,7 @@ class OpenvinoPart(BoundStates):
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
-        self.looking: Part | None = None
-        self.answers: Part = self
-        self.is_in_doubt: Array = np.zeros((), np.bool_)
-        self.doubts = 0
+        self.flags = {self.ports.fault: self.fault} if self.ports.guarded else {}
         self.forget_bindings()
         renew_after_fork(self)
 
@@ -95,14 +82,6 @@ class OpenvinoPart(BoundStates):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
-        self.answers = self
-        if isinstance(self.looking, OpenvinoPart) and self.doubts == MOST_DOUBTS:
-            return partial(self._look_first, self.looking, fed)
-        call = self._bound(fed)
-        return partial(self._run, call, fed) if self.ports.doubt and not self.looks else call
-
-    def _bound(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """What runs the model on what this step is fed."""
         self.group = self.bench.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
@@ -115,48 +94,23 @@ class OpenvinoPart(BoundStates):
             if name not in self.small:
                 self.results[value] = self._empty(kind)
                 request.bind(name, self.results[value])
-        self.fault, self.is_in_doubt = request.fault, request.doubt
         return request.call()
-
-    def _run(self, call: partial[object], fed: Mapping[Value, Any]) -> object:
-        """Run the model, and where it leaves a doubt the one that looks."""
-        call()
-        if not self.is_in_doubt:
-            self.doubts = 0
-            return None
-        self.doubts = min(self.doubts + 1, MOST_DOUBTS)
-        answers = self.looking or unless_refused(
-            partial(OpenvinoPart, self.segment, self.bench, looks=True),
-            lambda other: other.open(self.segment, self.bench),
-        )
-        self.looking = self.answers = answers
-        return answers.begin(fed)()
-
-    def _look_first(self, looking: OpenvinoPart, fed: Mapping[Value, Any]) -> object:
-        """Run the model that looks, and where there was no doubt the other one."""
-        self.answers = looking
-        looking.begin(fed)()
-        if looking.is_in_doubt:
-            return None
-        self.answers = self
-        return self._run(self._bound(fed), fed)
 
     def end(self) -> Mapping[Value, Any]:
         """What the step gives that is in no slot, in the dtypes of the graph."""
-        if self.answers is not self:
-            self.results = {}
-            return self.answers.end()
         found, self.results = self.results, {}
         found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:
         """What went wrong, at the line of the user where that is known; no state has been written."""
-        if self.answers is not self:
-            return self.answers.failed(error)
         if isinstance(error, IndexError) and self.fault:
             return _index_fault(self.ports.guarded[int(self.fault) - 1])
         return failure("OpenVINO could not run the step", error)
+
+    def has_output(self, name: str) -> bool:
+        """Whether the model gives a tensor of this name."""
+        return any(name in port.get_names() for port in self.compiled.outputs)
 
     def spoil(self, reason: str) -> None:
         """Nothing is written in place."""
@@ -176,7 +130,7 @@ class OpenvinoPart(BoundStates):
 
     def _binding(self, turn: int) -> Request:
         with large_blocks_apart():  # as it takes memory for all inputs and outputs once more, until they are bound
-            request = Request(self.compiled, self.ports)
+            request = Request(self.compiled, self.ports, self.flags)
             self._bind(request)
         return request
 

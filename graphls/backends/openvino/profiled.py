@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.backends.engine import Bench
 from graphls.backends.kernels import Kernel, Run
-from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.lowering import Lowered, Lowering
 from graphls.backends.onnx.protos import operators
 from graphls.backends.openvino.part import OpenvinoPart
 from graphls.backends.openvino.runtime import EXACT
@@ -25,8 +25,8 @@ class ProfiledOpenvinoPart(OpenvinoPart):
 
     settings: Mapping[str, object] = {**EXACT, "PERF_COUNT": True}
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
-        super().__init__(segment, bench)
+    def __init__(self, segment: Segment, bench: Bench, lowering: type[Lowering] = Lowering) -> None:
+        super().__init__(segment, bench, lowering)
         self.nodes = attribution(self.model.lowered, self.compiled)
         self.totals: dict[str, int] = {}
         self.runs: list[Run] = []

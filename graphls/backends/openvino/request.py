@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -19,28 +19,26 @@ Array = np.ndarray[Any, Any]
 class Request:
     """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to.
 
-    `fault` is the number of a node that was given an index out of range, and 0 where all is well; see indices.py.
-    `doubt` says whether overflow checks, which found nothing, could not be sure.
+    `flags` are the arrays of the numbers that it gives beside the values of the graph. That of the fault is the number
+    of a node that was given an index out of range, and 0 where all is well; see indices.py.
     """
 
-    def __init__(self, model: Any, ports: Ports) -> None:
-        self.fault, self.doubt = np.zeros((), np.int32), np.zeros((), np.bool_)
+    def __init__(self, model: Any, ports: Ports, flags: Mapping[str, Array]) -> None:
         self._held: dict[str, Array] = {}
         self._request = model.create_infer_request()
         self._ports = {name: port for port in model.inputs for name in port.get_names()}
         # Results that are one constant have the names of all of them: each takes one that is left.
-        left = {*ports.outputs, *ports.writes.values(), ports.fault, ports.doubt}
+        left = {*ports.outputs, *ports.writes.values(), *flags}
         for port in model.outputs:
             name = next(iter(left.intersection(port.get_names())))
             left.remove(name)
             self._ports[name] = port
         self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
         self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
-        if ports.doubt:
-            self.bind(ports.doubt, self.doubt)
+        for name, flag in flags.items():
+            self.bind(name, flag)
         if ports.guarded:
-            self.bind(ports.fault, self.fault)
-            self._calls.append(partial(getitem, (None,), self.fault))  # an IndexError where it is not 0
+            self._calls.append(partial(getitem, (None,), flags[ports.fault]))  # an IndexError where it is not 0
 
     def bind(self, name: str, array: Array) -> None:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""

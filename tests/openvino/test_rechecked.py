@@ -1,4 +1,4 @@
-"""A step with loss scaling is one without an overflow, and where that is in doubt one that looks runs behind it."""
+"""A step with loss scaling is one without an overflow, and where its bound is inconclusive the exact check follows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import graphls
 from graphls import nn
 from graphls.backends.cache import Cache
 from graphls.backends.onnx.protos import operators
-from graphls.backends.openvino import part
 from graphls.backends.openvino.part import OpenvinoPart
+from graphls.backends.openvino.rechecked import MOST_INCONCLUSIVE, RecheckedPart
 from graphls.context import reset_context
 
 pytest.importorskip("openvino")
@@ -28,12 +28,17 @@ def begun(size: int = 4) -> graphls.Compiled:
     return graphls.compile(nn.TrainOneStepWithLossScaleCell(loss, optimizer, manager), X, Y, engine="openvino")
 
 
+def rechecked_part(step: graphls.Compiled) -> RecheckedPart:
+    (found,) = (each for each in (*step._session.first, *step._session.last) if isinstance(each, RecheckedPart))
+    return found
+
+
 def has_conditions(opened: OpenvinoPart) -> bool:
     return any(proto.op_type == "If" for proto in operators(opened.model.lowered.model.graph.node))
 
 
 @pytest.mark.parametrize("size", [4, 1 << 20])  # updated in the one segment, and in one of their own
-def test_a_step_looks_where_bounds_say_too_little(size: int, parts: list[OpenvinoPart]) -> None:
+def test_the_exact_check_runs_where_bounds_say_too_little(size: int, parts: list[OpenvinoPart]) -> None:
     step = begun(size)
     assert [bool(step(X, Y)[1]) for _ in range(2)] == [False, False]
     (first,) = parts
@@ -47,25 +52,28 @@ def test_a_step_looks_where_bounds_say_too_little(size: int, parts: list[Openvin
     assert not step(X, Y)[1] and len(parts) == 2
 
 
-def test_doubts_that_do_not_end_are_no_second_run(parts: list[OpenvinoPart], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_that_stay_inconclusive_are_no_second_run(
+    parts: list[OpenvinoPart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     step, nan = begun(), X * np.float32("nan")
-    for _ in range(part.MOST_DOUBTS):
+    for _ in range(MOST_INCONCLUSIVE):
         assert step(nan, Y)[1]
-    first, looking = parts
+    first, exact = parts
+    rechecked = rechecked_part(step)
     with monkeypatch.context() as patched:
         patched.setattr(first, "turn", lambda: pytest.fail("it runs in vain"))
         assert step(nan, Y)[1] and step(nan, Y)[1]
-    assert not step(X, Y)[1] and first.looking is looking
+    assert not step(X, Y)[1] and rechecked.part is first and rechecked.exact is exact
 
 
 def test_bits_of_a_step_do_not_depend_on_those_before(parts: list[OpenvinoPart]) -> None:
     """The two models may differ in the last bit: which one answers must be the same for who resumes from a file."""
     step, nan = begun(), X * np.float32("nan")
-    answers = []
-    for x in (X, nan, X, *[nan] * (part.MOST_DOUBTS + 2), X, X, nan, X):
+    answers, rechecked = [], rechecked_part(step)
+    for x in (X, nan, X, *[nan] * (MOST_INCONCLUSIVE + 2), X, X, nan, X):
         assert bool(step(x, Y)[1]) == np.isnan(x).any()
-        answers.append(parts[0].answers is not parts[0])
-    assert answers == [False, True, False, *[True] * (part.MOST_DOUBTS + 2), False, False, True, False]
+        answers.append(rechecked.answers is not parts[0])
+    assert answers == [False, True, False, *[True] * (MOST_INCONCLUSIVE + 2), False, False, True, False]
 
 
 def test_both_are_kept(tmp_path: Path, parts: list[OpenvinoPart], monkeypatch: pytest.MonkeyPatch) -> None:
