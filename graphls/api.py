@@ -12,20 +12,21 @@ import numpy as np
 
 import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
-from graphls.bundles.read import read_bundle
-from graphls.bundles.results import tree_of
 from graphls.context import cuda_of_context, default_engine
 from graphls.context.parallel import shard_threshold
+from graphls.export.read import read_bundle
+from graphls.export.results import tree_of
 from graphls.files.files import as_path
 from graphls.ir.engines import find_engine
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.plan import is_plan
 from graphls.ir.reporting import checked
 from graphls.ir.verify import verify
-from graphls.nn.cell import Cell, input_names
+from graphls.nn.tracing import trace_graph as trace_graph
 from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.host_calls import verify_host_calls
+from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
@@ -37,11 +38,9 @@ from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
 from graphls.steps.untrained import warn_of_float64, warn_of_untrained
 from graphls.tensors.parameter import Parameter
-from graphls.trace.inputs import read_inputs, static_inputs
-from graphls.trace.trace import PLACE, Traced, trace
-from graphls.trace.tracer import current_tracer
+from graphls.trace.inputs import read_inputs
+from graphls.trace.trace import PLACE, Traced
 
-DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
 _DEFAULT = re.compile(r"((?:^|,)\s*)default(?=\s*(?:,|$))")
@@ -193,38 +192,6 @@ def _named(passes: object, default: str) -> object:
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
     pipeline = as_pipeline(passes)
     return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
-
-
-def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[str] | None = None) -> Traced:
-    """Trace a cell or function on inputs like these; the graph has no backward yet.
-
-    `names` are those of the inputs, by default the parameters of a cell.
-
-    Raises GraphTypeError for what can be no step, and inside of `construct`.
-
-    Examples:
-        >>> import numpy as np
-        >>> import graphls
-        >>> from graphls import ops
-        >>> traced = graphls.trace_graph(lambda x: ops.relu(x) * 2, np.ones((2, 3), np.float32))
-        >>> [node.primitive.name for node in traced.graph.nodes]
-        ['relu', 'constant', 'mul']
-    """
-    if current_tracer() is not None:
-        raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
-    if not callable(cell):
-        raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.")
-    if hasattr(cell, "named_buffers") and hasattr(cell, "forward") and not isinstance(cell, Cell):
-        text = f"compile takes a cell or a function, and {type(cell).__name__} is a module of PyTorch"
-        raise GraphTypeError(f"{text}; write it as a nn.Cell, which graphls.interop.torch gives its weights.")
-    if names is None:
-        names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
-    return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
-
-
-def _graph_name(cell: object) -> str:
-    name = type(cell).__name__ if isinstance(cell, Cell) else getattr(cell, "__name__", "main")
-    return name if name.isidentifier() else "main"
 
 
 def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:

@@ -36,7 +36,6 @@ ALLOWED: dict[str, str] = {
     "backends": "files ir primitives ranks sharing text version",
     "passes": "files ir primitives ranks",
     "tensors": "ir names primitives sharing",
-    "bundles": "backends.onnx files ir text version",
     "context": "backends files ir passes ranks sharing",
     "dataset": "files ir log sharing tensors text",
     "importing": "backends.onnx files ir text",
@@ -52,16 +51,17 @@ ALLOWED: dict[str, str] = {
     "interop": "files ir names nn tensors text",
     "quantization": "ir nn passes tensors trace",
     "amp": "ir nn ops tensors trace",
+    "export": "backends files ir nn passes sharing tensors text trace version",
     "viz": "diagnosis files ir passes profile text",
-    "steps": "backends bundles diagnosis files ir nn passes profile ranks sharing summary tensors trace viz",
-    "api": "backends bundles context files ir nn passes sharing steps tensors trace",
+    "steps": "backends diagnosis export files ir nn passes profile ranks sharing summary tensors trace viz",
+    "api": "backends context export files ir nn passes sharing steps tensors trace",
     "calling": "api backends context ir nn passes sharing steps tensors trace",
     "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
-    "train": "amp api backends calling context files ir nn passes ranks sharing steps tensors text trace",
-    "onnx": "adapters api backends files importing ir nn ops passes primitives quantization sharing tensors trace",
+    "train": "amp calling context export files ir nn ranks sharing steps tensors text",
+    "onnx": "adapters backends export files importing ir nn ops passes primitives quantization tensors trace",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
     "ranks sharing steps tensors trace train",
-    "command_line": "adapters amp api backends bundles calling communication compat context dataset diagnosis files "
+    "command_line": "adapters amp api backends calling communication compat context dataset diagnosis export files "
     "importing ir nn onnx ops passes primitives profile ranks sharing steps tensors text train viz",
     "__main__": "command_line",
 }
@@ -99,9 +99,9 @@ PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
-    "graphls.backends", "graphls.bundles.ports", "graphls.bundles.predict", "graphls.bundles.write",
-    "graphls.command_line.training", "graphls.importing", "graphls.onnx", "graphls.testing.laws",
-    "graphls.testing.samples",
+    "graphls.backends", "graphls.export.inference_model", "graphls.export.ports", "graphls.export.predict",
+    "graphls.export.write", "graphls.command_line.training", "graphls.importing", "graphls.onnx",
+    "graphls.testing.laws", "graphls.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
 

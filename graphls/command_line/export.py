@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from graphls.api import compile
-from graphls.bundles.page_files import check_data, write_page
 from graphls.command_line.training.functions import function_of
+from graphls.export.page_files import check_data, write_page
 from graphls.ir.errors import GraphTypeError
 from graphls.steps.step import Compiled
 

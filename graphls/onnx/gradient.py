@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
-from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
 from graphls.backends.onnx.protos import rename, replace_items
 from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.backends.onnx.weights import Weights, write_model
+from graphls.export.dynamic_sizes import PASSES, Point, derive
 from graphls.files.files import as_path
 from graphls.importing.files import Source, read
 from graphls.importing.types import element_type
 from graphls.ir.build import Names
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.registry import nearest
+from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.program import program_of
-from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, examples, given_inputs, open_sizes, samples, set_sizes
+from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, given_inputs, set_sizes
 from graphls.passes import as_pipeline
-from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike
 from graphls.trace.gradients import gradient
@@ -74,8 +74,8 @@ def write_gradient(
     set_sizes(proto, sizes or {})
     cell.set_train(False)
     made = _Model(proto, cell, *_chosen(proto, cell, wrt))
-    write_model(as_path(path), made.opened(), made.weights.outside)
-    return Gradients(tuple(made.cotangents), tuple(made.gradients), tuple(open_sizes(proto)))
+    write_model(as_path(path), made.dynamic(), made.weights.outside)
+    return Gradients(tuple(made.cotangents), tuple(made.gradients), tuple(dynamic_sizes(proto)))
 
 
 def _chosen(
@@ -109,35 +109,28 @@ class _Model:
     gradients: list[str] = field(default_factory=list)
     weights: Weights = field(default_factory=Weights)
 
-    def opened(self) -> ModelProto:
+    def dynamic(self) -> ModelProto:
         """The model for all sizes; raises GraphValueError where there is none."""
-        names = open_sizes(self.proto)
-        if not names:
-            return self.model([{}])
-        faults = []
-        for least in LEAST_SIZES:
-            try:
-                return self.model(list(samples(self.proto, least)))
-            except GraphValueError as error:
-                faults.append(error.message.rstrip("."))
-        text = f"The model cannot be made with any {' and '.join(names)}: {faults[0]}"
-        raise GraphValueError(f"{text}; give sizes, with --size on the command line.")
+        return derive(attempts(self.proto), self.lowered, self.model, self.explained)
 
-    def model(self, sizes: Sequence[Mapping[str, int]]) -> ModelProto:
+    def explained(self, error: GraphlsError, sizes: Point) -> GraphlsError:
+        """What is said of a model that cannot be made for all sizes."""
+        if not isinstance(error, GraphValueError):
+            return error
+        text = f"The model cannot be made with any {' and '.join(sizes)}: {error.message.rstrip('.')}"
+        return GraphValueError(f"{text}; give sizes, with --size on the command line.")
+
+    def model(self, made: Sequence[tuple[Lowered, dict[str, Parameter]]], sizes: Sequence[Point]) -> ModelProto:
         """The model that is that of each of some sizes."""
-        with COMPILING.lock:
-            made = [self.lowered(of) for of in sizes]
         lowered, states = made[0]
         if any(each.host for each, _ in made):
             raise GraphValueError("A model with gradients draws no random numbers, as this does in evaluation.")
-        model = lowered.model
-        if len(made) > 1:
-            model = with_open_sizes([each.model for each, _ in made], sizes)
+        model = with_dynamic_sizes([each.model for each, _ in made], sizes)
         self.hold(model, lowered, states)
         rename(model.graph, self.names(lowered, states))
         return model
 
-    def lowered(self, sizes: Mapping[str, int]) -> tuple[Lowered, dict[str, Parameter]]:
+    def lowered(self, sizes: Point) -> tuple[Lowered, dict[str, Parameter]]:
         """The lowered graph of outputs and gradients for some sizes."""
         inputs = examples(given_inputs(self.proto.graph), sizes)
         types = [value.type for value in trace_graph(self.outputs, *inputs).graph.outputs]

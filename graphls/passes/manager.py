@@ -22,6 +22,9 @@ from graphls.ir.text import dump
 from graphls.ir.verify import misfits
 from graphls.ir.verify import verify as verify_graph
 
+DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
+"""The pipeline of a step where neither the engine nor the device has one of its own."""
+
 
 class Pass(Protocol):
     """A frozen dataclass whose fields are the options of the pass.

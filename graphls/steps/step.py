@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphls.export.network_prediction import dynamic_step, is_place, wished_prediction
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -23,7 +24,6 @@ from graphls.passes.host_calls import calls_for_results, without_calls, without_
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
 from graphls.steps.extra import ExtraOutputs
-from graphls.steps.prediction import is_place, opened_step, wished_prediction
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tape import COMPILED, note
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from graphls.backends.onnx import Lowered
     from graphls.backends.onnxruntime.placement import Placement
-    from graphls.bundles.predict import Prediction, ReadPrediction
-    from graphls.bundles.read import Origin
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.diagnosis.recording import Recording
+    from graphls.export.predict import Prediction, ReadPrediction
+    from graphls.export.read import Origin
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
     from graphls.summary import Summary
@@ -177,7 +177,7 @@ class Compiled:
     def _lowered_for_any_rows(self, cell: object, opset: int | None) -> Lowered:
         if not isinstance(cell, Cell) or type(cell).__name__ != self.graph.name:
             raise GraphValueError("Only the step of a cell is exported for any number of rows; make a cell of it.")
-        return opened_step(cell, self.graph.inputs, self._pipeline, partial(self._lower, opset=opset))
+        return dynamic_step(cell, self.graph.inputs, self._pipeline, partial(self._lower, opset=opset))
 
     @property
     def _model_graph(self) -> Graph:
@@ -228,7 +228,7 @@ class Compiled:
 
         Raises GraphTypeError for a directory that is neither a string nor a path.
         """
-        from graphls.bundles.write import Source, write_bundle
+        from graphls.export.write import Source, write_bundle
 
         cells, graph = self._traced.cells, self._model_graph
         cell = next(iter(cells), None)

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphls.export.network import export
 from graphls.files import checkpoint_format, safetensors_format
 from graphls.files.checkpoint_format import Entry
 from graphls.files.files import read_bytes, write_parts
@@ -17,7 +18,6 @@ from graphls.ir.reporting import checked, warn
 from graphls.tensors.parameter import Parameter
 from graphls.train import background
 from graphls.train.entries import entries_of
-from graphls.train.export import export
 from graphls.train.loading import load_param_into_net
 
 __all__ = ["export", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "save_checkpoint"]

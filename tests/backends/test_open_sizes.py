@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
 from graphls.backends.onnx.size_terms import float_formula, integer_formula
 from graphls.ir.errors import GraphValueError
 
@@ -29,7 +29,7 @@ def of_size(array: Any, batch: int, length: int) -> ModelProto:
 
 def opened(make: Callable[[int, int], Any]) -> ModelProto:
     """The model for all sizes."""
-    return with_open_sizes([of_size(make(*of.values()), *of.values()) for of in SIZES], SIZES)
+    return with_dynamic_sizes([of_size(make(*of.values()), *of.values()) for of in SIZES], SIZES)
 
 
 ARRAYS: dict[str, Callable[[int, int], Any]] = {
@@ -81,10 +81,10 @@ def test_other_operators_are_an_error() -> None:
     models = [of_size(np.zeros(1), *of.values()) for of in SIZES]
     models[2].graph.node[0].op_type = "Neg"
     with pytest.raises(GraphValueError, match="the operators differ"):
-        with_open_sizes(models, SIZES)
+        with_dynamic_sizes(models, SIZES)
     models[2].graph.node.add(op_type="Abs", input=["y"], output=["z"])
     with pytest.raises(GraphValueError, match="has 1 and 1 and 2 operators"):
-        with_open_sizes(models, SIZES)
+        with_dynamic_sizes(models, SIZES)
 
 
 def test_formulas_are_the_simplest_ones() -> None:

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import graphls
-from graphls.bundles.programs import loop_source
+from graphls.export.programs import loop_source
 from graphls.tensors.pytree import leaves
 from tests.bundles.install import FOLDER, NATIVE, has_native, missing
 from tests.bundles.steps import CASES

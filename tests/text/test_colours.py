@@ -30,7 +30,7 @@ def test_every_page_begins_with_the_colours() -> None:
 
 
 def test_every_colour_that_is_used_is_there() -> None:
-    sources = [*(PACKAGE / "viz" / "page").iterdir(), *(PACKAGE / "bundles" / "page").iterdir()]
+    sources = [*(PACKAGE / "viz" / "page").iterdir(), *(PACKAGE / "export" / "page").iterdir()]
     texts = [CSS, *(path.read_text(encoding="utf-8") for path in sources)]
     own = {"mono", "phase", "engine", "share", "window"}
     assert {name for text in texts for name in USED.findall(text)} <= {*THEME, *own}

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
-from graphls.api import trace_graph
 from graphls.backends.onnx import Lowered, lower
 from graphls.backends.onnx.drawn import draws_itself
-from graphls.backends.onnx.open_sizes import with_open_sizes
+from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
 from graphls.backends.onnx.protos import rename, replace_items
+from graphls.export.dynamic_sizes import PASSES, Point, derive
 from graphls.importing.files import Original
 from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.ir.graph import Graph
+from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.program import program_of
-from graphls.onnx.training.sizes import LEAST_SIZES, PASSES, describe, examples, given_inputs, open_sizes, samples
+from graphls.onnx.training.sizes import attempts, describe, dynamic_sizes, examples, given_inputs
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
-from graphls.sharing.locks import COMPILING
 from graphls.tensors.parameter import Parameter
 
-Made = TypeVar("Made")
 GRADIENT, UPDATED = "_grad", ".updated"
 """What is put behind the name of a parameter to name its gradient, and the new value of one that the step writes."""
 
@@ -47,7 +47,8 @@ def training_model(original: Original, trained: Sequence[str] | None, frozen: Se
     """
     model = original.model()
     cell = _cell(original, trained, frozen)
-    return _at_samples(model, _Tracing(model, cell, frozen).model)
+    tracing = _Tracing(model, cell, frozen)
+    return derive(attempts(model), tracing.build, tracing.model, _explained)
 
 
 def name_output_sizes(original: Original, model: ModelProto) -> None:
@@ -56,20 +57,17 @@ def name_output_sizes(original: Original, model: ModelProto) -> None:
     Exporters give them names of their own, or none, where an input that is like an output, such as the target of a
     loss, needs to know them.
     """
-    known = set(open_sizes(model))
+    known = set(dynamic_sizes(model))
     if all(_is_known(info, known) for info in model.graph.output):
         return
-    cell = _cell(original, None, ())
+    cell, inputs = _cell(original, None, ()), given_inputs(model.graph)
 
-    def name(sizes: Sequence[Mapping[str, int]]) -> None:
-        inputs = given_inputs(model.graph)
-        with COMPILING.lock:
-            graphs = [trace_graph(cell, *examples(inputs, of)).graph for of in sizes]
+    def name(graphs: Sequence[Graph], sizes: Sequence[Point]) -> None:
         for number, info in enumerate(model.graph.output):
             if info.type.HasField("tensor_type"):
                 describe(info, [graph.outputs[number].type.shape for graph in graphs], sizes)
 
-    _at_samples(model, name)
+    derive(attempts(model), lambda sizes: trace_graph(cell, *examples(inputs, sizes)).graph, name, _explained)
 
 
 def _is_known(info: ValueInfoProto, known: set[str]) -> bool:
@@ -86,22 +84,11 @@ def _cell(original: Original, trained: Sequence[str] | None, frozen: Sequence[st
     return cell
 
 
-def _at_samples(model: ModelProto, make: Callable[[Sequence[Mapping[str, int]]], Made]) -> Made:
-    """What is made at samples of the open sizes; raises what the first samples give where all of them fail."""
-    first: GraphlsError | None = None
-    for least in LEAST_SIZES:
-        sizes = list(samples(model, least))
-        try:
-            return make(sizes)
-        except GraphlsError as error:
-            if not sizes[0]:
-                raise
-            first = first or type(error)(f"{error.message} {_advice(sizes[0])}", error.location)
-    assert first is not None
-    raise first
+def _explained(error: GraphlsError, sizes: Point) -> GraphlsError:
+    return type(error)(f"{error.message} {_advice(sizes)}", error.location)
 
 
-def _advice(sizes: Mapping[str, int]) -> str:
+def _advice(sizes: Point) -> str:
     tried = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     return f"The model leaves sizes open, which were tried as {tried}; where it depends on one, give it: sizes={{...}}."
 
@@ -117,20 +104,17 @@ class _Tracing:
         self.trained = [p for p in cell.get_parameters() if p.requires_grad]
         self.names = {id(parameter): stored.name for stored, parameter in cell.stored.items()}
 
-    def model(self, sizes: Sequence[Mapping[str, int]]) -> TrainingModel:
+    def model(self, lowered: Sequence[tuple[Lowered, dict[str, Parameter]]], sizes: Sequence[Point]) -> TrainingModel:
         """The training model for all sizes."""
-        with COMPILING.lock:
-            lowered = [self._lowered(of) for of in sizes]
         first, states = lowered[0]
-        model = draws_itself(first)
-        if len(lowered) > 1:
-            model = with_open_sizes([draws_itself(each) for each, _ in lowered], sizes)
+        model = with_dynamic_sizes([draws_itself(each) for each, _ in lowered], sizes)
         written = [self.names[id(states[name])] for name in first.writes if id(states[name]) in self.names]
         self._hold_constants(model, first, states, written)
         self._name(model, first, states)
         return TrainingModel(model, tuple(p.name for p in self.trained), tuple(written))
 
-    def _lowered(self, sizes: Mapping[str, int]) -> tuple[Lowered, dict[str, Parameter]]:
+    def build(self, sizes: Point) -> tuple[Lowered, dict[str, Parameter]]:
+        """The lowered step for some sizes, and its states."""
         traced = trace_graph(self._step, *examples(self.inputs, sizes))
         graph = as_pipeline(PASSES).run(traced.graph, source="trace").graph
         return lower(graph), traced.parameters

@@ -1,33 +1,23 @@
-"""The sizes that a model leaves open, and examples of inputs in which they have values."""
+"""The dynamic sizes of a model, and examples of inputs in which they have values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from graphls.api import DEFAULT_PASSES
 from graphls.backends.onnx.size_terms import integer_formula
 from graphls.backends.onnx.types import ELEMENT_TYPES
+from graphls.export.dynamic_sizes import BATCH, LARGE, SMALL, Point, points
 from graphls.importing.types import element_type
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bfloat16
 
-LEAST_SIZES = (67, 5)
-"""From where on sizes are tried: large ones, at which no lowering does otherwise as for tiny tensors, and small ones
-for models that bound them, as by a table of positions."""
-
-PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
-"""The passes of a step; what grows with the sizes is not computed by them, since small arrays only would be."""
-
-SAMPLES = 3
-"""How many sizes tell a formula from a coincidence."""
-
 
 def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
-    """Name the open sizes of the inputs of a model by their axes where they have no name, and give some a value.
+    """Name the dynamic sizes of the inputs of a model by their axes where they have no name, and give some a value.
 
     The first axis of all inputs counts as the same size, `batch`, the second as `axis_1` and so on; `state:1` is that
     of one input. Raises GraphValueError for a size that the model does not have, and for an input whose rank it does
@@ -46,7 +36,7 @@ def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
                 dim.dim_value = sizes[place]
             else:  # Paddle writes -1, and ? as the name of all sizes that it does not know
                 name = dim.dim_param.strip("?")
-                dim.dim_param = name or ("batch" if axis == 0 else f"axis_{axis}")
+                dim.dim_param = name or (BATCH if axis == 0 else f"axis_{axis}")
                 known.add(dim.dim_param)
     for name in set(sizes) - known:
         listed = ", ".join(map(repr, sorted(known))) or "none"
@@ -57,28 +47,18 @@ def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
                 dim.dim_value = sizes[dim.dim_param]
 
 
-def open_sizes(model: ModelProto) -> list[str]:
-    """The names of the sizes that are open, in the order of the inputs."""
+def dynamic_sizes(model: ModelProto) -> list[str]:
+    """The names of the dynamic sizes, in the order of the inputs."""
     dims = (dim for info in given_inputs(model.graph) for dim in info.type.tensor_type.shape.dim)
     return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
 
 
-def samples(model: ModelProto, least: int) -> Iterator[dict[str, int]]:
-    """Values for the open sizes: prime numbers that stand nowhere in the shapes of the model."""
+def attempts(model: ModelProto) -> list[list[Point]]:
+    """Values for the dynamic sizes to try, large and small primes that stand nowhere in the shapes of the model."""
     taken = {dim.dim_value for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
     taken |= {size for tensor in model.graph.initializer for size in tensor.dims}
-    names = open_sizes(model)
-    found = iter(prime for prime in _primes(least) if prime not in taken)
-    for _ in range(SAMPLES if names else 1):
-        yield {name: next(found) for name in names}
-
-
-def _primes(least: int) -> Iterator[int]:
-    number = least
-    while True:
-        if all(number % divisor for divisor in range(2, int(number**0.5) + 1)):
-            yield number
-        number += 1
+    names = dynamic_sizes(model)
+    return [points(names, least, taken) for least in ((LARGE, SMALL) if names else (LARGE,))]
 
 
 def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:

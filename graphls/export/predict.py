@@ -15,10 +15,10 @@ from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.protos import renamed
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
-from graphls.bundles.hashes import CHUNK, file_of
-from graphls.bundles.manifest import PREDICT, Predict
-from graphls.bundles.names import chosen, output_names
-from graphls.bundles.ports import ports_of
+from graphls.export.hashes import CHUNK, file_of
+from graphls.export.manifest import PREDICT, Predict
+from graphls.export.names import chosen, output_names
+from graphls.export.ports import ports_of
 from graphls.files.files import open_file, write_parts
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import type_of

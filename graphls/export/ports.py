@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 
 from graphls.backends.onnx.types import ELEMENT_TYPES
-from graphls.bundles.manifest import Port
+from graphls.export.manifest import Port
 
 DTYPES = {number: dtype.long_name for dtype, number in ELEMENT_TYPES.items()}
 

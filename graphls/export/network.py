@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from graphls.export.dynamic_axes import DynamicAxes
+from graphls.export.inference import inference_model
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.train.dynamic_axes import DynamicAxes
-from graphls.train.inference import inference_model
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
 

@@ -10,4 +10,4 @@ LOOPS = {"python": "step.py", "javascript": "step.mjs"}
 
 def loop_source(language: str) -> bytes:
     """The program that trains a bundle in that language."""
-    return (resources.files("graphls.bundles") / "loops" / LOOPS[language]).read_bytes()
+    return (resources.files("graphls.export") / "loops" / LOOPS[language]).read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from graphls.bundles.manifest import File
+from graphls.export.manifest import File
 from graphls.files.files import open_file
 
 CHUNK = 2**20

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.bundles.programs import loop_source
+from graphls.export.programs import loop_source
 from graphls.files.files import write_bytes
 from graphls.files.safetensors_format import encode
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
@@ -62,7 +62,7 @@ def write_page(folder: Path, data: Any, runtime: str | None) -> None:
     kinds = {"images": np.float32, "labels": np.int32}
     arrays = {name: np.ascontiguousarray(data[name], kinds[name.removeprefix("test_")]) for name in DATA}
     write_bytes(folder / "data.safetensors", encode(arrays))
-    source = resources.files("graphls.bundles") / "page"
+    source = resources.files("graphls.export") / "page"
     write_bytes(folder / "step.mjs", loop_source("javascript"))
     for name in PAGE:
         write_bytes(folder / name, (source / name).read_bytes())

@@ -13,13 +13,13 @@ from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.protos import renamed
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import write_model
-from graphls.bundles.hashes import file_of
-from graphls.bundles.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
-from graphls.bundles.names import NEXT, chosen, input_names, output_names
-from graphls.bundles.ports import ports_of
-from graphls.bundles.predict import Prediction, ReadPrediction
-from graphls.bundles.programs import LOOPS, loop_source
-from graphls.bundles.results import structure_of
+from graphls.export.hashes import file_of
+from graphls.export.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
+from graphls.export.names import NEXT, chosen, input_names, output_names
+from graphls.export.ports import ports_of
+from graphls.export.predict import Prediction, ReadPrediction
+from graphls.export.programs import LOOPS, loop_source
+from graphls.export.results import structure_of
 from graphls.files.files import write_bytes, write_text
 from graphls.files.safetensors_format import encode
 from graphls.ir.errors import GraphValueError

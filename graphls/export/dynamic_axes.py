@@ -1,4 +1,4 @@
-"""Which axes of the inputs of a network that is exported have any size, and the sizes that it is traced with."""
+"""The dynamic axes of the inputs of a network that is exported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.export.dynamic_sizes import BATCH, SAMPLES, Point, symbol_sizes
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
@@ -21,18 +22,6 @@ from graphls.trace.inputs import is_input, static_inputs
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 """The names of the sizes by input and axis, as `torch.onnx.export` takes them, or axes only."""
-
-BATCHES = (17, 19, 23, 29, 31)
-"""Numbers of rows that a network is traced with: prime, so that hardly any other size is one of them by chance.
-
-Small ones would not do: constants that are repeated a few times only are computed before.
-"""
-
-LENGTHS = (37, 41, 43, 47, 53)
-"""Other sizes that nothing is known of."""
-
-STEPS = ((0, 1, 2, 4, 8), (1, 4, 2, 8, 0), (2, 0, 8, 1, 4))
-"""How often a size is added to itself, for each symbol in another order, so that none follows from another."""
 
 MOST = 3
 """Symbols that a model may have."""
@@ -47,9 +36,9 @@ class Symbolic:
     sizes: dict[str, tuple[int, ...]]
     wishes: tuple[str, ...]
 
-    def points(self) -> list[dict[str, int]]:
-        """The sizes to trace with: three for one symbol, and one more for each other."""
-        count = len(self.sizes) + 2 if self.sizes else 0
+    def points(self) -> list[Point]:
+        """The sizes to trace with: three for one symbol, and one more for each other; one point where there is none."""
+        count = SAMPLES - 1 + len(self.sizes) if self.sizes else 1
         return [{symbol: sizes[number] for symbol, sizes in self.sizes.items()} for number in range(count)]
 
     def at(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
@@ -86,8 +75,10 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
     symbols = dict.fromkeys(axes.values())
     if len(symbols) > MOST:
         raise GraphValueError(f"export takes up to {MOST} sizes that vary, not {', '.join(symbols)}; fix some of them.")
-    places = {symbol: [(shapes[n], a) for (n, a), its in axes.items() if its == symbol] for symbol in symbols}
-    sizes = {symbol: _sizes(places[symbol], steps) for symbol, steps in zip(symbols, STEPS, strict=False)}
+    sizes = {}
+    for number, symbol in enumerate(symbols):
+        declared = {axis: shapes[name][axis] for (name, axis), its in axes.items() if its == symbol}
+        sizes[symbol] = symbol_sizes(number, None if 0 in declared else max(declared.values()))
     return Symbolic(wrapped, axes, sizes, wishes)
 
 
@@ -105,7 +96,7 @@ def _argument_names(net: Callable[..., object], count: int) -> tuple[str, ...]:
 
 
 def _plain(axis: int) -> str:
-    return "batch" if axis == 0 else f"axis_{axis}"
+    return BATCH if axis == 0 else f"axis_{axis}"
 
 
 def _named(dynamic_axes: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[tuple[str, int], str]:
@@ -135,14 +126,3 @@ def _axes(name: object, axes: object) -> list[Any]:
     if isinstance(axes, (list, tuple)):
         return list(axes)
     raise GraphTypeError(f"dynamic_axes has {axes!r} for {name!r}; give a list of axes, or names of sizes by axis.")
-
-
-def _sizes(places: Sequence[tuple[tuple[int, ...], int]], steps: Sequence[int]) -> tuple[int, ...]:
-    """Sizes to trace with: primes for the first axis, else multiples of the one that is given."""
-    if any(axis == 0 for _, axis in places):
-        return BATCHES
-    given = max(shape[axis] for shape, axis in places)
-    if given <= 1:
-        return tuple(LENGTHS[more % len(LENGTHS)] for more in steps)
-    least = given * -(-BATCHES[0] // given)  # multiples, for a network that divides it
-    return tuple(least + given * more for more in steps)

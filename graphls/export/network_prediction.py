@@ -1,4 +1,4 @@
-"""What a bundle predicts with: the network of a step in evaluation mode, on the states of the step."""
+"""Models of a step for any number of rows, and of its network in evaluation mode, which a bundle predicts with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphls.export.dynamic_sizes import BATCH, ROWS, Point, derive, points
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.nn.cell import Cell, input_names
@@ -21,15 +22,9 @@ from graphls.trace.trace import PLACE, Traced, trace
 
 if TYPE_CHECKING:
     from graphls.backends.onnx import Lowered
-    from graphls.bundles.predict import Prediction
+    from graphls.export.predict import Prediction
 
 PASSES = "gradient, fold, cse, dce, order"
-BATCH = "batch"
-SIZES = (17, 19, 23)
-"""Numbers of rows that a network is traced with.
-
-They are prime, so that hardly any other size is one of them by chance, and more than constants have that are folded.
-"""
 
 
 def wished_prediction(
@@ -48,20 +43,22 @@ def wished_prediction(
         return None
 
 
-def opened_step(
+def dynamic_step(
     cell: Cell, inputs: Sequence[Value], pipeline: Pipeline, lower: Callable[[Graph], Lowered]
 ) -> Lowered:
     """The model of a step for any number of rows of all its inputs.
 
     Raises GraphValueError, with the user's line, for a step that is another one for other numbers of rows.
     """
-    from graphls.backends.onnx.open_sizes import opened
+    from graphls.backends.onnx.dynamic_sizes import generalized
 
     names = input_names(cell, len(inputs))
-    with COMPILING.lock:
-        traces = [trace(cell, _examples(inputs, size), names, type(cell).__name__) for size in SIZES]
-    models = [lower(without_effects(pipeline.run(traced.graph, source="trace").graph)) for traced in traces]
-    return opened(models, [{BATCH: size} for size in SIZES])
+
+    def build(sizes: Point) -> Lowered:
+        traced = trace(cell, _examples(inputs, sizes), names, type(cell).__name__)
+        return lower(without_effects(pipeline.run(traced.graph, source="trace").graph))
+
+    return derive([points([BATCH], ROWS)], build, generalized)
 
 
 def is_place(leaf: object) -> bool:
@@ -84,50 +81,44 @@ def prediction(
     Raises GraphValueError for a network that draws random numbers or writes states in evaluation, and what a trace
     raises.
     """
-    from graphls.backends.inference import without_dead
-    from graphls.backends.onnx.open_sizes import opened
-    from graphls.bundles.predict import Prediction
+    from graphls.backends.onnx.dynamic_sizes import generalized
+    from graphls.export.inference_model import without_dead
+    from graphls.export.predict import Prediction
 
     names = input_names(network, len(inputs))
     taken = inputs[: len(names)]
+
+    def build(sizes: Point) -> tuple[Traced, Lowered]:
+        traced = trace(network, _examples(taken, sizes), names, type(network).__name__)
+        traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
+        return traced, _lowered(traced.graph, opset)
+
+    def combine(built: Sequence[tuple[Traced, Lowered]], sizes: Sequence[Point]) -> tuple[Traced, Lowered]:
+        return built[0][0], without_dead(generalized([lowered for _, lowered in built], sizes))
+
     with COMPILING.lock, evaluating(network):
-        try:
-            traces = [_traced(network, taken, names, size) for size in SIZES]
-            models = [_lowered(traced, opset) for traced in traces]
-            lowered = without_dead(opened(models, [{BATCH: size} for size in SIZES]))
-        except GraphlsError:  # the number of rows is part of the network
-            traces = [_traced(network, taken, names, None)]
-            lowered = _lowered(traces[0], opset)
-    traced = traces[0]
+        traced, lowered = derive([points([BATCH], ROWS), [{}]], build, combine)  # else the rows are part of the network
     known = {id(parameter): name for name, parameter in states.items()}
     called = {name: known.get(id(p)) for name, p in traced.parameters.items()}
     own = {name: p.asnumpy() for name, p in traced.parameters.items() if called[name] is None}
     return Prediction(lowered, network, traced.outputs, is_place, called, own)
 
 
-def _traced(network: Cell, inputs: Sequence[Value], names: Sequence[str], rows: int | None) -> Traced:
-    """The trace of a network for examples like the inputs, with another number of rows where one is given."""
-    traced = trace(network, _examples(inputs, rows), names, type(network).__name__)
-    traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
-    return traced
-
-
-def _examples(inputs: Sequence[Value], rows: int | None) -> tuple[Tensor, ...]:
-    """Inputs of these types, with another number of rows where one is given."""
+def _examples(inputs: Sequence[Value], sizes: Point) -> tuple[Tensor, ...]:
+    """Inputs of these types, with another number of rows where the sizes give one."""
     found = []
     for value in inputs:
         shape = value.type.shape
-        shape = (rows, *shape[1:]) if rows is not None and shape else shape
+        shape = (sizes[BATCH], *shape[1:]) if sizes and shape else shape
         found.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
     return tuple(found)
 
 
-def _lowered(traced: Traced, opset: int | None) -> Lowered:
-    from graphls.backends.inference import without_dead
+def _lowered(graph: Graph, opset: int | None) -> Lowered:
     from graphls.backends.onnx import lower
     from graphls.backends.onnxruntime.runtime import installed_version
+    from graphls.export.inference_model import without_dead
 
-    graph: Graph = traced.graph
     if graph.writes or any(node.primitive.on_host for node in graph.nodes):
         raise GraphValueError("The network writes states or draws random numbers in evaluation, which no model can.")
     return without_dead(lower(graph, opset=opset, runtime=installed_version()))

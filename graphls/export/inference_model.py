@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from graphls.backends.onnx.dynamic_sizes import generalized
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.metadata import described
-from graphls.backends.onnx.open_sizes import opened
 from graphls.backends.onnx.protos import names_read, remove_dead, rename, replace_items
 from graphls.backends.onnx.size_terms import Sizes
 from graphls.backends.onnx.target import target_of
@@ -32,7 +32,7 @@ def inference_model(
     variants: Sequence[Graph],
     weights: Mapping[str, Callable[[], Array]],
     *,
-    at: Sizes = (),
+    at: Sizes,
     opset: int | None = None,
     native_half: bool = False,
     threshold: int | None = None,
@@ -51,7 +51,7 @@ def inference_model(
     target = target_of("cpu", chosen_opset(OPSET if opset is None else opset, None), OLDEST_RUNTIME)
     target = target.for_any_runtime(native_half)
     models = [without_dead(lower(graph, target=target)) for graph in variants]
-    lowered = opened(models, at) if len(models) > 1 else models[0]
+    lowered = generalized(models, at)
     model = described(lowered, variants[0])
     outside = _with_weights(model, lowered, variants[0], weights, threshold)
     rename(model.graph, _output_names(model.graph))

@@ -26,7 +26,7 @@ Names = list[dict[str, str]]
 """For each model, how the first one calls its tensors."""
 
 
-def with_open_sizes(
+def with_dynamic_sizes(
     models: Sequence[ModelProto], sizes: Sizes, origins: MutableMapping[str, Node] | None = None
 ) -> ModelProto:
     """The model that is each of `models` at its sizes; the first three suffice to tell formulas from coincidences.
@@ -36,18 +36,20 @@ def with_open_sizes(
     tells it, where a model depends on a size in another way than by shapes, counts and masks, or has other operators at
     another size.
     """
+    if len(models) == 1:
+        return models[0]
     made = copied(models[0])
-    _Opening(models, sizes, {} if origins is None else origins).graph([model.graph for model in models], made.graph)
+    _Comparison(models, sizes, {} if origins is None else origins).graph([model.graph for model in models], made.graph)
     return made
 
 
-def opened(models: Sequence[Lowered], sizes: Sizes) -> Lowered:
-    """The lowered model that is each of `models` at its sizes; see `with_open_sizes`."""
+def generalized(models: Sequence[Lowered], sizes: Sizes) -> Lowered:
+    """The lowered model that is each of `models` at its sizes; see `with_dynamic_sizes`."""
     first = models[0]
-    return replace(first, model=with_open_sizes([each.model for each in models], sizes, first.origins))
+    return replace(first, model=with_dynamic_sizes([each.model for each in models], sizes, first.origins))
 
 
-class _Opening:
+class _Comparison:
     """The comparison of models node by node."""
 
     def __init__(self, models: Sequence[ModelProto], sizes: Sizes, origins: MutableMapping[str, Node]) -> None:
@@ -64,9 +66,9 @@ class _Opening:
         """Compare the graphs of models, and complete the first one."""
         for inputs in zip(*(graph.input for graph in graphs), strict=True):
             self._same([info.name for info in inputs])
-        self._open(list(zip(*(graph.input for graph in graphs), strict=True)), made.input, True)
+        self._name_sizes(list(zip(*(graph.input for graph in graphs), strict=True)), made.input, True)
         self._body(graphs, made)
-        self._open(list(zip(*(graph.output for graph in graphs), strict=True)), made.output, False)
+        self._name_sizes(list(zip(*(graph.output for graph in graphs), strict=True)), made.output, False)
         replace_items(made.node, [*self.made.nodes, *made.node])
         made.initializer.extend(self.made.constants)
         read = {*names_read(made.node), *(info.name for info in made.output)}
@@ -148,8 +150,10 @@ class _Opening:
             raise self._fault(f"{where} takes a constant of the shapes {shapes} that no formula of the sizes gives")
         return name
 
-    def _open(self, infos: Sequence[Sequence[ValueInfoProto]], made: Sequence[ValueInfoProto], is_input: bool) -> None:
-        """Name the open sizes in the shapes of inputs or outputs."""
+    def _name_sizes(
+        self, infos: Sequence[Sequence[ValueInfoProto]], made: Sequence[ValueInfoProto], is_input: bool
+    ) -> None:
+        """Name the dynamic sizes in the shapes of inputs or outputs."""
         for group, info in zip(infos, made, strict=True):
             if not info.type.tensor_type.HasField("shape"):
                 continue

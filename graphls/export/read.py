@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.bundles.manifest import MANIFEST, STATES, File, Manifest, parse
+from graphls.export.manifest import MANIFEST, STATES, File, Manifest, parse
 from graphls.files.files import read_bytes
 from graphls.files.safetensors_format import decode
 from graphls.ir.errors import GraphlsError, GraphValueError
@@ -19,7 +19,7 @@ from graphls.ir.parse import parse as parse_graph
 from graphls.ir.verify import verify
 
 if TYPE_CHECKING:
-    from graphls.bundles.predict import ReadPrediction
+    from graphls.export.predict import ReadPrediction
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ class Origin:
 
     def prediction(self) -> ReadPrediction | None:
         """The model that predicts, where there is one."""
-        from graphls.bundles.predict import ReadPrediction
+        from graphls.export.predict import ReadPrediction
 
         told = self.manifest.predict
         return None if told is None else ReadPrediction(self.folder, told)
