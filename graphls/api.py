@@ -32,11 +32,10 @@ from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import compiling
 from graphls.steps.extra import check_stages
+from graphls.steps.lint import Lint
 from graphls.steps.placement import warn_of_placement
-from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.shards import divide_states, for_ranks
 from graphls.steps.step import Compiled
-from graphls.steps.untrained import warn_of_float64, warn_of_untrained
 from graphls.tensors.parameter import Parameter
 from graphls.trace.inputs import read_inputs
 from graphls.trace.trace import PLACE, Traced
@@ -106,9 +105,7 @@ def _compiled(
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
-    warn_of_idle_scaling(traced, result.graph)
-    warn_of_untrained(cell, traced)
-    warn_of_float64(traced)
+    Lint(cell, traced, result.graph).warn()
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)

@@ -31,7 +31,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "sharing.forks._held", "ranks.reading._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
-        "backends.openvino.runtime._threads", "steps.scaling._told", "steps.untrained._told",
+        "backends.openvino.runtime._threads", "steps.lint._told",
         "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
     ),
     "each change is one assignment or one call into C": (
