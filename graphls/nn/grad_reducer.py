@@ -30,7 +30,7 @@ class DistributedGradReducer(Cell):
     their dtype again behind the mean, unless `gradient_fp32_sync` is set to False: then they travel as they are, and
     sums are rounded to their dtype. Those of parameters with `layerwise_parallel` stay those of the rank. With
     `fusion_type` 0 each gradient travels alone; else those of parameters with equal `comm_fusion` travel together, in
-    the order in which the backward makes them (see `graphls.nn.fusion`). Of one rank, gradients stay what they are.
+    the order in which the backward makes them (see `buckets`). Of one rank, gradients stay what they are.
 
     Raises GraphTypeError for a `mean` that is no bool, GraphValueError for a degree that is no integer of 1 or more and
     for a group that there is not, GraphRuntimeError for a degree above 1 in a process alone.

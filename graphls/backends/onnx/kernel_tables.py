@@ -16,6 +16,7 @@ from typing import Any
 
 import onnx
 
+from graphls.backends.onnxruntime.runtime import OLDEST as OLDEST_VERSION
 from graphls.ir.errors import GraphValueError
 
 FILE = Path(__file__).with_name("kernel_tables.json")
@@ -32,11 +33,11 @@ IR_VERSIONS = {23: 11, 24: 12, 25: 13}
 """The versions of the file format by opset; 10 before, which has what a model tells of itself (metadata_props)."""
 
 DEVICES = ("cpu", "cuda")
-OLDEST_RUNTIME = "1.18.0"
+OLDEST_RUNTIME = "{}.{}.0".format(*OLDEST_VERSION)
 """The oldest version of ONNX Runtime that has a table: what it has a kernel for, later ones have, too, at PORTABLE."""
 
-FIRST_KNOWN, FIRST_UNKNOWN = (1, 18), (1, 24)
-"""The first version that has the kernels of the oldest table, that of 1.19.2, and the first that has more of them."""
+FIRST_UNKNOWN = (1, 24)
+"""The first version that has more kernels than those of the oldest table, that of 1.19.2."""
 
 Types = Mapping[str, str]
 """The element types of what an operator takes and gives, by the names of its parameters and of its type variables."""
@@ -166,13 +167,14 @@ def plain(kind: str) -> str:
 
 
 def version_of(runtime: str) -> tuple[int, int]:
-    """The first two numbers of a version; raises GraphValueError for other texts and for a runtime before 1.18."""
+    """The first two numbers of a version; raises GraphValueError for other texts and for one that is too old."""
     found = re.match(r"(\d+)\.(\d+)", runtime)
     if found is None:
         raise GraphValueError(f"{runtime!r} is not a version of ONNX Runtime; write one such as 1.19.2.")
     version = int(found[1]), int(found[2])
-    if version < FIRST_KNOWN:
-        raise GraphValueError(f"The kernels of ONNX Runtime {runtime} are not known; graphls needs 1.18 or newer.")
+    if version < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        raise GraphValueError(f"The kernels of ONNX Runtime {runtime} are not known; graphls needs {oldest} or newer.")
     return version
 
 

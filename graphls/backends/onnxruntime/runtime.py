@@ -14,6 +14,8 @@ from graphls.ir.reporting import load_package, warn
 from graphls.sharing.forks import call_after_fork
 
 OLDEST = (1, 18)
+"""The oldest version that is taken."""
+
 INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'
 PACKAGES = (
     "onnxruntime",
