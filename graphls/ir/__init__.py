@@ -1,6 +1,5 @@
 """The IR: types, graphs, their text form, the verifier and the reference interpreter."""
 
-import graphls.ir.diff  # noqa: F401  (graphs compare themselves by it)
 from graphls.ir.build import Builder, Names
 from graphls.ir.compare import same
 from graphls.ir.graph import PHASES, Graph, Node, Value, Write, captures, needs, uses, walk

@@ -137,7 +137,7 @@ class Graph:
     """What writes a graph as text; `ir/text.py`, which knows graphs, puts it here."""
 
     difference: ClassVar[Callable[[Graph, Graph], Difference]]
-    """What compares graphs; `ir/diff.py` puts it here."""
+    """What compares graphs; `viz/__init__.py` puts it here."""
 
     picture: ClassVar[Callable[[Graph], str] | None] = None
     """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
@@ -199,7 +199,7 @@ class Difference:
     outputs: tuple[tuple[Value | None, Value | None], ...]
 
     text: ClassVar[Callable[[Difference], str]]
-    """What writes it; `ir/diff.py` puts it here."""
+    """What writes it; `viz/__init__.py` puts it here."""
 
     card: ClassVar[Callable[[Difference], str] | None] = None
     """What shows it in notebooks, as HTML; `graphls.viz` puts it here."""

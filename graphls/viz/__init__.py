@@ -1,4 +1,4 @@
-"""Pictures of graphs."""
+"""Pictures and differences of graphs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ def _picture(graph: Graph) -> str:
     return to_svg(graph, NOTEBOOK_BOXES)
 
 
+def _difference(before: Graph, after: Graph) -> Difference:
+    from graphls.viz.diff.diff import diff
+
+    return diff(before, after)
+
+
+def _text(difference: Difference) -> str:
+    from graphls.viz.diff.text import difference_text
+
+    return difference_text(difference)
+
+
 def _card(difference: Difference) -> str:
     from graphls.viz.html import difference_card
 
@@ -22,4 +34,4 @@ def _card(difference: Difference) -> str:
 
 
 Graph.picture = _picture
-Difference.card = _card
+Graph.difference, Difference.text, Difference.card = _difference, _text, _card

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.diff import diff
 from graphls.ir.flops import own_flops, runs
 from graphls.ir.graph import Difference, Graph, Node, Value, Write, walk
 from graphls.ir.location import Location
@@ -16,6 +15,7 @@ from graphls.ir.text import attribute_text, declarations, lines, reference, writ
 from graphls.ir.types import Type
 from graphls.profile.memory import memory_of
 from graphls.text.plain import clipped
+from graphls.viz.diff.diff import diff
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
 from graphls.viz.tree import Child, Group, Port, grouped, windows

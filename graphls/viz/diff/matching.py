@@ -1,9 +1,9 @@
 """Which nodes of two graphs correspond, whatever their values are called and in which order they stand.
 
 Nodes that are one object, or that define the same values, correspond: stages of one pipeline share most of theirs.
-Others are paired where their colours, which are hashes of what is around them, say that they are alike and nothing
-else of their graph is; pairs grow along operands and uses; what is left is paired in order. Every step takes nearly
-linear time.
+Others are paired where their Weisfeiler-Lehman hashes, those of what is around them, say that they are alike and
+nothing else of their graph is; pairs grow along operands and uses; what is left is paired in order. Every step takes
+nearly linear time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from graphls.ir.block import Block, corresponding, ends, is_first
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
+from graphls.viz.diff.block import Block, corresponding, ends, is_first
 
 Key = Callable[[Node], Hashable]
 
@@ -85,7 +85,7 @@ class Matching:
                 self._pair(earlier, node)
 
     def _alike(self) -> None:
-        """Pair nodes with the same colour: first those that are alone with it, then the others in order."""
+        """Pair nodes with the same hash: first those that are alone with it, then the others in order."""
         like = self.like
         # What nodes are made of or made into says more than their position, but equal branches, as the layers of a deep
         # network or the updates of its weights, are alike in it: so those that are alone come first, with phase and
@@ -265,25 +265,25 @@ def _types(node: Node) -> tuple[Type, ...]:
     return tuple(v.type for v in node.outputs)
 
 
-Colours = dict[Node, int]
+Hashes = dict[Node, int]
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Colours of the nodes of two graphs.
+    """Weisfeiler-Lehman hashes of the nodes of two graphs: numbers that are equal where their neighbourhoods are.
 
     `local` is what a node says of itself, `down` what it is made of, back to inputs and states, `up` what is made of
     it, as far as outputs and written states, and `exact` all of this with phases and cells, looked at twice.
     """
 
-    local: Colours
-    exact: Colours
-    down: Colours
-    up: Colours
+    local: Hashes
+    exact: Hashes
+    down: Hashes
+    up: Hashes
 
     @classmethod
     def of(cls, blocks: Iterable[Block], pairs: Iterable[tuple[Node, Node]]) -> Likeness:
-        """The colours where the nodes of these pairs are known to correspond."""
+        """The hashes where the nodes of these pairs are known to correspond."""
         numbers, likeness = _Numbers(), cls({}, {}, {}, {})
         fixed = {node: numbers.of("pair", i) for i, pair in enumerate(pairs) for node in pair}
         for block in blocks:
@@ -312,28 +312,28 @@ class _Numbers:
         regions = tuple(tuple(v.type for v in region.inputs) for region in node.regions)
         return self.of(node.primitive.name, attributes_key(node.attrs), tuple(v.type for v in node.outputs), regions)
 
-    def down(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Colours:
-        """The colours of what nodes are made of: their labels, operands, control edges, and what regions yield."""
-        colour: Colours = {}
+    def down(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
+        """The hashes of what nodes are made of: their labels, operands, control edges, and what regions yield."""
+        hashed: Hashes = {}
         values = {v: self.of("input", i) for i, v in enumerate(block.graph.inputs)}
         values.update((v, self.of("state", v.name)) for v in block.graph.states)
         for node in block.nodes:
             for r, region in enumerate(node.regions):
                 values.update((v, self.of("parameter", label[node], r, i)) for i, v in enumerate(region.inputs))
 
-        def colours(several: Iterable[Value]) -> tuple[int, ...]:
+        def hashes(several: Iterable[Value]) -> tuple[int, ...]:
             return tuple(values.get(v, -1) for v in several)
 
         for node in walk(block.graph):
-            after, yielded = tuple(sorted(colours(node.after))), tuple(colours(r.outputs) for r in node.regions)
-            made = self.of("made of", label[node], colours(node.inputs), after, yielded)
-            colour[node] = fixed.get(node, made)
-            values.update((v, self.of("output", colour[node], i)) for i, v in enumerate(node.outputs))
-        return colour
+            after, yielded = tuple(sorted(hashes(node.after))), tuple(hashes(r.outputs) for r in node.regions)
+            made = self.of("made of", label[node], hashes(node.inputs), after, yielded)
+            hashed[node] = fixed.get(node, made)
+            values.update((v, self.of("output", hashed[node], i)) for i, v in enumerate(node.outputs))
+        return hashed
 
-    def up(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Colours:
-        """The colours of what is made of nodes: their labels, and each use of their values with its position."""
-        colour: Colours = {}
+    def up(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
+        """The hashes of what is made of nodes: their labels, and each use of their values with its position."""
+        hashed: Hashes = {}
         uses: dict[Value, list[int]] = {}
 
         def use(several: Iterable[Value], *by: Hashable) -> None:
@@ -345,12 +345,12 @@ class _Numbers:
             use((write.value,), "write", write.state.name)
         for node in reversed(list(walk(block.graph))):
             holder = block.holder[node]
-            inside = (colour[holder[0]], holder[1]) if holder else None
+            inside = (hashed[holder[0]], holder[1]) if holder else None
             used = tuple(tuple(sorted(uses.get(v, ()))) for v in node.outputs)
-            colour[node] = fixed.get(node, self.of("used by", label[node], inside, used))
-            use(node.inputs, "operand", colour[node])
+            hashed[node] = fixed.get(node, self.of("used by", label[node], inside, used))
+            use(node.inputs, "operand", hashed[node])
             for value in node.after:
-                use((value,), "after", colour[node])
+                use((value,), "after", hashed[node])
             for r, region in enumerate(node.regions):
-                use(region.outputs, "yield", colour[node], r)
-        return colour
+                use(region.outputs, "yield", hashed[node], r)
+        return hashed

@@ -9,12 +9,11 @@ from typing import TypeVar
 
 from graphls.ir.build import substitute
 from graphls.ir.compare import attributes_key
-from graphls.ir.diff_text import difference_text
 from graphls.ir.graph import Difference, Graph, Node, Value, Write, filtered, inside, walk
-from graphls.ir.matching import Matching, match
 from graphls.ir.plan import flattened, is_plan
 from graphls.ir.text import attribute_text, declarations, quoted, references
 from graphls.ir.types import TOKEN
+from graphls.viz.diff.matching import Matching, match
 
 Item = TypeVar("Item")
 
@@ -170,6 +169,3 @@ def _attributes(before: Mapping[str, object], after: Mapping[str, object]) -> It
             yield f"without {name}"
         elif name not in after or attributes_key({name: before[name]}) != attributes_key({name: after[name]}):
             yield f"{name}={attribute_text(before[name])}"
-
-
-Graph.difference, Difference.text = diff, difference_text

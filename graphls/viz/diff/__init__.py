@@ -1,0 +1,1 @@
+"""Differences of two graphs in structure, and their text."""
