@@ -58,6 +58,11 @@ def is_decorator(frame: FrameType | None) -> bool:
     return any(first <= frame.f_lineno <= last for first, last in _decorators(frame.f_code.co_filename))
 
 
+def is_loading(frame: FrameType) -> bool:
+    """Whether a frame runs the body of a module that is imported."""
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__", "__main__") != "__main__"
+
+
 def _byte_code(frame: FrameType | None) -> str:
     if frame is None or frame.f_lasti < 0:
         return ""

@@ -1,4 +1,4 @@
-"""`_cell_graph_executor` and `_pynative_executor` of `mindspore.common.api`, by which tests compile and wait."""
+"""Objects of `mindspore.common.api` by which tests compile and wait, and packages ask for a processor of Ascend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from graphls.nn.cell import Cell
 from graphls.steps.step import Compiled
 from graphls.tensors.tensor import TensorLike
 
-__all__ = ["_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor"]
+__all__ = [
+    "MSContext", "_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor",
+]  # fmt: skip
 
 OPTIONS = ("auto_parallel_mode", "do_convert", "jit_config_dict", "params", "is_auto_parallel")
 """Options of `compile` that say how MindSpore compiles."""
@@ -79,3 +81,16 @@ class _PyNativeExecutor:
 
 _cell_graph_executor = _executor = _CellGraphExecutor()
 _pynative_executor = _PyNativeExecutor()
+
+
+class MSContext:
+    """What MindSpore's own code, and packages around it, ask about the processor: there is none of Ascend."""
+
+    @staticmethod
+    def get_instance() -> MSContext:
+        """An object to ask."""
+        return MSContext()
+
+    def get_ascend_soc_version(self) -> str:
+        """The name of the Ascend processor; empty, as without one."""
+        return ""

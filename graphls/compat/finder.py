@@ -7,10 +7,14 @@ used (`asking.py`, `stand_in.py`): so a file that names more than it uses can be
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution
+from os import PathLike
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -25,6 +29,7 @@ from graphls.compat.asking import (
 from graphls.compat.children import tell_children, tell_children_no_more
 from graphls.compat.known import section_of
 from graphls.compat.offers import forget, hides_module, is_there, modules_in, not_offered, offer, offered, stand_in
+from graphls.compat.version import __version__
 from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context.parallel import force_one_rank
 from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError
@@ -107,12 +112,32 @@ class Finder(MetaPathFinder, Loader):
             raise GraphImportError(not_offered(*_inner(fullname).rpartition(".")[::2]))
         return ModuleSpec(fullname, self, is_package=True)
 
+    def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
+        """The distribution of MindSpore, whose version `importlib.metadata` tells those who ask for it."""
+        if context is None or context.name in (None, PACKAGE):
+            yield _Distribution()
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module, empty: names are looked up later."""
         return Mirror(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: there is no code."""
+        """Nothing, as there is no code, but that MindSpore loads `PIL.Image`, which programs rely on."""
+        if module.__name__ == PACKAGE:
+            with suppress(ImportError):
+                import_module("PIL.Image")
+
+
+class _Distribution(Distribution):
+    """What `importlib.metadata` has of MindSpore: its name and version."""
+
+    def read_text(self, filename: str) -> str | None:
+        """The text of a file beside the package."""
+        return f"Name: {PACKAGE}\nVersion: {__version__}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: str | PathLike[str]) -> Any:
+        """The path of a file of the package, relative to where packages are."""
+        return Path(path)
 
 
 def _may_stand_in() -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls import initializer
 from graphls.initializer.base import Array, fans, one_of
-from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+from graphls.initializer.distributions import SQUARED_GAINS, Normal, TruncatedNormal, Uniform
 from graphls.ir.checks import number
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -17,9 +17,6 @@ __all__ = [
     "_assignment", "_calculate_correct_fan", "_calculate_fan_in_and_fan_out", "_calculate_gain",
     "_calculate_in_and_out", "_init_random_normal", "_init_random_uniform", "_init_truncated_normal", "_register",
 ]  # fmt: skip
-
-GAINS = {"sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
-LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 
 _calculate_fan_in_and_fan_out = fans
 
@@ -37,11 +34,11 @@ def _calculate_correct_fan(shape: tuple[int, ...], mode: str) -> int:
 
 def _calculate_gain(nonlinearity: str, param: TensorLike | None = None) -> float:
     """By how much weights before this activation are larger; `param` is the slope of a leaky relu, 0.01 if None."""
-    one_of("_calculate_gain", "nonlinearity", nonlinearity, (*GAINS, "leaky_relu", *LINEAR))
+    one_of("_calculate_gain", "nonlinearity", nonlinearity, (*SQUARED_GAINS, "leaky_relu"))
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else number("_calculate_gain", "param", param)
         return math.sqrt(2 / (1 + slope**2))
-    return GAINS.get(nonlinearity, 1.0)
+    return math.sqrt(SQUARED_GAINS[nonlinearity])
 
 
 def _assignment(arr: Array, num: TensorLike) -> Array:

@@ -77,7 +77,7 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 PATHS: dict[str, tuple[str, ...]] = {
     "": (*VERSION, "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER, *ROOT),
-    "_c_expression": ROOT,
+    "_c_expression": (*ROOT, "graphls.compat.executors"),
     **_below("", "_extends graph._parse", STANDARD),
     "boost": BOOST,
     "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),

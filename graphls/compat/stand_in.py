@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType, new_class
 from typing import Any, NoReturn, Union
 
-from graphls.compat.asking import ATTRIBUTE_ERRORS, is_decorator, is_guarded, is_statement
+from graphls.compat.asking import ATTRIBUTE_ERRORS, is_decorator, is_guarded, is_loading, is_statement
 from graphls.ir.errors import GraphAttributeError
 from graphls.nn.cell import Cell
 from graphls.ops.primitive import Primitive
@@ -26,8 +26,9 @@ class StandIn:
     """A class, function, module or value of MindSpore that is not offered.
 
     Naming it, its attributes, `x: Missing` and `isinstance(x, Missing)` work; nothing is an instance of it. A class
-    that derives from it fails when it is instantiated, and what it decorates when that is called. Calling it, and
-    reading it as a value, raises GraphAttributeError with its name, the nearest that is offered, and the user's line.
+    that derives from it fails when it is instantiated, and what it decorates when that is called. A call in the body
+    of a module that is imported gives another one. Any other call, and reading it as a value, raises
+    GraphAttributeError with its name, the nearest that is offered, and the user's line.
     """
 
     def __init__(self, name: str, message: Callable[[], str]) -> None:
@@ -37,8 +38,11 @@ class StandIn:
         return _attribute(self, name, sys._getframe(1))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        if is_decorator(sys._getframe(1)):
+        frame = sys._getframe(1)
+        if is_decorator(frame):
             return self  # of `@missing`, the decorated object; of `@missing(...)`, the decorator
+        if is_loading(frame):
+            return StandIn(f"{self.__qualname__}()", self._message)
         self._fail()
 
     def _fail(self) -> NoReturn:

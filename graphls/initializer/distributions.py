@@ -11,6 +11,10 @@ from graphls.ir.checks import number
 from graphls.ir.errors import GraphValueError
 from graphls.tensors.random import generator
 
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+SQUARED_GAINS = {**dict.fromkeys(("linear", "sigmoid", *CONVOLUTIONS), 1.0), "tanh": 25 / 9, "relu": 2.0}
+"""By how much the variance of initial weights before an activation is larger; a leaky relu's depends on its slope."""
+
 
 class Normal(Initializer):
     """Normally distributed numbers of a standard deviation `sigma` around `mean`.
@@ -114,8 +118,9 @@ class XavierNormal(XavierUniform):
 class HeUniform(Initializer):
     """Evenly spread numbers up to gain * sqrt(3 / fan) (He et al., 2015).
 
-    The gain is sqrt(2 / (1 + negative_slope ** 2)) for "leaky_relu" and sqrt(2) for "relu"; `mode` says whether fan
-    counts the inputs ("fan_in") or the outputs ("fan_out"). Raises GraphValueError for other words.
+    The gain is sqrt(2 / (1 + negative_slope ** 2)) for "leaky_relu", sqrt(2) for "relu", 5 / 3 for "tanh" and 1 for
+    "sigmoid", "linear" and convolutions ("conv2d"); `mode` says whether fan counts the inputs ("fan_in") or the
+    outputs ("fan_out"). Raises GraphValueError for other words.
 
     Examples:
         >>> from graphls import nn
@@ -128,14 +133,14 @@ class HeUniform(Initializer):
         name = type(self).__name__
         self.negative_slope = number(name, "negative_slope", negative_slope)
         self.mode = one_of(name, "mode", mode, ("fan_in", "fan_out"))
-        self.nonlinearity = one_of(name, "nonlinearity", nonlinearity, ("leaky_relu", "relu"))
+        self.nonlinearity = one_of(name, "nonlinearity", nonlinearity, ("leaky_relu", *SQUARED_GAINS))
 
     def __call__(self, shape: Shape) -> Array:
         return Uniform(math.sqrt(3) * self._deviation(shape))(shape)
 
     def _deviation(self, shape: Shape) -> float:
-        slope = self.negative_slope if self.nonlinearity == "leaky_relu" else 0.0
-        return math.sqrt(2 / (1 + slope**2) / max(1, fans(shape)[self.mode == "fan_out"]))
+        squared = SQUARED_GAINS.get(self.nonlinearity, 2 / (1 + self.negative_slope**2))
+        return math.sqrt(squared / max(1, fans(shape)[self.mode == "fan_out"]))
 
 
 class HeNormal(HeUniform):

@@ -151,13 +151,17 @@ class Cell(Shown, Hooks, StateDicts):
         return isinstance(self._params.get(name), Parameter)
 
     def _assign(self, name: str, value: object) -> None:
-        """`self.weight = value` in construct writes the parameter."""
-        if not in_construct() or not isinstance(value, (Tensor, int, float, bool)):
+        """`self.weight = value` writes the parameter: a tensor anywhere, a number in construct."""
+        if not isinstance(value, (Tensor, int, float, bool) if in_construct() else Tensor):
             raise GraphTypeError(
                 f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
                 "use set_data.",
             )
-        assign(self._params[name], value)
+        parameter: Any = self._params[name]
+        if in_construct():
+            assign(parameter, value)
+        else:
+            parameter.set_data(value)
 
     def _set_plain(self, name: str, value: object) -> None:
         if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):

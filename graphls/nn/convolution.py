@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,6 +74,18 @@ class Convolution(Cell):
         if self.axes > 1:
             return self.weight
         return ops.squeeze(self.weight, 2)
+
+    @cached_property
+    def conv2d(self) -> Any:
+        """The operator of these settings, which classes that derive from MindSpore's `Conv2d` call with a weight."""
+        return ops.Conv2D(
+            self.out_channels, self.kernel_size, 1, self.pad_mode, self.padding, self.stride, self.dilation, self.group
+        )
+
+    @cached_property
+    def bias_add(self) -> Any:
+        """The operator that adds a bias to the channels; see `conv2d`."""
+        return ops.BiasAdd()
 
     def extend_repr(self) -> str:
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -391,6 +392,11 @@ class LayerNorm(Cell):
             shape, start = self.normalized_shape, self.begin_params_axis
             raise GraphValueError(f"LayerNorm of shape {shape} from axis {start} on does not fit {x.type}.")
         return normalised_from(x, axis, learned(self.gamma), learned(self.beta), self.epsilon)
+
+    @cached_property
+    def layer_norm(self) -> Any:
+        """The operator of these settings, which classes that derive from MindSpore's call; it gives statistics, too."""
+        return ops.LayerNorm(self.begin_norm_axis, self.begin_params_axis, self.epsilon)
 
     def extend_repr(self) -> str:
         return (

@@ -165,13 +165,17 @@ class Parameter(DeviceSettings, Tensor):
         Configuration.note_change()
         return made
 
-    def set_data(self, data: object) -> Parameter:
+    def set_data(self, data: object, slice_shape: bool = False) -> Parameter:
         """Hold other data of the same shape; its dtype is converted to the parameter's.
 
-        Raises GraphValueError where the shape differs.
+        With `slice_shape` the shape may be another one; a step that was compiled before goes on with the old data.
+        Without, raises GraphValueError where the shape differs.
         """
         array = array_of(data, self.dtype)
-        if array.shape != self.shape:
+        if array.shape != self.shape and slice_shape:
+            self.storage, self._type = Storage(copy(array)), type_of(array)
+            Configuration.note_change()
+        elif array.shape != self.shape:
             message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
             raise GraphValueError(message)
         self.storage.replace(copy(array))

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from types import ModuleType, new_class, resolve_bases
 from typing import Any, Optional
@@ -208,6 +209,39 @@ def test_text_without_a_file_gets_stand_ins() -> None:
         names["absent_name"]()
 
 
+LOADING = """
+import mindspore as ms
+
+fft = ms.ops.FFT3D()
+ms.rewrite.common.namespace._subtree_black_list.append(int)
+count = lambda: int(fft)
+
+def transform(x):
+    return fft(x)
+"""
+
+
+def test_calls_in_the_body_of_a_module_that_is_imported_fail_where_their_result_is_used(tmp_path: Path) -> None:
+    module = loaded(tmp_path / "loading.py", LOADING)
+    for use in (lambda: module.transform(3), module.count):
+        with pytest.raises(AttributeError, match=r"^graphls does not offer mindspore\.ops\.FFT3D\..*loading\.py"):
+            use()
+    with pytest.raises(AttributeError, match=r"mindspore\.ops\.FFT3D"):
+        exec(LOADING, {"__name__": "__main__"})  # a script itself ends where it stands
+
+
+def test_packages_are_told_the_version_of_mindspore_and_find_what_it_loads() -> None:
+    import mindspore as ms
+
+    assert version("mindspore") == ms.__version__
+    assert [found.name for found in distributions() if found.name == "mindspore"] == ["mindspore"]
+    assert "PIL.Image" in sys.modules
+    compat.uninstall()
+    with pytest.raises(PackageNotFoundError):
+        version("mindspore")
+    compat.install()
+
+
 def test_uninstalling_forgets_modules_of_stand_ins() -> None:
     exec("import mindspore.absentee.inner", {})
     compat.uninstall()
@@ -321,6 +355,7 @@ def test_settings_of_parallel_training_that_mindspore_has() -> None:
 
 def test_what_files_make_while_they_load_works() -> None:
     from mindspore import nn
+    from mindspore._c_expression import MSContext
     from mindspore.log import get_log_config
     from mindspore.ops import CustomRegOp, DataType
 
@@ -328,6 +363,7 @@ def test_what_files_make_while_they_load_works() -> None:
     info = registration.get_op_info()
     assert info["op_name"] == "own" and info["input"] == [(0, "x")] and info["target"] == [("CPU",)]
     assert get_log_config()["GLOG_v"] in "01234"
+    assert MSContext.get_instance().get_ascend_soc_version() == ""
     layer = nn.Dropout(p=0.25)
     assert layer.dropout.shard(((1, 1),)).settings["keep_prob"] == 0.75
     layer.dropout = nn.ReLU()  # as a class that derives from it may do

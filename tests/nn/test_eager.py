@@ -89,6 +89,41 @@ def test_assigning_numbers_to_a_parameter_outside_of_construct_is_refused() -> N
         net.calls = 3  # type: ignore[assignment]
 
 
+def test_assigning_a_tensor_to_a_parameter_outside_of_construct_is_its_new_data() -> None:
+    dense = nn.Dense(3, 2, has_bias=False)
+    weight = dense.weight
+    dense.weight = ones(2, 3)  # type: ignore[assignment]
+    assert dense.weight is weight and dense(ones(1, 3)).tolist() == [[3.0, 3.0]]
+    with pytest.raises(ValueError, match="cannot take the shape"):
+        dense.weight = ones(2, 4)  # type: ignore[assignment]
+
+
+def test_new_data_of_another_shape() -> None:
+    dense = nn.Dense(3, 2, has_bias=False)
+    dense(ones(1, 3))
+    with pytest.raises(ValueError, match="cannot take the shape"):
+        dense.weight.set_data(ones(2, 4))
+    assert dense.weight.set_data(ones(1, 4), slice_shape=True).shape == (1, 4)
+    assert dense(ones(2, 4)).tolist() == [[4.0], [4.0]]
+
+
+def test_classes_that_derive_call_the_operators_of_a_cell() -> None:
+    class Standardised(nn.Conv2d):
+        def construct(self, x: Any) -> Any:
+            return self.bias_add(self.conv2d(x, self.weight * 2.0), self.bias)
+
+    class Normalised(nn.LayerNorm):
+        def construct(self, x: Any) -> Any:
+            return self.layer_norm(x, self.gamma, self.beta)[0]
+
+    x = Tensor(np.random.default_rng(0).normal(size=(2, 3, 6, 6)).astype(np.float32))
+    options: Any = {"stride": 2, "pad_mode": "pad", "padding": 1, "dilation": 2, "has_bias": True, "bias_init": "ones"}
+    own, plain = Standardised(3, 4, 3, **options), nn.Conv2d(3, 4, 3, **options)
+    plain.weight.set_data(own.weight * 2.0)
+    np.testing.assert_array_equal(own(x).asnumpy(), plain(x).asnumpy())
+    np.testing.assert_allclose(Normalised((6,))(x).asnumpy(), nn.LayerNorm((6,))(x).asnumpy(), atol=1e-6)
+
+
 def test_an_error_in_construct_leaves_eager_mode_whole() -> None:
     class Failing(nn.Cell):
         def construct(self, x: Tensor) -> Tensor:

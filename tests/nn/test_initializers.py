@@ -28,6 +28,8 @@ SPREAD: list[tuple[Any, float, float]] = [
     (init.HeUniform(), np.sqrt(2 / INPUTS), np.sqrt(6 / INPUTS)),
     (init.HeUniform(np.sqrt(5)), np.sqrt(1 / 3 / INPUTS), np.sqrt(1 / INPUTS)),
     (init.HeUniform(3.0, nonlinearity="relu"), np.sqrt(2 / INPUTS), np.sqrt(6 / INPUTS)),
+    (init.HeUniform(nonlinearity="sigmoid"), np.sqrt(1 / INPUTS), np.sqrt(3 / INPUTS)),
+    (init.HeNormal(nonlinearity="tanh"), 5 / 3 * np.sqrt(1 / INPUTS), np.inf),
     (init.HeNormal(mode="fan_out"), np.sqrt(2 / OUTPUTS), np.inf),
     (init.VarianceScaling(), np.sqrt(1 / INPUTS), 2 * np.sqrt(1 / INPUTS) / 0.87962566),
     (init.VarianceScaling(3.0, "fan_out", "uniform"), np.sqrt(3 / OUTPUTS), 3 / np.sqrt(OUTPUTS)),
@@ -133,7 +135,7 @@ WRONG: list[Any] = [
     (lambda: init.VarianceScaling(0), ValueError, "'scale'"),
     (lambda: init.VarianceScaling(mode="fan"), ValueError, "'fan_in', 'fan_out', 'fan_avg'"),
     (lambda: init.VarianceScaling(distribution="cauchy"), ValueError, "'distribution'"),
-    (lambda: init.HeNormal(nonlinearity="tanh"), ValueError, "'nonlinearity'"),
+    (lambda: init.HeNormal(nonlinearity="gelu"), ValueError, "'nonlinearity'"),
 ]
 
 
