@@ -16,22 +16,6 @@ from graphls.passes.inference import recognised
 Array = np.ndarray[Any, Any]
 Compute = Callable[[tuple[Array, ...]], tuple[Any, ...]]
 
-_NAMES = {
-    1 << 13: "erf erfc erfinv",
-    1 << 16: "logaddexp softplus",
-    1 << 17: "sigmoid",
-    1 << 18: "avg_pool avg_pool_gradient log_softmax max_pool softmax",
-    1 << 19: "add div exp matmul maximum minimum mul reciprocal relu rsqrt sub tanh",
-    1 << 20: "convolution convolution_input_gradient convolution_weight_gradient",
-}
-LEAST = {name: count for count, names in _NAMES.items() for name in names.split()}
-"""From how many floating point operations on a session is faster, by the names of the primitives.
-
-Measured with NumPy 2.2 and two cores. A session takes 8 microseconds more than NumPy for a call and about a millisecond
-to make, once for all sizes; NumPy takes 90 nanoseconds for an erf, and half as long again as two cores for a sum. What
-is not here is as fast with NumPy, or faster.
-"""
-
 
 def computed_by(
     operation: Operation, kinds: tuple[Type, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
@@ -51,7 +35,7 @@ def computed_by(
 
 def pays(operation: Operation, kinds: tuple[Type, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> bool:
     """Whether a session computes an operation, on operands of these kinds."""
-    least = LEAST.get(operation.name)
+    least = operation.session_from
     if least is None or not all(kind.dtype is float32 or kind.dtype.is_half for kind in kinds):
         return False
     return operation.flops(kinds, types, attrs) >= least and has_runtime()

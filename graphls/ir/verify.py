@@ -210,7 +210,7 @@ def find_cycle(nodes: tuple[Node, ...]) -> list[str]:
 _PARTS = {"inputs": Value, "states": Value, "nodes": Node, "writes": Write, "outputs": Value}
 
 
-def misfits(graph: Graph) -> Iterator[str]:
+def type_errors(graph: Graph) -> Iterator[str]:
     """Sentences on parts of a graph that are of the wrong kind; only where there are none can it be verified."""
     for name, kind in _PARTS.items():
         yield from _of_kind(f"its {name}", getattr(graph, name), kind)

@@ -19,7 +19,7 @@ from graphls.ir.location import line_of
 from graphls.ir.plugins import check_name, load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
-from graphls.ir.verify import misfits
+from graphls.ir.verify import type_errors
 from graphls.ir.verify import verify as verify_graph
 
 DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
@@ -256,7 +256,7 @@ def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
         named.location = error.location
         raise named from None
     except (AttributeError, TypeError):
-        found = next(misfits(graph), None)
+        found = next(type_errors(graph), None)
         if found is None:
             raise
         raise GraphTypeError(f"{maker} is none: {found}.") from None

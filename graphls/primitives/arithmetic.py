@@ -32,6 +32,7 @@ class Add(Elementwise):
 
     neutral = ((0, -0.0), (1, -0.0))
     integer_gradient = "whole"
+    session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Add"
 
@@ -47,6 +48,7 @@ class Sub(Elementwise):
 
     neutral = ((1, 0.0),)
     integer_gradient = "whole"
+    session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Sub"
 
@@ -63,6 +65,7 @@ class Mul(Elementwise):
     neutral = ((0, 1.0), (1, 1.0))
     factors = (0, 1)
     integer_gradient = "whole"
+    session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Mul"
 
@@ -78,6 +81,7 @@ class Div(FloatElementwise):
 
     neutral = ((1, 1.0),)
     factors = (0,)
+    session_from = 1 << 19
     samples = _POSITIVE
     onnx = "Div"
 
@@ -187,6 +191,7 @@ class Reciprocal(FloatElementwise):
     """One over x; an infinity at 0."""
 
     widened_at = ("auto",)
+    session_from = 1 << 19
     samples = (sample(f32(2, 3), low=0.5, high=2.0),)
     onnx = "Reciprocal"
 

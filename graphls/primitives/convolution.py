@@ -97,6 +97,7 @@ class Convolution(Primitive):
     is_convolution = True
     is_product = True
     lowered_at = ("O1", "auto")
+    session_from = 1 << 20
     keywords = Geometry.over
     samples = tuple(sample(f32(*x), f32(*w), **attrs) for x, w, _, attrs in _CASES)
 
@@ -168,6 +169,7 @@ class ConvolutionInputGradient(Primitive):
     is_convolution = True
     is_product = True
     lowered_at = ("O1", "auto")
+    session_from = 1 << 20
     keywords = Geometry.over
     samples = tuple(sample(f32(*g), f32(*w), shape=x, **attrs) for x, w, g, attrs in _CASES)
 
@@ -202,6 +204,7 @@ class ConvolutionWeightGradient(Primitive):
     """
 
     is_product = True
+    session_from = 1 << 20
     keywords = Geometry.over
     samples = tuple(sample(f32(*x), f32(*g), shape=w, **attrs) for x, w, g, attrs in _CASES)
 

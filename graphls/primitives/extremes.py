@@ -49,6 +49,8 @@ class OneOfTwo(Elementwise, abstract=True):
 class Maximum(OneOfTwo):
     """The larger of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
 
+    session_from = 1 << 19
+
     def numpy(self, x: Array, y: Array, ties: str = "shared") -> Array:
         return np.maximum(x, y)
 
@@ -61,6 +63,8 @@ class Maximum(OneOfTwo):
 
 class Minimum(OneOfTwo):
     """The smaller of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
+
+    session_from = 1 << 19
 
     def numpy(self, x: Array, y: Array, ties: str = "shared") -> Array:
         return np.minimum(x, y)

@@ -32,6 +32,7 @@ class Exp(FloatElementwise):
     """The exponential e ** x."""
 
     widened_at = ("auto",)
+    session_from = 1 << 19
     samples = _ANY
 
     def numpy(self, x: Array) -> Array:
@@ -79,6 +80,7 @@ class Log1p(FloatElementwise):
 class Tanh(FloatElementwise):
     """The hyperbolic tangent."""
 
+    session_from = 1 << 19
     samples = _ANY
     onnx = "Tanh"
 
@@ -92,6 +94,7 @@ class Tanh(FloatElementwise):
 class Sigmoid(FloatElementwise):
     """The logistic function 1 / (1 + exp(-x))."""
 
+    session_from = 1 << 17
     samples = (*_ANY, sample(of(float64, 5), low=-800.0, high=800.0, gradient=False))
 
     def numpy(self, x: Array) -> Array:
@@ -108,6 +111,7 @@ class Sigmoid(FloatElementwise):
 class Erf(FloatElementwise):
     """The error function."""
 
+    session_from = 1 << 13
     samples = _ANY
 
     def numpy(self, x: Array) -> Array:
@@ -159,6 +163,7 @@ class Rsqrt(FloatElementwise):
     """One over the square root; an infinity at 0, nan below."""
 
     widened_at = ("auto",)
+    session_from = 1 << 19
     samples = _POSITIVE
 
     def numpy(self, x: Array) -> Array:
@@ -222,6 +227,7 @@ class Relu(FloatElementwise):
 
     half = "exact"
     lowered_at = ("O1",)
+    session_from = 1 << 19
     samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(f32(0, 2)))
     onnx = "Relu"
 

@@ -25,6 +25,7 @@ class Matmul(Primitive):
 
     is_product = True
     lowered_at = ("O1", "auto")
+    session_from = 1 << 19
     samples = (
         sample(f32(2, 3), f32(3, 4)),
         sample(f32(3, 2), f32(4, 3), transpose_a=True, transpose_b=True),

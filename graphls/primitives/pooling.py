@@ -71,6 +71,7 @@ class MaxPool(Primitive):
     """
 
     half = "exact"
+    session_from = 1 << 18
     keywords = Geometry.over
     samples = (*(sample(f32(*x), **attrs) for x, _, attrs in _CASES), sample(f32(1, 2, 6, 7), **_DILATED))
 
@@ -150,6 +151,7 @@ class AvgPool(Primitive):
     Padding counts as zeros with `count_include_pad`, and else not at all.
     """
 
+    session_from = 1 << 18
     keywords = Geometry.over
     samples = (*(sample(f32(*x), **attrs) for x, _, attrs in _CASES), sample(f32(2, 1, 5, 6), **_PADDED))
 
@@ -224,6 +226,7 @@ def _sizes(shape: Shape, kernel: Shape, at: Geometry, count_include_pad: bool) -
 class AvgPoolGradient(Primitive):
     """The gradient of the images, which have the given shape, from that of their average pooling."""
 
+    session_from = 1 << 18
     keywords = Geometry.over
     samples = (
         *(sample(f32(*g), shape=x, **attrs) for x, g, attrs in _CASES),

@@ -43,6 +43,8 @@ def _shifted(x: Array, axis: int) -> Array:
 class Softmax(AlongAxis):
     """exp(x) divided by its sum along an axis, which does not overflow."""
 
+    session_from = 1 << 18
+
     widened_at = ("auto",)
 
     def numpy(self, x: Array, axis: int) -> Array:
@@ -63,6 +65,8 @@ class Softmax(AlongAxis):
 
 class LogSoftmax(AlongAxis):
     """The logarithm of the softmax along an axis, exact where the softmax is tiny."""
+
+    session_from = 1 << 18
 
     widened_at = ("auto",)
 

@@ -37,6 +37,7 @@ class Expm1(FloatElementwise):
 class Logaddexp(FloatElementwise):
     """log(exp(x) + exp(y)), broadcasting, which does not overflow; equal infinities share the gradient."""
 
+    session_from = 1 << 16
     samples = (
         sample(f32(2, 3), f32(3)),
         sample(f32(4, 1), f32(1, 3), low=-80.0, high=80.0, gradient=False),
@@ -69,6 +70,7 @@ _ERFC = (
 class Erfc(FloatElementwise):
     """1 - erf(x), exact where it is tiny."""
 
+    session_from = 1 << 13
     samples = (*_ANY, sample(f32(40), low=-6.0, high=9.0, gradient=False))
 
     def numpy(self, x: Array) -> Array:
@@ -106,6 +108,7 @@ class Erfinv(FloatElementwise):
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
 
     widened_at = ("auto",)
+    session_from = 1 << 13
     samples = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(40), low=-0.9999, high=0.9999, gradient=False))
 
     def numpy(self, x: Array) -> Array:

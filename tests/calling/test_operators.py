@@ -15,13 +15,15 @@ import graphls
 from graphls import Parameter, Tensor, nn, ops
 from graphls.backends.onnxruntime import operators as sessions
 from graphls.calling import operators
-from graphls.ir.registry import lookup
+from graphls.ir.registry import lookup, operations
 from graphls.ir.types import float16, float32
 from graphls.tensors import dispatch
 from graphls.tensors.dispatch import apply
 from graphls.testing.samples import assert_close, draw, in_dtype
 
 F32 = np.float32
+NAMES = [operation.name for operation in operations() if operation.session_from is not None]
+"""The primitives that have sessions."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +38,14 @@ def fresh() -> Iterator[None]:
 @pytest.fixture
 def at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions for the smallest operations, too."""
-    monkeypatch.setattr(operators, "LEAST", dict.fromkeys(operators.LEAST, 0))
+    for name in NAMES:
+        monkeypatch.setattr(type(lookup(name)), "session_from", 0)
 
 
 @pytest.fixture
 def without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy's rules fail for the primitives that have sessions."""
-    for name in operators.LEAST:
+    for name in NAMES:
         monkeypatch.setattr(type(lookup(name)), "evaluate", failing)
 
 
@@ -55,7 +58,7 @@ def normal(*shape: int) -> Any:
 
 
 @pytest.mark.parametrize("dtype", (float32, float16))
-@pytest.mark.parametrize("name", operators.LEAST)
+@pytest.mark.parametrize("name", NAMES)
 def test_sessions_give_the_numbers_of_numpy(name: str, dtype: Any, at_any_size: None) -> None:
     primitive = lookup(name)
     for sample in primitive.samples:
@@ -74,7 +77,7 @@ def test_sessions_give_the_numbers_of_numpy(name: str, dtype: Any, at_any_size: 
 
 
 def test_16_bit_floats_are_computed_in_float32_by_all_that_have_sessions() -> None:
-    assert {lookup(name).half for name in operators.LEAST} <= {"rounded", "exact"}
+    assert {lookup(name).half for name in NAMES} <= {"rounded", "exact"}
 
 
 @pytest.mark.usefixtures("without_numpy")
