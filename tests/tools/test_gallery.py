@@ -39,5 +39,33 @@ def test_the_picture_of_a_notebook_is_the_one_in_it(path: Path) -> None:
 
 def test_the_page_of_the_gallery_shows_every_notebook() -> None:
     page = (gallery.GALLERY / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 10
+    assert re.findall(r"\((\w+)\.ipynb\)", page) == [path.stem for path in PATHS] and len(PATHS) == 11
     assert re.findall(r"images/(\w+)\.", page) == [path.stem for path in PATHS]
+
+
+FROM_SCRATCH = gallery.GALLERY / "00_from_scratch.ipynb"
+
+
+def test_the_compiler_from_scratch_is_short_and_stands_alone() -> None:
+    """Its functions, classes and tables of rules have at most 400 lines, without docstrings and blank lines."""
+    tree = ast.parse("\n\n\n".join(map(gallery.source_of, code_cells(FROM_SCRATCH))))
+    imports = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    imports |= {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
+    assert not any(name.partition(".")[0] == "graphls" for name in imports)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    assert sum(len(ast.unparse(node).splitlines()) for node in tree.body if is_definition(node)) <= 400
+
+
+def is_definition(node: ast.stmt) -> bool:
+    """Whether a statement defines a function, a class or a table, whose name is in capitals."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    is_table = any(isinstance(target, ast.Name) and target.id.isupper() for target in targets)
+    return is_table or isinstance(node, (ast.FunctionDef, ast.ClassDef))
+
+
+def test_the_table_of_the_compiler_from_scratch_names_what_there_is() -> None:
+    paths = re.findall(r"`(graphls/[\w/.]+)`", gallery.source_of(gallery.read(FROM_SCRATCH)["cells"][-1]))
+    root = gallery.GALLERY.parents[1]
+    assert len(paths) > 10 and [path for path in paths if not (root / path).exists()] == []
