@@ -100,8 +100,8 @@ ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
     "graphls.backends", "graphls.export.inference_model", "graphls.export.ports", "graphls.export.predict",
-    "graphls.export.write", "graphls.command_line.training", "graphls.importing", "graphls.onnx",
-    "graphls.testing.laws", "graphls.testing.samples",
+    "graphls.export.step_model", "graphls.export.write", "graphls.command_line.training", "graphls.importing",
+    "graphls.onnx", "graphls.testing.laws", "graphls.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
 

@@ -196,4 +196,4 @@ def _measured(step: Compiled) -> str:
     if any(node.primitive.name == "while_loop" for node in walk(step.graph)):
         raise GraphRuntimeError("It has a loop that inputs end; call `step.profile` with inputs that do.")
     inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]
-    return f"{step!r}{os.linesep}{measure(step, inputs, 5)}"
+    return f"{step!r}{os.linesep}{measure(step._step, inputs, 5)}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from graphls.backends.step import Step
 from graphls.diagnosis.backward import Backward, gradients
 from graphls.diagnosis.explain import HIGHEST, explain, largest_fitting
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.diagnosis.gradients import GradientRanges
-from graphls.diagnosis.probe import Array, OpenSession, Probe, Step
+from graphls.diagnosis.probe import Array, Probe
 from graphls.diagnosis.watched import WatchedStep
 from graphls.ir.graph import Graph, walk
 from graphls.passes import Pipeline
@@ -34,14 +35,19 @@ class Diagnosis:
     """Answers about a step; what it compiles for them is kept."""
 
     def __init__(
-        self, step: Step, traced: Graph, pipeline: Pipeline, inputs: InputCheck, open_session: OpenSession
+        self,
+        step: Step,
+        cells: Iterable[tuple[object, object]],
+        traced: Graph,
+        pipeline: Pipeline,
+        inputs: InputCheck,
     ) -> None:
-        self.step, self.traced, self.pipeline, self.inputs = step, without_effects(traced), pipeline, inputs
-        self.open_session = open_session
+        self.step, self.cells, self.inputs = step, cells, inputs
+        self.traced, self.pipeline = without_effects(traced), pipeline
 
     def open_probe(self, graph: Graph) -> Probe:
         """A session of a graph on the inputs and states of the step."""
-        return Probe(graph, self.step.graph, self.step.parameters, self.open_session)
+        return Probe(graph, self.step)
 
     @cached_property
     def watched(self) -> WatchedStep:
@@ -63,7 +69,7 @@ class Diagnosis:
 
         1 where the counters of that cell say that the last step did not change the scale.
         """
-        for cell, _ in self.step.cells:
+        for cell, _ in self.cells:
             if hasattr(cell, "get_loss_scale") and hasattr(cell, "scale_factor"):
                 return float(cell.scale_factor) if _may_have_changed(cell) else 1.0
         return USUAL_FACTOR

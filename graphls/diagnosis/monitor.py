@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from graphls.diagnosis.probe import Step
+from graphls.backends.states import HasStorage
+from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.diagnosis.regimes import RegimeChange, Regimes
 from graphls.diagnosis.report import History, StepReport, is_loss_scale_tuple
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph
+
+
+class CallableStep(Protocol):
+    """What is run: a compiled step, which stands above."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that runs."""
+
+    @property
+    def parameters(self) -> Mapping[str, HasStorage]:
+        """The values of its states, by name."""
+
+    @property
+    def cells(self) -> Iterable[tuple[object, object]]:
+        """The cells that it was compiled from, with their configurations."""
+
+    def explain_overflow(self, *inputs: object) -> OverflowExplanation:
+        """What overflows for these inputs."""
+
+    def __call__(self, *inputs: object) -> Any:
+        """Run it."""
 
 
 class LossScaleMonitor:
@@ -50,7 +74,7 @@ class LossScaleMonitor:
 
     def __init__(
         self,
-        step: Step,
+        step: CallableStep,
         look_every: int = 10,
         settled_after: int = 20,
         patience: int = 8,
@@ -106,7 +130,7 @@ class LossScaleMonitor:
         return replace(change, explanation=self.compiled.explain_overflow(*self._inputs))
 
 
-def scale_before(step: Step) -> float | None:
+def scale_before(step: CallableStep) -> float | None:
     """The scale that a step starts with, where it is a state of the step."""
     value = step.graph.outputs[2]
     states = [w.state for w in step.graph.writes if w.value is value] or [value]

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from graphls.backends.draws import growth
-from graphls.backends.states import HasStorage, copies
-from graphls.diagnosis.explanation import OverflowExplanation
+from graphls.backends.states import copies
+from graphls.backends.step import Step
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.sharing.storage import array_in
 
 Array = np.ndarray[Any, Any]
-OpenSession = Callable[[Graph, Mapping[str, HasStorage]], Any]
-
-
-class Step(Protocol):
-    """What is asked about: a compiled step, which stands above."""
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that runs."""
-
-    @property
-    def parameters(self) -> Mapping[str, HasStorage]:
-        """The values of its states, by name."""
-
-    @property
-    def cells(self) -> Iterable[tuple[object, object]]:
-        """The cells that it was compiled from, with their configurations."""
-
-    def explain_overflow(self, *inputs: object) -> OverflowExplanation:
-        """What overflows for these inputs."""
-
-    def __call__(self, *inputs: object) -> Any:
-        """Run it."""
 
 
 class Probe:
@@ -47,16 +24,13 @@ class Probe:
     counts up, is counted down again on a copy. All other states are read as they are.
     """
 
-    def __init__(
-        self, graph: Graph, step: Graph, parameters: Mapping[str, HasStorage], open_session: OpenSession
-    ) -> None:
+    def __init__(self, graph: Graph, step: Step) -> None:
         if graph.writes:
             raise GraphValueError(f"A probe writes no states, and @{graph.name} does.")
-        self.step = step
-        self.parameters = parameters
+        self.step, self.parameters = step.graph, step.parameters
         random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
-        self.copied = copies({name: parameters[name] for name in random})
-        self.session = open_session(graph, {**parameters, **self.copied})
+        self.copied = copies({name: step.parameters[name] for name in random})
+        self.session = step.open_session(graph, {**step.parameters, **self.copied})
 
     def run(self, arrays: Sequence[Array], factor: float = 1.0) -> list[Array]:
         """The outputs of the graph for these inputs of the step, with its scale times `factor`."""

@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from graphls.backends.states import copies
+from graphls.backends.step import Step
 from graphls.diagnosis import watched
 from graphls.diagnosis.recording import Recording
 from graphls.diagnosis.statistics import Statistics
 from graphls.ir.graph import Graph, Node, Value, uses, walk
-from graphls.ir.plan import Plan, Segment, flattened, is_plan
+from graphls.ir.plan import Segment, flattened, is_plan
 from graphls.passes.watch import giving, is_watched
 from graphls.sharing.storage import array_in
 
 Take = Callable[[Value, Any], None]
-
-
-class Step(Protocol):
-    """What is recorded: a compiled step, which stands above."""
-
-    parameters: Any
-    _session: Any
-    _open_session: Any
-
-    @property
-    def _plan(self) -> Plan: ...
 
 
 def record(step: Step, arrays: Sequence[Any]) -> Recording:
@@ -36,7 +26,7 @@ def record(step: Step, arrays: Sequence[Any]) -> Recording:
     The plan runs once or, where its values take more than a gigabyte, once for each gigabyte of them, on the same
     states and random numbers.
     """
-    graph = step._plan.graph
+    graph = step.plan.graph
     recorder = _Recorder(graph)
     for values in recorder.parts():
         (_run_plan if is_plan(graph) else _run_graph)(step, graph, arrays, values, recorder.take)
@@ -101,7 +91,7 @@ def _reached(graph: Graph) -> Iterator[Node]:
 
 def _run_graph(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[Value], take: Take) -> None:
     """Run a step in one piece, which gives these values too."""
-    session = step._open_session(giving(graph, values), copies(step.parameters))
+    session = step.open_session(giving(graph, values), copies(step.parameters))
     for value, result in zip(values, session.run(arrays)[len(graph.outputs) :], strict=True):
         take(value, result)
 
@@ -111,7 +101,7 @@ def _run_plan(step: Step, graph: Graph, arrays: Sequence[Any], values: Sequence[
     from graphls.backends.recorded_plan import RecordedPlan  # which loads the engines
 
     more = partial(_with_more, frozenset(values))
-    RecordedPlan(graph, copies(step.parameters), step._session.device, more, take).run(arrays)
+    RecordedPlan(graph, copies(step.parameters), step.session.device, more, take).run(arrays)
 
 
 def _with_more(wanted: Collection[Value], segment: Segment) -> tuple[Segment, dict[Value, Value]]:

@@ -8,7 +8,7 @@ from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from graphls.backends.numpy.reference import ReferenceSession
 from graphls.backends.numpy.timed import TimedReference
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import Copied, copies
+from graphls.backends.step import Step
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -34,21 +35,6 @@ WARM_UP = 2
 """Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
 
 
-class Step(Protocol):
-    """What is measured: a compiled step, which stands above."""
-
-    graph: Graph
-    parameters: dict[str, Any]
-    _session: Any
-    _ending: Any
-    _outputs: Any
-    _open_session: Any
-
-    @property
-    def output_types(self) -> Any:
-        """The types of what the step returns."""
-
-
 @dataclass
 class Measured:
     """What was seen of steps: the seconds of each, and of those with loss scaling whether it was skipped."""
@@ -61,8 +47,8 @@ class Measured:
 def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
-    graph = without_effects(step._ending.graph)
-    session = step._open_session(graph, copies(step.parameters))
+    graph = without_effects(step.session_graph)
+    session = step.open_session(graph, copies(step.parameters))
     plan: Plan = getattr(session, "plan", None) or plan_of(graph)
     plain = _timed(step, session, arrays, count)
     found = _measured(step, graph, plan, arrays, count)
@@ -74,19 +60,19 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     recorded = len(found.runs)
     return Profile(
         graph=graph,
-        backend=_backend(step._session, plan),
+        backend=_backend(step.session, plan),
         step_seconds=float(np.mean(found.seconds[:recorded])),
         unprofiled_seconds=float(np.mean(plain.seconds)),
         requested=count,
         skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
         runs=from_zero(found.runs),
-        memory=memory_of(graph, "numpy" if _is_interpreted(step) else step._session.device, plan),
+        memory=memory_of(graph, "numpy" if _is_interpreted(step) else step.session.device, plan),
         plan=StepPlan(plan),
     )
 
 
 def _is_interpreted(step: Step) -> bool:
-    return isinstance(step._session, ReferenceSession)
+    return isinstance(step.session, ReferenceSession)
 
 
 def _measured(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
@@ -124,9 +110,9 @@ def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured
 
 def _skip_flag(step: Step) -> int | None:
     """Which output says that a step was skipped; None for steps without loss scaling."""
-    if not is_loss_scale_tuple(step.output_types):
+    if not is_loss_scale_tuple(fill_outputs(step.outputs, [value.type for value in step.graph.outputs])):
         return None
-    position = fill_outputs(step._outputs, list(range(len(step.graph.outputs))))[1]
+    position = fill_outputs(step.outputs, list(range(len(step.graph.outputs))))[1]
     return position if isinstance(position, int) else None
 
 
@@ -149,7 +135,7 @@ def _recorded(
     copy = PlainCopy(graph)
     parameters = _renamed_states(step, graph, copy)
     with TemporaryDirectory(prefix="graphls-") as folder:
-        session = open_session(copy.graph, parameters, step._session.device, Path(folder))
+        session = open_session(copy.graph, parameters, step.session.device, Path(folder))
         try:
             measured = _timed(step, session, arrays, count)
         finally:

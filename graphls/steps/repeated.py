@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from graphls.backends.draws import AHEAD, HostValues, known
+from graphls.backends.step import Step
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
@@ -17,28 +18,15 @@ from graphls.sharing.forks import renew_after_fork
 from graphls.sharing.locks import holding
 from graphls.sharing.storage import Clock, Storage
 from graphls.sharing.threads import Task
-from graphls.steps.ending import Ending
 from graphls.steps.extra import ExtraOutputs
+from graphls.steps.host_effects import HostEffects
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
+from graphls.trace.trace import fill_outputs
 
 Array = np.ndarray[Any, Any]
-
-
-class Step(Protocol):
-    """A compiled step, as far as many of them in one call know it."""
-
-    graph: Graph
-    parameters: dict[str, Parameter]
-    _ending: Ending
-    _outputs: Any
-    _open_session: Callable[[Graph, Mapping[str, Any]], Any]
-
-    @property
-    def output_types(self) -> Any:
-        """The types of what the step returns, nested as that is."""
 
 
 class RepeatedStep:
@@ -48,12 +36,14 @@ class RepeatedStep:
     what the steps give, stacked likewise. States, random numbers and results have the bits that single calls give them.
     """
 
-    def __init__(self, step: Step, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
+    def __init__(self, step: Step, effects: HostEffects, count: int) -> None:
         self.count = count
-        self._step = step
-        self._extra = ExtraOutputs(step._outputs, step.graph)
-        self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
-        graph = _without_host_calls(step._ending.graph)
+        self._step = step.closed()
+        self._effects = effects
+        self._extra = ExtraOutputs(step.outputs, step.graph)
+        types = fill_outputs(step.outputs, [value.type for value in step.graph.outputs])
+        self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, types)
+        graph = _without_host_calls(step.session_graph)
         drawn = drawn_nodes(graph)
         self.graph = repeated(graph, count)
         self.types = [value.type for value in self.graph.outputs[: len(step.graph.outputs)]]
@@ -63,17 +53,17 @@ class RepeatedStep:
             self.graph.replace(inputs=self.graph.inputs[:own]),
             tuple(Tensor(shape=v.type.shape, dtype=v.type.dtype) for v in self.graph.inputs[:own]),
         )
-        self._session = open_session(self.graph, step.parameters)
+        self._session = step.open_session(self.graph, step.parameters)
 
     def __reduce__(self) -> Any:
         """A copy has a session of its own, on copies of the states."""
-        return RepeatedStep, (self._step, self.count, self._step._open_session)
+        return RepeatedStep, (self._step, self._effects, self.count)
 
     def __call__(self, *inputs: object) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
         results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
-        results = self._step._ending.each(results, self.count)
+        results = self._effects.each(results, self.count)
         tensors = (
             Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
             for r, t in zip(results, self.types, strict=True)

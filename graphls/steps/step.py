@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.export.network_prediction import dynamic_step, is_place, wished_prediction
+from graphls.backends.step import OpenSession, Step
+from graphls.export.network_prediction import is_place, wished_prediction
 from graphls.files.files import as_path, write_text
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.graph import Graph
-from graphls.ir.plan import Plan, is_plan, plan_of
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.plan import is_plan
 from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
-from graphls.passes.dce import Dce
-from graphls.passes.host_calls import calls_for_results, without_calls, without_effects
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.storage import Clock
-from graphls.steps.ending import Ending
+from graphls.steps.dependencies import Dependent
 from graphls.steps.extra import ExtraOutputs
+from graphls.steps.host_effects import HostEffects
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tape import COMPILED, note
@@ -34,7 +33,6 @@ from graphls.trace.trace import Traced, fill_outputs
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from graphls.backends.onnx import Lowered
     from graphls.backends.onnxruntime.placement import Placement
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from graphls.summary.plan import StepPlan
 
 
-class Compiled:
+class Compiled(Dependent):
     """A compiled step: call it with inputs of the types it was compiled for.
 
     `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
@@ -75,24 +73,19 @@ class Compiled:
         inputs: Sequence[object],
         pipeline: Pipeline,
         result: PipelineResult,
-        open_session: Callable[[Graph, Mapping[str, Any]], Any],
+        open_session: OpenSession,
     ) -> None:
         graph = result.graph
+        super().__init__(traced.cells)
         self._extra = ExtraOutputs(traced.outputs, graph)
         self.graph = graph
-        self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
-        self.cells: list[tuple[Cell, Any]] = []
-        self.tensors: list[tuple[Tensor, Any]] = []
-        self.depend_on(traced.cells)
         self._traced = traced
         self._pipeline = pipeline
-        self._open_session = open_session
-        self._ending = Ending(graph)
-        self._session = open_session(self._ending.graph, self.parameters)
-        if is_plan(self._plan.graph):
-            self.stages = result.with_stage("partition", self._plan.graph)
-        self._outputs = traced.outputs
+        self._effects = HostEffects(graph)
+        self._step = Step(graph, self._effects.graph, self.parameters, traced.outputs, open_session).opened()
+        planned = self._step.plan.graph
+        self.stages = result.with_stage("partition", planned) if is_plan(planned) else result.stages
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -100,11 +93,11 @@ class Compiled:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but the session and what was made for a diagnosis."""
-        return {**self.__dict__, "_session": None, "_diagnosis": None}
+        return {**self.__dict__, "_step": self._step.closed(), "_diagnosis": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self._session = self._open_session(self._ending.graph, self.parameters)
+        self._step = self._step.opened()
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
@@ -114,10 +107,10 @@ class Compiled:
         if named:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
-        results = self._ending(self._session.run(self._inputs(inputs)))
+        results = self._effects(self._step.session.run(self._inputs(inputs)))
         tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
         note(COMPILED, inputs, {}, tuple(tensors))
-        return fill_outputs(self._outputs, self._extra.split(tensors))
+        return fill_outputs(self._traced.outputs, self._extra.split(tensors))
 
     @property
     def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -138,17 +131,17 @@ class Compiled:
         """The segments of the step, the engine of each, and what crosses between them, as a table when printed."""
         from graphls.summary.plan import StepPlan
 
-        return StepPlan(self._plan)
+        return StepPlan(self._step.plan)
 
     @property
-    def _plan(self) -> Plan:
-        """What the session runs; one segment where it is not a plan's."""
-        return getattr(self._session, "plan", None) or plan_of(self._ending.graph)
+    def _session(self) -> Any:
+        """What runs the step."""
+        return self._step.session
 
     @property
     def output_types(self) -> Any:
         """The types of what the step returns, nested as that is."""
-        return fill_outputs(self._outputs, self._types)
+        return fill_outputs(self._traced.outputs, self._types)
 
     @property
     def onnx(self) -> ModelProto:
@@ -156,34 +149,9 @@ class Compiled:
 
         Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
         """
-        from graphls.backends.onnx.metadata import described
-        from graphls.backends.onnx.weights import complete
+        from graphls.export import step_model
 
-        lowered = self._lowered()
-        return complete(described(lowered, self._model_graph), lowered.outside)
-
-    def _lowered(self, opset: int | None = None) -> Lowered:
-        """What the session runs or, at another opset, a model for any runtime."""
-        found: Lowered | None = getattr(self._session, "whole", None) if self._model_graph is self.graph else None
-        return found if found is not None and opset is None else self._lower(self._model_graph, opset)
-
-    def _lower(self, graph: Graph, opset: int | None) -> Lowered:
-        """A model for the runtime at hand or, at another opset, for any."""
-        from graphls.backends.onnx import lower
-        from graphls.backends.onnxruntime.runtime import installed_version
-
-        return lower(graph, device=self._session.device, opset=opset, runtime=None if opset else installed_version())
-
-    def _lowered_for_any_rows(self, cell: object, opset: int | None) -> Lowered:
-        if not isinstance(cell, Cell) or type(cell).__name__ != self.graph.name:
-            raise GraphValueError("Only the step of a cell is exported for any number of rows; make a cell of it.")
-        return dynamic_step(cell, self.graph.inputs, self._pipeline, partial(self._lower, opset=opset))
-
-    @property
-    def _model_graph(self) -> Graph:
-        """The graph as a model has it, without what the step only shows, such as prints."""
-        quiet = without_effects(self.graph)
-        return self.graph if quiet is self.graph else Dce().run(quiet)
+        return step_model.whole(self._step)
 
     def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
@@ -194,11 +162,9 @@ class Compiled:
 
         Raises GraphTypeError for a file that is neither a string nor a path.
         """
-        from graphls.backends.onnx.metadata import described
-        from graphls.backends.onnx.weights import write_model
+        from graphls.export import step_model
 
-        lowered = self._lowered(opset)
-        checked(write_model, as_path(path), described(lowered, self._model_graph), lowered.outside)
+        step_model.save(self._step, as_path(path), opset)
 
     def export(
         self,
@@ -228,18 +194,22 @@ class Compiled:
 
         Raises GraphTypeError for a directory that is neither a string nor a path.
         """
+        from graphls.export import step_model
         from graphls.export.write import Source, write_bundle
 
-        cells, graph = self._traced.cells, self._model_graph
+        cells, graph = self._traced.cells, step_model.graph_of(self._step)
         cell = next(iter(cells), None)
-        lowered = self._lowered_for_any_rows(cell, opset) if any_rows else self._lowered(opset)
+        if any_rows:
+            lowered = step_model.lowered_for_any_rows(self._step, cell, self._pipeline, opset)
+        else:
+            lowered = step_model.lowered(self._step, opset)
         prediction: Prediction | ReadPrediction | None
         prediction = wished_prediction(predict, cells, graph, self.parameters, opset)
         if self.origin is not None:
             inputs = self.origin.inputs if inputs is None else inputs
             outputs = self.origin.outputs if outputs is None else outputs
             prediction = self.origin.prediction() if predict is True else prediction
-        source = Source(graph, lowered, cell, self._outputs, is_place, self.parameters, prediction)
+        source = Source(graph, lowered, cell, self._traced.outputs, is_place, self.parameters, prediction)
         folder = as_path(directory)
         checked(write_bundle, source, folder, inputs, outputs, loops)
         return folder
@@ -282,7 +252,7 @@ class Compiled:
         Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
         """
 
-        return checked(RepeatedStep, self, count, self._open_session)
+        return checked(RepeatedStep, self._step, self._effects, count)
 
     def explain_overflow(self, *inputs: object) -> OverflowExplanation:
         """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
@@ -307,7 +277,7 @@ class Compiled:
         """
         from graphls.diagnosis.record import record
 
-        return checked(record, self, self._inputs(inputs))
+        return checked(record, self._step, self._inputs(inputs))
 
     def summary(self) -> Summary:
         """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
@@ -322,18 +292,9 @@ class Compiled:
         from the tables of kernels; nothing of these needs to be there. Printed, it lists what is not on the device,
         with the user's lines. Raises GraphValueError for a device or a version without a table. See docs/cuda.md.
         """
-        from graphls.backends.onnx import lower
-        from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME
-        from graphls.backends.onnxruntime.placement import place
-        from graphls.backends.onnxruntime.runtime import installed_version
+        from graphls.export import step_model
 
-        own, here = self._session.device, installed_version()
-        device, version = device or own, runtime or here or OLDEST_RUNTIME
-        is_own = (device, version) == (own, here)
-        graph = without_calls(self.graph) if calls_for_results(self.graph) else self._model_graph
-        is_own = is_own and graph is self.graph
-        lowered = self._lowered() if is_own else lower(graph, device=device, runtime=version)
-        return place(lowered.model, version, device, lowered.origins)
+        return step_model.placement(self._step, runtime, device)
 
     def profile(self, *inputs: object, steps: int = 20) -> Profile:
         """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
@@ -343,41 +304,14 @@ class Compiled:
         """
         from graphls.profile.measure import measure
 
-        return checked(measure, self, self._inputs(inputs), steps)
+        return checked(measure, self._step, self._inputs(inputs), steps)
 
     def _diagnose(self) -> Diagnosis:
         if self._diagnosis is None:
             from graphls.diagnosis.diagnosis import Diagnosis
 
-            self._diagnosis = Diagnosis(self, self._traced.graph, self._pipeline, self._inputs, self._open_session)
+            self._diagnosis = Diagnosis(self._step, self.cells, self._traced.graph, self._pipeline, self._inputs)
         return self._diagnosis
-
-    def up_to_date(self) -> bool:
-        """Whether every cell is configured as it was when the step was traced."""
-        if any(tensor._array is not array for tensor, array in self.tensors) or self._other_dtype():
-            return False
-        return all(cell.configuration() == configuration for cell, configuration in self.cells)
-
-    def depend_on(self, cells: Iterable[Cell], items: Iterable[object] = ()) -> None:
-        """Be up to date only as long as these cells, and tensors among their attributes and `items`, do not change."""
-        for cell in cells:
-            self.cells.append((cell, cell.configuration()))
-            self.tensors += _read_tensors(vars(cell).values())
-        self.tensors += _read_tensors(items)
-
-    def outdated_by(self) -> str:
-        """What has changed since the step was traced so that it will never be up to date again; empty if nothing."""
-        for cell, configuration in self.cells:
-            if cell._version != configuration[-1]:
-                return f"{cell._last_changed or 'a part'!r} of {type(cell).__name__}"
-        changed = any(tensor._array is not array for tensor, array in self.tensors)
-        return "a tensor that is an attribute" if changed else self._other_dtype()
-
-    def _other_dtype(self) -> str:
-        """What to say of a parameter that `set_dtype` has given another dtype since; empty where none has."""
-        known = {state.name: state.type.dtype for state in self.graph.states}
-        other = (name for name, each in self.parameters.items() if each.dtype is not known.get(name, each.dtype))
-        return next((f"the dtype of {name!r}" for name in other), "")
 
     def __repr__(self) -> str:
         return f"<Compiled {self.graph!r}>"
@@ -395,13 +329,6 @@ class Compiled:
     def _notes(self) -> tuple[str, ...]:
         """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""
         return () if self._session.device == "cpu" else self.placement().sentences
-
-
-def _read_tensors(items: Iterable[object]) -> Iterator[tuple[Tensor, Any]]:
-    """The tensors that a graph may have as constants, among objects and in their lists and dicts, with their arrays."""
-    for item in items:
-        inner = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else (item,)
-        yield from ((leaf, leaf._array) for leaf in inner if type(leaf) is Tensor and leaf._array is not None)
 
 
 def _tensor(result: object, type: Type) -> Tensor:

@@ -122,7 +122,7 @@ STEPS = COMMON + """
         one, other = (trained(made(make, flag), spoiled=None if make is plain else 2) for flag in (False, True))
         held = parts(other)
         (compiled,) = [step for c in other._compiled.values() for step in [c.last[2]]]
-        swapped = [w.state.name for w in compiled._plan.graph.writes if not w.in_place and w.state.type.size > 1]
+        swapped = [w.state.name for w in compiled._step.plan.graph.writes if not w.in_place and w.state.type.size > 1]
         result = worst(values(one), values(other))
         print(make.__name__, result < 1e-6, result == 0, swapped, *held)
 """

@@ -1,4 +1,4 @@
-"""What a step does when it has been: it shows values, by the effects that nothing waits for."""
+"""Host side effects, such as prints, that run after a step has completed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphls.sharing.storage import array_in
 Array = np.ndarray[Any, Any]
 
 
-class Ending:
+class HostEffects:
     """The last effects of a step, such as what it prints, and the `graph` of all the rest.
 
     So they cut nothing and keep no runtime waiting: their operands are outputs of that graph, behind its own.
