@@ -5,21 +5,31 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
 
 from graphls.backends.onnxruntime.threads import threads
+from graphls.backends.session import Inputs, Session
+from graphls.backends.states import HasStorage
 from graphls.command_line.dump import read_graph
-from graphls.command_line.measured import measured_nodes
 from graphls.communication import init
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.flops import flops
-from graphls.ir.graph import Graph, Node
+from graphls.ir.graph import Graph, Node, inside
+from graphls.ir.types import Type
+from graphls.profile.measure import PlainCopy
 from graphls.profile.scaling import Machines, Prediction, Simulation, one_rank, workload
 from graphls.profile.texts import milliseconds, percent
 from graphls.ranks.cost import ALL_REDUCE, Network
 from graphls.ranks.network import measured
 from graphls.ranks.world import world
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 from graphls.text.plain import size
 from graphls.text.tables import Table
 
@@ -171,3 +181,52 @@ def _advice(simulation: Simulation) -> Iterator[str]:
     else:
         faster = simulation.work.seconds / best.seconds
         yield f"This batch, divided among ranks, is soonest done by some {best.ranks}: {faster:.1f} times as fast."
+
+
+WARM_UP = 2
+
+
+def measured_nodes(graph: Graph, steps: int) -> dict[Node, float]:
+    """The seconds of each node of a graph in one run of it on the CPU, with those in its regions.
+
+    They are shares of the time of a run without the profiler, which is that of a step from its call to its outputs.
+    """
+    from graphls.backends.onnxruntime.ort import OrtSession
+    from graphls.backends.onnxruntime.profiled import ProfiledSession
+
+    copy = PlainCopy(graph)
+    inputs = [_example(v.type) for v in copy.graph.inputs]
+    seconds = _seconds(OrtSession(copy.graph, _states(copy.graph)), inputs, steps)
+    with TemporaryDirectory(prefix="graphls-") as folder:
+        session = ProfiledSession(copy.graph, _states(copy.graph), "cpu", Path(folder))
+        _seconds(session, inputs, steps)
+        runs = session.runs(session.end_profile())[WARM_UP:]
+    own = dict.fromkeys(copy.nodes.values(), 0.0)
+    for run in runs:
+        for kernel in run.kernels:
+            if kernel.node is not None:
+                own[copy.nodes[kernel.node]] += kernel.own_seconds
+    whole = {node: own[node] + sum(own[n] for n in inside(node)) for node in graph.nodes}
+    scale = seconds / (sum(whole.values()) or 1.0)
+    return {node: scale * time for node, time in whole.items()}
+
+
+def _states(graph: Graph) -> Mapping[str, HasStorage]:
+    return {state.name: Parameter(Tensor(_example(state.type)), name=state.name) for state in graph.states}
+
+
+def _example(kind: Type) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Small positive floats, of which roots can be taken, and zeros, which are in every range."""
+    if not kind.dtype.is_float:
+        return np.zeros(kind.shape, kind.dtype.numpy)
+    return np.random.default_rng(0).uniform(0.01, 0.02, kind.shape).astype(kind.dtype.numpy)
+
+
+def _seconds(session: Session, inputs: Inputs, steps: int) -> float:
+    """The median of the seconds of some runs."""
+    found = []
+    for _ in range(WARM_UP + steps):
+        begin = perf_counter()
+        session.run(inputs)
+        found.append(perf_counter() - begin)
+    return float(np.median(found[WARM_UP:]))
