@@ -25,13 +25,13 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
-    """What the parts of a plan work on.
+class PlanContext:
+    """What the parts of a plan share when they are opened.
 
     `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
     change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
     exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
-    segments that run `early` do so before the host reads the flag, in Python, and may be run once more.
+    segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
@@ -39,7 +39,7 @@ class Bench:
     device: str | Cuda
     swapped: Mapping[str, Clock]
     slots: Mapping[Value, Array]
-    early: frozenset[Segment]
+    pre_flag: frozenset[Segment]
     scratch: Scratch = field(default_factory=Scratch)
 
 
@@ -65,7 +65,7 @@ class Part(Protocol):
     def failed(self, error: Exception) -> Exception:
         """What a user is told of an error of the engine; states that may be half written are marked."""
 
-    def spoil(self, reason: str) -> None:
+    def invalidate(self, reason: str) -> None:
         """Mark the states that this segment wrote in place, since a later one has failed."""
 
 
@@ -83,7 +83,7 @@ class ProfiledPart(Part, Protocol):
 class Profiles(Protocol):
     """An engine that can say how long the nodes of a segment take; of another one a profile has whole segments."""
 
-    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A part as `open` gives it, on the clock; what it writes goes to an empty folder.
 
         The names in the segment are plain, in letters and digits.

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.backends.devices import Cuda, kind_of
 from graphls.backends.draws import HostValues
-from graphls.backends.engine import Bench, Part
+from graphls.backends.engine import Part, PlanContext
 from graphls.backends.session import Changes, Inputs, Session
 from graphls.backends.slots import slots_of
 from graphls.backends.states import HasStorage
@@ -39,8 +39,8 @@ class PlanSession(Session):
         self.swaps = bool(plan.swapped)
         self.updates = Clock()
         clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
-        early = frozenset(plan.before if plan.flag else ())
-        self.bench = Bench(self, parameters, device, clocks, self.slots, early)
+        pre_flag = frozenset(plan.before if plan.flag else ())
+        self.context = PlanContext(self, parameters, device, clocks, self.slots, pre_flag)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
         self.host = HostValues(flattened(graph), plan.drawn)
         self.random_state = parameters[plan.drawn[0].inputs[0].name].storage if plan.drawn else None
@@ -58,7 +58,7 @@ class PlanSession(Session):
 
     def opened(self, segment: Segment) -> Part:
         """A segment, opened by its engine."""
-        part: Part = find_engine(segment.engine).open(segment, self.bench)
+        part: Part = find_engine(segment.engine).open(segment, self.context)
         return part
 
     def _narrowed(self, value: Value) -> Any:
@@ -145,7 +145,7 @@ class PlanSession(Session):
             failed = len(calls) - len(list(left)) - 1
             told = parts[failed].failed(error)
             for part in parts[:failed]:
-                part.spoil(str(told))
+                part.invalidate(str(told))
             raise told from error
 
 

@@ -66,10 +66,10 @@ class ProfiledPlan(PlanSession):
         engine, number = find_engine(segment.engine), self.count
         self.count += 1
         if not isinstance(engine, Profiles):
-            return _Clocked(engine.open(segment, self.bench), number, self.log, self.ends)
+            return _Clocked(engine.open(segment, self.context), number, self.log, self.ends)
         folder = self.folder / str(number)
         folder.mkdir()
-        self.profiled[number] = engine.profiled(segment, self.bench, folder)
+        self.profiled[number] = engine.profiled(segment, self.context, folder)
         return _Clocked(self.profiled[number], number, self.log, self.ends)
 
     def run(self, inputs: Inputs) -> list[Any]:

@@ -34,5 +34,5 @@ class WrappedPart:
     def failed(self, error: Exception) -> Exception:
         return self.part.failed(error)
 
-    def spoil(self, reason: str) -> None:
-        self.part.spoil(reason)
+    def invalidate(self, reason: str) -> None:
+        self.part.invalidate(reason)

@@ -28,8 +28,8 @@ class Engine(Protocol):
     def check(self, device: Any) -> None:
         """Raise GraphRuntimeError where it is missing, GraphValueError for a device that it has nothing for."""
 
-    def open(self, segment: Segment, bench: Any) -> Any:
-        """The Part that runs a segment on the buffers of a Bench; `graphls.backends.engine` says what these are."""
+    def open(self, segment: Segment, context: Any) -> Any:
+        """The Part that runs a segment on the buffers of a PlanContext; see `graphls.backends.engine`."""
 
 
 _engines: dict[str, Engine] = {}

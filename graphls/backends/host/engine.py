@@ -10,7 +10,7 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part, ProfiledPart
+    from graphls.backends.engine import Part, PlanContext, ProfiledPart
 
 
 class Host:
@@ -27,17 +27,17 @@ class Host:
     def check(self, device: object) -> None:
         """It is always there."""
 
-    def open(self, segment: Segment, bench: Bench) -> Part:
+    def open(self, segment: Segment, context: PlanContext) -> Part:
         """A segment whose calls are made with arrays."""
         from graphls.backends.host.part import HostPart
 
-        return HostPart(segment, bench)
+        return HostPart(segment, context)
 
-    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A segment whose calls are timed, one by one."""
         from graphls.backends.host.timed import TimedHostPart
 
-        return TimedHostPart(segment, bench)
+        return TimedHostPart(segment, context)
 
     def title(self, device: str) -> str:
         """Python with its version."""

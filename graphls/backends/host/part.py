@@ -15,7 +15,7 @@ from graphls.ir.interpret import running
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench
+    from graphls.backends.engine import PlanContext
 
 Array = np.ndarray[Any, Any]
 
@@ -23,9 +23,9 @@ Array = np.ndarray[Any, Any]
 class HostPart(InterpretedPart):
     """Calls of Python, one after the other; what they give is copied once, into its slot, as soon as it is there."""
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
-        super().__init__(segment, bench)
-        crossing = ((v, bench.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        super().__init__(segment, context)
+        crossing = ((v, context.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
         self.slots = {v: slot for v, slot in crossing if slot is not None and slot.dtype == v.type.dtype.numpy}
         self.buffers = {node: pair for node in self.graph.nodes if (pair := self._of_collective(node))}
 
@@ -45,7 +45,7 @@ class HostPart(InterpretedPart):
         """The buffers in which all operands, and all results, of a collective lie; None where there are none."""
         if not (node.primitive.is_collective and node.inputs):
             return None
-        slots = self.bench.slots
+        slots = self.context.slots
         given = [slots[v] for v in node.inputs if v in slots and slots[v].dtype == v.type.dtype.numpy]
         results = [self.slots[v] for v in node.outputs[1:] if v in self.slots]
         if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:

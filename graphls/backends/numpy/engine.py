@@ -11,7 +11,7 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part, ProfiledPart
+    from graphls.backends.engine import Part, PlanContext, ProfiledPart
 
 
 class Numpy:
@@ -28,17 +28,17 @@ class Numpy:
     def check(self, device: object) -> None:
         """It is always there."""
 
-    def open(self, segment: Segment, bench: Bench) -> Part:
+    def open(self, segment: Segment, context: PlanContext) -> Part:
         """A segment that is interpreted."""
         from graphls.backends.numpy.part import InterpretedPart
 
-        return InterpretedPart(segment, bench)
+        return InterpretedPart(segment, context)
 
-    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A segment whose nodes are timed, one by one."""
         from graphls.backends.numpy.timed import TimedPart
 
-        return TimedPart(segment, bench)
+        return TimedPart(segment, context)
 
     def title(self, device: str) -> str:
         """NumPy with its version."""

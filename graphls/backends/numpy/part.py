@@ -14,7 +14,7 @@ from graphls.ir.plan import Segment
 from graphls.sharing.storage import array_in
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench
+    from graphls.backends.engine import PlanContext
 
 
 class InterpretedPart:
@@ -23,10 +23,10 @@ class InterpretedPart:
     seen = -1
     watch: Watch | None = None
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
         self.graph = segment.graph
         self.gives = segment.gives
-        self.bench = bench
+        self.context = context
         self.results: dict[Value, Any] = {}
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[Any]:
@@ -41,26 +41,26 @@ class InterpretedPart:
 
     def read(self, fed: Mapping[Value, Any]) -> tuple[list[Any], dict[Value, Any]]:
         """The inputs of the segment, and its states."""
-        slots, parameters = self.bench.slots, self.bench.parameters
+        slots, parameters = self.context.slots, self.context.parameters
         inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
         states = self.graph.states
         return inputs, {v: _readable(parameters[v.name].storage.held_as(v.type.shape), v) for v in states}
 
     def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
         """Put what crosses into its slot, unless it lies there, and new states into the buffers that are next."""
-        slots = self.bench.slots
+        slots = self.context.slots
         for value, array in zip(self.gives, results, strict=True):
             if value not in slots:
                 self.results[value] = np.array(array)
             elif slots[value] is not array:
                 slots[value][...] = array
         for write, array in zip(self.graph.writes, written, strict=True):
-            if write.state.name in self.bench.swapped:  # else it stays as it is
+            if write.state.name in self.context.swapped:  # else it stays as it is
                 self._write(write, array)
 
     def _write(self, write: Write, array: Any) -> None:
         """Put the new value of a state where it will be when the step is complete."""
-        storage, clock = self.bench.parameters[write.state.name].storage, self.bench.swapped[write.state.name]
+        storage, clock = self.context.parameters[write.state.name].storage, self.context.swapped[write.state.name]
         if storage.clock is not clock:
             storage.move(storage.held_here())
             storage.swap_with(np.empty_like(storage.current), clock)
@@ -75,7 +75,7 @@ class InterpretedPart:
         """The error itself, which is the user's; no state has been written."""
         return error
 
-    def spoil(self, reason: str) -> None:
+    def invalidate(self, reason: str) -> None:
         """Nothing is written in place."""
 
 

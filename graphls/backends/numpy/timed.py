@@ -16,7 +16,7 @@ from graphls.ir.graph import Graph, Node, Value, inside, walk
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench
+    from graphls.backends.engine import PlanContext
 
 Array = np.ndarray[Any, Any]
 
@@ -74,8 +74,8 @@ class TimedReference(ReferenceSession):
 class TimedPart(InterpretedPart):
     """A segment in the interpreter, node by node on the clock."""
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
-        super().__init__(segment, bench)
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        super().__init__(segment, context)
         self.times = NodeTimes(self.graph)
         self.watch = self.times.watch
 

@@ -9,7 +9,7 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part, ProfiledPart
+    from graphls.backends.engine import Part, PlanContext, ProfiledPart
 
 
 class OnnxRuntime:
@@ -29,17 +29,17 @@ class OnnxRuntime:
 
         check_device(device)
 
-    def open(self, segment: Segment, bench: Bench) -> Part:
+    def open(self, segment: Segment, context: PlanContext) -> Part:
         """A session of a segment."""
         from graphls.backends.onnxruntime.part import OrtPart
 
-        return OrtPart(segment, bench)
+        return OrtPart(segment, context)
 
-    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A session of a segment under the profiler of the runtime."""
         from graphls.backends.onnxruntime.profiled import ProfiledOrtPart
 
-        return ProfiledOrtPart(segment, bench, folder)
+        return ProfiledOrtPart(segment, context, folder)
 
     def title(self, device: str) -> str:
         """The runtime with its version, and where it runs."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.engine import Bench
+from graphls.backends.engine import PlanContext
 from graphls.backends.onnxruntime.arena import has_common_arena
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir.graph import Value
@@ -20,20 +20,20 @@ class OrtPart(OrtSession):
 
     in_any_shape = True
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
         graph = segment.graph
-        super().__init__(graph, {v.name: bench.parameters[v.name] for v in graph.states}, bench.device)
-        self.bench = bench
+        super().__init__(graph, {v.name: context.parameters[v.name] for v in graph.states}, context.device)
+        self.context = context
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
-        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
+        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         pairs = list(zip(self.inputs, graph.inputs, strict=True))
-        self.slots = [(name, bench.slots[v]) for (name, _), v in pairs if v in bench.slots]
-        self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in bench.slots]
+        self.slots = [(name, context.slots[v]) for (name, _), v in pairs if v in context.slots]
+        self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in context.slots]
         self.gives = segment.gives
         for i, value in enumerate(segment.gives):
-            if value in bench.slots:
-                self.buffers[i], self.small[i] = bench.slots[value], False
-        given = (bench.slots[v] for v in segment.gives if v in bench.slots)
+            if value in context.slots:
+                self.buffers[i], self.small[i] = context.slots[value], False
+        given = (context.slots[v] for v in segment.gives if v in context.slots)
         self.on_host = {id(array) for array in (*given, *(array for _, array in self.slots))}
         self.results: list[Any] = []
 
@@ -47,7 +47,7 @@ class OrtPart(OrtSession):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
-        self.group = self.bench.owner.group
+        self.group = self.context.owner.group
         binding = self.turn()
         for name, dtype, value in self.fed:
             self._bind_input(binding, name, dtype, fed[value])
@@ -61,9 +61,9 @@ class OrtPart(OrtSession):
         """What the step gives that is in no slot."""
         pairs = zip(self.gives, self._finished(self.results), strict=True)
         self.results = []
-        return {value: array for value, array in pairs if value not in self.bench.slots}
+        return {value: array for value, array in pairs if value not in self.context.slots}
 
-    def spoil(self, reason: str) -> None:
+    def invalidate(self, reason: str) -> None:
         """Mark the states that this segment has written."""
         self._mark_torn(self.in_place, reason)
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto
 
 from graphls.backends.devices import Cuda
-from graphls.backends.engine import Bench
+from graphls.backends.engine import PlanContext
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.protos import operators
@@ -68,9 +68,9 @@ class ProfiledSession(_Profiled):
 class ProfiledOrtPart(_Profiled, OrtPart):
     """A session of a segment."""
 
-    def __init__(self, segment: Segment, bench: Bench, folder: Path) -> None:
+    def __init__(self, segment: Segment, context: PlanContext, folder: Path) -> None:
         self.folder = folder
-        OrtPart.__init__(self, segment, bench)
+        OrtPart.__init__(self, segment, context)
 
     def profile(self) -> list[Run]:
         """The kernels of each run that the profile holds."""

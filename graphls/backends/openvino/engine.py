@@ -16,7 +16,7 @@ from graphls.primitives.indexing import axis_size
 from graphls.primitives.logic import Comparison
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part, ProfiledPart
+    from graphls.backends.engine import Part, PlanContext, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits and int64 for int32."""
@@ -63,23 +63,23 @@ class Openvino:
 
         core()
 
-    def open(self, segment: Segment, bench: Bench) -> Part:
+    def open(self, segment: Segment, context: PlanContext) -> Part:
         """A model of a segment, or what ONNX Runtime makes of it where OpenVINO refuses it."""
         from graphls.backends.openvino.part import OpenvinoPart, unless_refused
         from graphls.backends.openvino.rechecked import open_part
 
-        own = partial(open_part, OpenvinoPart, segment, bench)
-        part: Part = unless_refused(own, lambda other: other.open(segment, bench))
+        own = partial(open_part, OpenvinoPart, segment, context)
+        part: Part = unless_refused(own, lambda other: other.open(segment, context))
         return part
 
-    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
         """A model of a segment whose operators are timed, as `open` chooses."""
         from graphls.backends.openvino.part import unless_refused
         from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
         from graphls.backends.openvino.rechecked import open_part
 
-        own = partial(open_part, ProfiledOpenvinoPart, segment, bench)
-        part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, bench, folder))
+        own = partial(open_part, ProfiledOpenvinoPart, segment, context)
+        part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, context, folder))
         return part
 
     def title(self, device: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.backends.bound import BoundStates
 from graphls.backends.buffers import SMALL, array_of
-from graphls.backends.engine import Bench
+from graphls.backends.engine import PlanContext
 from graphls.backends.onnx.lowering import Lowering
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.memory import large_blocks_apart
@@ -51,22 +51,22 @@ class OpenvinoPart(BoundStates):
 
     settings: Mapping[str, object] = EXACT
 
-    def __init__(self, segment: Segment, bench: Bench, lowering: type[Lowering] = Lowering) -> None:
+    def __init__(self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering) -> None:
         graph = self.graph = segment.graph
-        self.segment, self.bench = segment, bench
-        self.parameters = {v.name: bench.parameters[v.name] for v in graph.states}
+        self.segment, self.context = segment, context
+        self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
         self.types = {v.name: exchanged(v.type) for v in graph.states}
-        self.group = bench.owner.group
-        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
+        self.group = context.owner.group
+        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.in_place = set()
         self.model = Model(graph, self.settings, lowering)
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
-        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in bench.slots]
-        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in bench.slots]
-        self.slots = [(name, bench.slots[v]) for name, v in (*inputs, *outputs) if v in bench.slots]
-        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in bench.slots)
+        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in context.slots]
+        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in context.slots]
+        self.slots = [(name, context.slots[v]) for name, v in (*inputs, *outputs) if v in context.slots]
+        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in context.slots)
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
@@ -82,7 +82,7 @@ class OpenvinoPart(BoundStates):
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """Bind what this step is fed and gives."""
-        self.group = self.bench.owner.group
+        self.group = self.context.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
             array = array_of(fed[value], dtype)
@@ -112,7 +112,7 @@ class OpenvinoPart(BoundStates):
         """Whether the model gives a tensor of this name."""
         return any(name in port.get_names() for port in self.compiled.outputs)
 
-    def spoil(self, reason: str) -> None:
+    def invalidate(self, reason: str) -> None:
         """Nothing is written in place."""
 
     def _reopen(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from graphls.backends.engine import Bench
+from graphls.backends.engine import PlanContext
 from graphls.backends.kernels import Kernel, Run
 from graphls.backends.onnx.lowering import Lowered, Lowering
 from graphls.backends.onnx.protos import operators
@@ -25,8 +25,8 @@ class ProfiledOpenvinoPart(OpenvinoPart):
 
     settings: Mapping[str, object] = {**EXACT, "PERF_COUNT": True}
 
-    def __init__(self, segment: Segment, bench: Bench, lowering: type[Lowering] = Lowering) -> None:
-        super().__init__(segment, bench, lowering)
+    def __init__(self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering) -> None:
+        super().__init__(segment, context, lowering)
         self.nodes = attribution(self.model.lowered, self.compiled)
         self.totals: dict[str, int] = {}
         self.runs: list[Run] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.engine import Bench, Part
+from graphls.backends.engine import Part, PlanContext
 from graphls.backends.kernels import Run
 from graphls.backends.openvino.bounded import INCONCLUSIVE, BoundedLowering, ExactLowering
 from graphls.backends.openvino.part import OpenvinoPart, unless_refused
@@ -20,11 +20,11 @@ MOST_INCONCLUSIVE = 8
 """Steps in a row whose bounds are inconclusive, behind which the model with the exact check runs alone."""
 
 
-def open_part(kind: type[OpenvinoPart], segment: Segment, bench: Bench) -> Part:
+def open_part(kind: type[OpenvinoPart], segment: Segment, context: PlanContext) -> Part:
     """A segment as a part of this kind; in two models where it may run once more and has overflow checks."""
-    if segment not in bench.early:
-        return kind(segment, bench)
-    part = kind(segment, bench, BoundedLowering)
+    if segment not in context.pre_flag:
+        return kind(segment, context)
+    part = kind(segment, context, BoundedLowering)
     return RecheckedPart(part) if part.has_output(INCONCLUSIVE) else part
 
 
@@ -75,14 +75,14 @@ class RecheckedPart(WrappedPart):
 
     def _open_exact(self) -> Part:
         """The model with the exact check, or what ONNX Runtime makes of the segment where OpenVINO refuses it."""
-        segment, bench = self.part.segment, self.part.bench
+        segment, context = self.part.segment, self.part.context
 
         def opened() -> Part:
-            part = OpenvinoPart(segment, bench, ExactLowering)
+            part = OpenvinoPart(segment, context, ExactLowering)
             part.flags[INCONCLUSIVE] = self.is_inconclusive
             return part
 
-        part: Part = unless_refused(opened, lambda other: other.open(segment, bench))
+        part: Part = unless_refused(opened, lambda other: other.open(segment, context))
         return part
 
     def end(self) -> Mapping[Value, Any]:

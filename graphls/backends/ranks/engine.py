@@ -8,7 +8,7 @@ from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Part, PlanContext
 
 
 class Ranks:
@@ -28,8 +28,8 @@ class Ranks:
     def check(self, device: object) -> None:
         """It is there where several ranks are."""
 
-    def open(self, segment: Segment, bench: Bench) -> Part:
+    def open(self, segment: Segment, context: PlanContext) -> Part:
         """A segment that gathers."""
         from graphls.backends.ranks.part import RanksPart
 
-        return RanksPart(segment, bench)
+        return RanksPart(segment, context)

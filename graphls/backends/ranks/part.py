@@ -24,7 +24,7 @@ from graphls.ranks.waiting import WAITING, call_of
 from graphls.ranks.world import find_group
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench
+    from graphls.backends.engine import PlanContext
 
 Array = np.ndarray[Any, Any]
 Task = partial[Any]
@@ -36,20 +36,20 @@ class RanksPart(BoundStates):
     All of that is calls into C, one after the other.
     """
 
-    def __init__(self, segment: Segment, bench: Bench) -> None:
-        self.graph, self.gives, self.bench = segment.graph, segment.gives, bench
-        self.parameters = {v.name: bench.parameters[v.name] for v in self.graph.states}
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        self.graph, self.gives, self.context = segment.graph, segment.gives, context
+        self.parameters = {v.name: context.parameters[v.name] for v in self.graph.states}
         self.types = {v.name: exchanged(v.type) for v in self.graph.states}
         self.in_place = {w.state.name for w in self.graph.writes if w.in_place}
-        self.swapped = {name: bench.swapped[name] for name in self.types if name in bench.swapped}
+        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.given = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
         for node in self.graph.nodes:
-            bench.scratch.need(node.attrs["ranks"] * sum(bench.slots[v].nbytes for v in node.inputs))
+            context.scratch.need(node.attrs["ranks"] * sum(context.slots[v].nbytes for v in node.inputs))
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
         """All calls of this step as one."""
-        self.group = self.bench.owner.group
+        self.group = self.context.owner.group
         tasks = self.turn()
         for node in self.graph.nodes:
             with running(node):  # before any state is changed
@@ -64,17 +64,17 @@ class RanksPart(BoundStates):
         WAITING.end()
         pairs = zip(self.gives, self.graph.outputs, strict=True)
         found = {given: np.array(self.given[v], v.type.dtype.numpy) for given, v in pairs}
-        for value in self.bench.slots.keys() & found.keys():
-            self.bench.slots[value][...] = found.pop(value)
+        for value in self.context.slots.keys() & found.keys():
+            self.context.slots[value][...] = found.pop(value)
         return found
 
     def failed(self, error: Exception) -> Exception:
         """The error itself; what it may have written is marked."""
         WAITING.end()
-        self.spoil(str(error))
+        self.invalidate(str(error))
         return error
 
-    def spoil(self, reason: str) -> None:
+    def invalidate(self, reason: str) -> None:
         """Mark the states that are written in place."""
         for name in self.in_place:
             self.parameters[name].storage.replace(Torn(name, reason))
@@ -102,8 +102,8 @@ class RanksPart(BoundStates):
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
         """The calls for one communication."""
         group = apart(find_group(node.attrs["group"]), "gather")
-        shards = [self.bench.slots[v] for v in node.inputs]
-        rows = self.bench.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
+        shards = [self.context.slots[v] for v in node.inputs]
+        rows = self.context.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
         own, start = rows[group.rank], 0
         for shard in shards:
             yield partial(setitem, own, slice(start, start + shard.size), shard)
