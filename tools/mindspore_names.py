@@ -189,7 +189,8 @@ def attributes(name: str, kind: type) -> Iterator[str]:
     """The plain attributes of a class, and the members of an enumeration."""
     members: Mapping[str, Any] = getattr(kind, "__members__", {})
     if isinstance(members, Mapping) and members:
-        found = {key: value.value for key, value in members.items()}
+        # `value` may be a method of an enumeration's own.
+        found = {key: value._value_ if isinstance(value, Enum) else value.value for key, value in members.items()}
     else:
         found = {key: value for key, value in vars(kind).items() if not key.endswith("_")}
     yield from (written(f"{name}.{key}", value) for key, value in sorted(found.items()) if is_plain(value))

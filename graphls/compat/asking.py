@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import FrameType
 
-STATEMENTS = ("IMPORT_FROM", "IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD")
+STAR = ("IMPORT_STAR", "CALL_INTRINSIC_1")
+"""The byte code of `from module import *`, before and since Python 3.12."""
+
+STATEMENTS = ("IMPORT_FROM", "IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD", *STAR)
 """Byte codes that ask for a name, as `import` and a dot do; calls of functions such as `hasattr` are others."""
 
 IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
@@ -37,6 +40,11 @@ def is_statement(frame: FrameType | None) -> bool:
 def is_import_from(frame: FrameType | None) -> bool:
     """Whether a frame is in `from module import name`, behind the import of the module."""
     return _byte_code(frame) == "IMPORT_FROM"
+
+
+def is_star(frame: FrameType | None) -> bool:
+    """Whether a frame is in `from module import *`."""
+    return _byte_code(frame) in STAR
 
 
 def is_guarded(frame: FrameType | None, errors: frozenset[str]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from graphls import ops
+from graphls import communication, ops
 from graphls.communication import (
+    GlobalComm,
     get_group_rank_from_world_rank,
     get_process_group_ranks,
     get_world_rank_from_group_rank,
@@ -36,9 +37,20 @@ __all__ = [
     "AllGather", "AllReduce", "AlltoAll", "AlltoAllV", "AlltoAllVC", "Barrier", "Broadcast", "NeighborExchange",
     "P2POp", "Reduce", "ReduceOp", "ReduceScatter", "all_gather_into_tensor", "all_reduce",
     "all_to_all_single_with_output_shape", "all_to_all_with_output_shape", "barrier", "batch_isend_irecv", "broadcast",
-    "gather_into_tensor", "get_group_rank_from_world_rank", "get_process_group_ranks", "get_world_rank_from_group_rank",
-    "irecv", "isend", "recv", "reduce", "reduce_scatter_tensor", "scatter_tensor", "send",
+    "gather_into_tensor", "get_group_rank_from_world_rank", "get_group_size", "get_process_group_ranks", "get_rank",
+    "get_world_rank_from_group_rank", "irecv", "isend", "recv", "reduce", "reduce_scatter_tensor",
+    "scatter_tensor", "send",
 ]  # fmt: skip
+
+
+def get_rank(group: str | None = None) -> int:
+    """The number of this process in the group; 0 before `init`, as MindSpore says it."""
+    return communication.get_rank(group) if GlobalComm.INITED else 0
+
+
+def get_group_size(group: str | None = None) -> int:
+    """The number of processes in the group; 1 before `init`, as MindSpore says it."""
+    return communication.get_group_size(group) if GlobalComm.INITED else 1
 
 
 class ReduceOp:

@@ -24,11 +24,22 @@ from graphls.compat.asking import (
     frame_of_importer,
     is_guarded,
     is_import_from,
+    is_star,
     is_statement,
 )
 from graphls.compat.children import tell_children, tell_children_no_more
 from graphls.compat.known import section_of
-from graphls.compat.offers import forget, hides_module, is_there, modules_in, not_offered, offer, offered, stand_in
+from graphls.compat.offers import (
+    forget,
+    hides_module,
+    is_there,
+    modules_in,
+    not_offered,
+    offer,
+    offered,
+    public,
+    stand_in,
+)
 from graphls.compat.version import __version__
 from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context.parallel import force_one_rank
@@ -49,13 +60,15 @@ class Mirror(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         path = _inner(self.__name__)
-        if name == "__all__":
-            return offered(path)
+        frame = sys._getframe(1)
+        if name == "__all__":  # of which a star imports all that MindSpore has, and what only asks has what is there
+            is_all = is_star(frame) and not is_guarded(frame, IMPORT_ERRORS | ATTRIBUTE_ERRORS)
+            return list(dict.fromkeys((*offered(path), *public(path)))) if is_all else offered(path)
         if name.startswith("__") and name not in (section_of(path) or ()):
             raise AttributeError(name)
         found = lookup(self.__name__, name)
         if is_missing(found):
-            return self._missing(name, sys._getframe(1))
+            return self._missing(name, frame)
         vars(self)[name] = found  # the next time it is an attribute
         return found
 
@@ -68,6 +81,8 @@ class Mirror(ModuleType):
             raise GraphImportError(not_offered(path, name))
         if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):
             raise GraphAttributeError(not_offered(path, name))
+        if is_star(frame) and name not in self._stand_ins:
+            return stand_in(path, name)  # which nobody has named, as reports say it
         if name not in self._stand_ins:
             self._stand_ins[name] = self._module(name) or stand_in(path, name)
         return self._stand_ins[name]

@@ -133,7 +133,7 @@ def _reached(path: str, name: str) -> str:
 @cache
 def offered(path: str) -> list[str]:
     """The names that a module offers, without the modules inside of it."""
-    names = dict.fromkeys((*public_names(_listing(path, PATHS.get(path, ()))), *_public(path)))
+    names = dict.fromkeys((*public_names(_listing(path, PATHS.get(path, ()))), *public(path)))
     return [name for name in names if not is_missing(offer(path, name))]
 
 
@@ -145,7 +145,8 @@ def modules_in(path: str) -> list[str]:
     return [name for name in inner if name and "." not in name and name[0] != "_" and is_there(prefix + name)]
 
 
-def _public(path: str) -> Iterable[str]:
+def public(path: str) -> Iterable[str]:
+    """The names of a module that a star imports of MindSpore."""
     section = section_of(path)
     return section.public if section else ()
 

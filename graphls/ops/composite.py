@@ -234,10 +234,10 @@ def _differing(name: str, pytrees: tuple[Any, ...]) -> str:
 
 
 @operation
-class Partial:
+class Partial(Primitive):
     """`Partial()(function, *arguments)` is the function with its first arguments given."""
 
-    def __call__(self, func: Any, *args: Any, **options: Any) -> Any:
+    def __call__(self, func: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
         return partial(func, *args, **options)
 
     def __repr__(self) -> str:

@@ -230,6 +230,17 @@ def test_calls_in_the_body_of_a_module_that_is_imported_fail_where_their_result_
         exec(LOADING, {"__name__": "__main__"})  # a script itself ends where it stands
 
 
+def test_a_star_imports_all_names_that_mindspore_has(tmp_path: Path) -> None:
+    text = "from mindspore.common.dtype import *\nTYPES = {float32: 4, complex64: 8}\nfrom mindspore.nn import *\n"
+    module = loaded(tmp_path / "stars.py", text)
+    assert [f"{found}" for found in module.TYPES] == ["Float32", repr(module.complex64)]
+    assert isinstance(module.PipelineGradReducer(3), module.Cell)
+    text = "try:\n    from mindspore.nn import *\nexcept ImportError:\n    pass\n"
+    guarded = loaded(tmp_path / "guarded_star.py", text)
+    assert hasattr(guarded, "Cell") and not hasattr(guarded, "PipelineGradReducer")
+    assert "PipelineGradReducer" not in importlib.import_module("mindspore.nn").__all__
+
+
 def test_packages_are_told_the_version_of_mindspore_and_find_what_it_loads() -> None:
     import mindspore as ms
 
@@ -304,6 +315,7 @@ def test_classes_that_are_not_offered_construct_and_fail_when_they_are_used() ->
 
 
 def test_values_enumerations_and_errors_are_those_of_mindspore() -> None:
+    from mindspore import QuantDtype
     from mindspore.dataset.text import JiebaMode
     from mindspore.ops.signature import make_sig, sig_dtype, sig_rw
     from mindspore.rewrite import NodeType
@@ -312,6 +324,7 @@ def test_values_enumerations_and_errors_are_those_of_mindspore() -> None:
 
     assert ENCRYPT_BLOCK_SIZE == 64 * 1024
     assert [mode.name for mode in JiebaMode] == ["HMM", "MIX", "MP"]
+    assert QuantDtype.INT8._value_ == 7
     assert NodeType.CallCell.value == 1 and int(sig_rw.RW_WRITE) == 1
     assert make_sig("x", dtype=sig_dtype.T).dtype is sig_dtype.T
     assert SummaryCollector._DEFAULT_SPECIFIED_DATA["histogram_regular"] is None
@@ -354,8 +367,9 @@ def test_settings_of_parallel_training_that_mindspore_has() -> None:
 
 
 def test_what_files_make_while_they_load_works() -> None:
-    from mindspore import nn
+    from mindspore import nn, ops
     from mindspore._c_expression import MSContext
+    from mindspore.communication import get_group_size, get_rank
     from mindspore.log import get_log_config
     from mindspore.ops import CustomRegOp, DataType
 
@@ -363,6 +377,8 @@ def test_what_files_make_while_they_load_works() -> None:
     info = registration.get_op_info()
     assert info["op_name"] == "own" and info["input"] == [(0, "x")] and info["target"] == [("CPU",)]
     assert get_log_config()["GLOG_v"] in "01234"
+    assert (get_rank(), get_group_size()) == (0, 1)
+    assert ops.Partial().set_device("CPU")(pow, 2)(3) == 8
     assert MSContext.get_instance().get_ascend_soc_version() == ""
     layer = nn.Dropout(p=0.25)
     assert layer.dropout.shard(((1, 1),)).settings["keep_prob"] == 0.75
