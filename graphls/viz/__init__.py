@@ -16,6 +16,7 @@ def _picture(graph: Graph) -> str:
 
 
 def _difference(before: Graph, after: Graph) -> Difference:
+    """What changes from one graph to another, names apart."""
     from graphls.viz.diff.diff import diff
 
     return diff(before, after)

@@ -78,7 +78,7 @@ def pages() -> tuple[Page, ...]:
         _page("context", "Settings", "graphls.context", "graphls.log"),
         _page("initializer", "First values", "graphls.initializer"),
         _page("model", "Model, checkpoints and export", "graphls.train: Model save_checkpoint load_checkpoint "
-              "load_checkpoint_async load_param_into_net export"),
+              "load_checkpoint_async load_param_into_net export", "graphls.train.inference"),
         _page("callbacks", "Callbacks", _same("graphls.train", "graphls.train.callbacks")),
         _page("metrics", "Metrics", _same("graphls.train", "graphls.train.metrics")),
         _page("amp", "Mixed precision", "graphls.amp"),
