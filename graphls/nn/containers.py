@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from graphls import ops
@@ -43,7 +44,7 @@ class CellSequence(Cell):
         return self._cells[self._key(index)]
 
     def __setitem__(self, index: int, cell: Cell) -> None:
-        self.insert_child_to_cell(self._key(index), _checked(cell))
+        self._insert(self._key(index), cell, self._prefix())
 
     def __delitem__(self, index: int | slice) -> None:
         keys = list(self._cells)[index] if isinstance(index, slice) else [self._key(index)]
@@ -52,7 +53,7 @@ class CellSequence(Cell):
 
     def append(self: Self, cell: Cell) -> Self:
         """Add a cell at the end; returns the container. Raises GraphTypeError for what is no cell."""
-        self.insert_child_to_cell(str(len(self)), _checked(cell))
+        self._insert(str(len(self)), cell, self._prefix())
         return self
 
     def insert(self, index: int, cell: Cell) -> None:
@@ -78,16 +79,37 @@ class CellSequence(Cell):
         keys: list[str] = list(self._cells)
         return keys[index]
 
-    def _fill(self, cells: Iterable[object]) -> None:
+    def _prefix(self) -> str:
+        """What parameters of cells that come later are called before their keys, as MindSpore's checkpoints have it.
+
+        MindSpore finds the keys of the first two cells in the names of their parameters: after "s.0.w" and "s.1.w" it
+        is "s.", and after "s.0.inner.0.w" alone "s.0.inner.", as the last "0" counts.
+        """
+        firsts = ((key, p) for key, cell in self._cells.items() for _, p in islice(cell.parameters_and_names(), 1))
+        words = [(key, parameter.name.split(".")) for key, parameter in islice(firsts, 2)]
+        prefix = ""
+        for at in (at for key, first in words[:1] for at, word in enumerate(first) if word == key):
+            prefix = "".join(f"{word}." for word in words[0][1][:at])
+            if any(second[at : at + 1] == [key] for key, second in words[1:]):
+                break
+        return prefix
+
+    def _insert(self, key: str, cell: Any, prefix: str = "") -> None:
+        self.insert_child_to_cell(key, _checked(cell))
+        if prefix and self._auto_prefix:
+            cell.update_parameters_name(f"{prefix}{key}.")
+
+    def _fill(self, cells: Iterable[object], prefix: str = "") -> None:
         """Insert cells by number, or pairs of a key and a cell."""
         for number, item in enumerate(cells):
             key, cell = item if isinstance(item, tuple) else (str(number), item)
-            self.insert_child_to_cell(key, _checked(cell))
+            self._insert(key, cell, prefix)
 
     def _rebuild(self, cells: Iterable[object]) -> None:
+        prefix = self._prefix()
         for key in list(self._cells):
             delattr(self, key)
-        self._fill(cells)
+        self._fill(cells, prefix)
 
     def _part(self: Self, items: list[tuple[str, Cell]]) -> Self:
         """A container of some of the cells, whose parameters keep their names."""
@@ -135,8 +157,9 @@ class CellList(CellSequence):
         """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
         if not isinstance(cells, Iterable):
             raise GraphTypeError(f"extend takes cells in an iterable, not {cells!r}.")
+        prefix = self._prefix()
         for cell in list(cells):
-            self.append(cell)
+            self._insert(str(len(self)), cell, prefix)
         return self
 
     def __iadd__(self, cells: Iterable[Cell]) -> CellList:

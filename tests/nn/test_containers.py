@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,9 @@ def test_indexing_and_slicing() -> None:
     assert names(sequence) == ["net.0.weight", "net.1.weight", "net.2.weight"], "a slice does not rename"
     assert sequence[-1] is sequence[2]
     sequence[1] = new = dense()
-    assert sequence[1] is new and new.weight.name == "1.weight"
+    assert sequence[1] is new and new.weight.name == "net.1.weight"
     del sequence[0]
-    assert names(sequence) == ["0.weight", "1.weight"]
+    assert names(sequence) == ["net.0.weight", "net.1.weight"]
     del sequence[:]
     assert len(sequence) == 0 and sequence and sequence.cells() == []
 
@@ -182,3 +183,49 @@ def test_wrong_uses(number: int) -> None:
         function()
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_containers.py")
+
+
+class Fully(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Dense(2, 2, has_bias=False)
+
+
+class Deep(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.CellList([Fully()])
+
+
+# The container with its first cells, those that come later, and what MindSpore 2.10 then calls the parameters.
+NAMES_OF_LATER: dict[str, tuple[Callable[[], Any], list[Any], str]] = {
+    "none": (lambda: nn.CellList(), [Fully, Fully], "0.fc 1.fc"),
+    "one": (lambda: nn.CellList([Fully()]), [Fully, Fully], "s.0.fc s.1.fc s.2.fc"),
+    "one without parameters": (lambda: nn.SequentialCell(nn.ReLU(), Fully()), [Fully], "s.1.fc s.2.fc"),
+    "none, then deep ones": (lambda: nn.SequentialCell(), [Deep] * 3, "0.blocks.0.fc 0.blocks.1.blocks.0.fc "
+                             "0.blocks.2.blocks.0.fc"),
+    "two deep ones": (lambda: nn.CellList([Deep(), Deep()]), [Deep], "s.0.blocks.0.fc s.1.blocks.0.fc s.2.blocks.0.fc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NAMES_OF_LATER)
+def test_cells_that_come_later_are_named_as_in_checkpoints_of_mindspore(case: str) -> None:
+    first, later, names = NAMES_OF_LATER[case]
+    net: Any = nn.Cell()
+    net.s = first()
+    for kind in later:
+        net.s.append(kind())
+    assert [p.name.removesuffix(".weight") for p in net.get_parameters()] == names.split()
+
+
+def test_containers_that_change_keep_what_stands_before_the_numbers() -> None:
+    net: Any = nn.Cell()
+    net.s = nn.CellList([Fully(), Fully(), Fully()])
+    net.s.insert(1, Deep())
+    del net.s[0]
+    net.t = nn.CellList([Fully()])
+    net.t.extend([Deep(), Fully()])
+    net.t[0] = Fully()
+    assert [p.name.removesuffix(".weight") for p in net.get_parameters()] == [
+        "s.0.blocks.0.fc", "s.1.fc", "s.2.fc", "t.0.fc", "t.1.blocks.0.fc", "t.2.fc",
+    ]  # fmt: skip
