@@ -35,7 +35,16 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True)
 class InferenceModel:
-    """A model for inference, and the arrays that it does not hold by the names of their tensors, made when read."""
+    """A model for inference, and the arrays that it does not hold by the names of their tensors, made when read.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.train.inference import inference_model
+        >>> made = inference_model(nn.Dense(64, 3), np.ones((1, 64), np.float32), external_data=512)
+        >>> [array.nbytes for array in made.outside.values()]
+        [768]
+    """
 
     model: ModelProto
     outside: Arrays
@@ -50,7 +59,18 @@ def inference_model(
     external_data: int | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> InferenceModel:
-    """What `graphls.train.export` writes, without a file; the arguments are its own."""
+    """What `graphls.train.export` writes, without a file; the arguments are its own.
+
+    Raises GraphTypeError and GraphValueError where `export` does.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.train.inference import inference_model
+        >>> made = inference_model(nn.ReLU(), np.ones((2, 3), np.float32))
+        >>> [node.op_type for node in made.model.graph.node]
+        ['Relu']
+    """
     _check(net, precision, external_data, metadata)
     from graphls.export import inference_model as lowering
 
