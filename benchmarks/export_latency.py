@@ -21,7 +21,7 @@ from benchmarks.export_rows import ROWS, inputs
 from benchmarks.peers import graphls_networks
 from benchmarks.peers.rows import Row, first_value
 from graphls import Tensor, float32, int32
-from graphls.text.tables import Table
+from graphls.base.text.tables import Table
 from graphls.train import export
 
 EXPORTERS = ("graphls", "dynamo", "script")

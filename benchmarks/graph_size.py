@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graphls.context import set_context
 
 import graphls
 from graphls import Tensor, nn, ops
-from graphls.context import set_context
 
 Example = tuple[Callable[..., object], tuple[object, ...]]
 X = np.ones((4, 8), np.float32)
@@ -188,15 +188,15 @@ def compiled(
 ) -> tuple[graphls.Compiled, int]:
     """The step, made phase by phase as `compile` does, and how many nodes it has."""
     from graphls import api
-    from graphls.backends.onnx import lower
-    from graphls.backends.onnx.weights import serialised
+    from graphls.base.sharing.locks import compiling
     from graphls.ir.graph import walk
     from graphls.passes import parse_pipeline
-    from graphls.passes.host_calls import verify_host_calls
-    from graphls.passes.partition import Partition
+    from graphls.passes.schedule.host_calls import verify_host_calls
+    from graphls.passes.schedule.partition import Partition
     from graphls.passes.windows import verify_windows
-    from graphls.sharing.locks import compiling
-    from graphls.steps.step import Compiled
+    from graphls.runtime.lowering import lower
+    from graphls.runtime.lowering.weights import serialised
+    from graphls.step.step import Compiled
 
     with compiling(), clock("trace"):
         traced = graphls.trace_graph(cell, *inputs)

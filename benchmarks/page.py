@@ -128,7 +128,7 @@ def frames(page: Page) -> list[float]:
 
 def report(name: str, step: graphls.Compiled, browser: Browser, folder: Path) -> None:
     """Print all figures of one step."""
-    from graphls.viz.html import write_page
+    from graphls.inspect.viz.html import write_page
 
     page, text, model = (folder / f"{name}.{ending}" for ending in ("html", "txt.html", "onnx"))
     start = time.perf_counter()

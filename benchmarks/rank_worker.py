@@ -24,7 +24,7 @@ class Graphls:
     def __init__(self, row: Row, joins: bool) -> None:
         from benchmarks.peers.graphls_training import Training
         from graphls import communication
-        from graphls.context.parallel import set_auto_parallel_context
+        from graphls.runtime.context.parallel import set_auto_parallel_context
 
         communication.init()
         self.rank = communication.get_rank()
@@ -35,8 +35,8 @@ class Graphls:
         self.step: Callable[[], Any] = self.training.step
 
     def barrier(self) -> None:
-        from graphls.ranks.collectives import barrier
-        from graphls.ranks.world import world
+        from graphls.distributed.collectives import barrier
+        from graphls.distributed.world import world
 
         barrier(world())
 
@@ -44,8 +44,8 @@ class Graphls:
         """Put so many float32 together, as a step does."""
         import numpy as np
 
-        from graphls.ranks.collectives import all_reduce
-        from graphls.ranks.world import world
+        from graphls.distributed.collectives import all_reduce
+        from graphls.distributed.world import world
 
         all_reduce(world(), [np.ones(count, np.float32)], "sum")
 
@@ -55,10 +55,11 @@ class Graphls:
 
     def told(self, seconds: float) -> dict[str, Any]:
         """What a prediction needs: the network between ranks, or the work of one."""
-        from graphls.command_line.measured import measured_nodes
-        from graphls.profile.scaling import one_rank, workload
-        from graphls.ranks.network import measured
-        from graphls.ranks.world import world
+        from graphls.cli.measured import measured_nodes
+
+        from graphls.distributed.network import measured
+        from graphls.distributed.world import world
+        from graphls.inspect.profile.scaling import one_rank, workload
 
         found: dict[str, Any] = {}
         if world().size > 1:

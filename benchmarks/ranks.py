@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.rows import ROWS
-from graphls.profile.scaling import Bucket, Machines, Simulation, Workload
-from graphls.ranks.cost import Network
-from graphls.text.tables import Table
+from graphls.base.text.tables import Table
+from graphls.distributed.cost import Network
+from graphls.inspect.profile.scaling import Bucket, Machines, Simulation, Workload
 
 ROOT = Path(__file__).parent.parent
 HEADER = (

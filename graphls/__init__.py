@@ -2,15 +2,18 @@
 
 from typing import Any
 
-import graphls.calling  # noqa: F401  which registers itself as what compiles the cells that are called
-from graphls import amp, ir, nn, ops, passes, viz
-from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
-from graphls.api import compile, load_step, trace_graph
-from graphls.backends.devices import Cuda
-from graphls.ir.errors import GraphlsError, TraceError, VerifyError
+import graphls.step.calling  # noqa: F401  which registers itself as what compiles the cells that are called
+from graphls import ir, nn, ops, passes
+from graphls.base import aliases
+from graphls.base.errors import GraphlsError, TraceError, VerifyError
+from graphls.base.tracebacks import fold_tracebacks
+from graphls.base.version import __version__ as __version__
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.random import get_seed, set_seed
+from graphls.frontend.tensors.tensor import Tensor, from_numpy, tensor
+from graphls.inspect import viz
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
-from graphls.ir.tracebacks import fold_tracebacks
 from graphls.ir.types import (
     DType,
     bfloat16,
@@ -27,19 +30,20 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
+from graphls.nn import amp
+from graphls.nn.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.ops.gradients import GradOperation, grad, value_and_grad
-from graphls.steps.step import Compiled
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.random import get_seed, set_seed
-from graphls.tensors.tensor import Tensor, from_numpy, tensor
-from graphls.version import __version__ as __version__
+from graphls.runtime.devices import Cuda
+from graphls.step.api import compile, load_step, trace_graph
+from graphls.step.step import Compiled
 
+aliases.install()
 fold_tracebacks()
 
 
 def __getattr__(name: str) -> Any:
     """Names of the training flow and of a script's settings, which are imported when they are asked for."""
-    from graphls.names.lazy import attribute
+    from graphls.frontend.names.lazy import attribute
 
     return attribute(name, __all__)
 

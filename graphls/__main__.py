@@ -7,6 +7,6 @@ import sys
 if sys.argv[1:2] != ["exec"] and not getattr(sys.flags, "safe_path", False):
     sys.path.append(sys.path.pop(0))
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 
 raise SystemExit(main())

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Generator, Iterator
 
 import pytest
+from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from hypothesis import HealthCheck, settings
 
-from graphls.backends.onnxruntime import ort
-from graphls.backends.onnxruntime.threads import threads
-from graphls.context import PYNATIVE_MODE, reset_context, set_context
+from graphls.runtime.onnxruntime import ort
+from graphls.runtime.onnxruntime.threads import threads
 from tests import draws, messages
 
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine fails no test
@@ -100,5 +100,5 @@ def eager() -> Iterator[None]:
 def untried() -> Iterator[None]:
     """Tests run models that are unusual without a trial, and write nothing into the folder of its results."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphls.backends.onnxruntime.guard.is_unusual", lambda model: False)
+        patch.setattr("graphls.runtime.onnxruntime.guard.is_unusual", lambda model: False)
         yield

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphls import api
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
 from tests.left_out import skip_left_out
 
 LEFT_OUT = Path(__file__).with_name("cut_left_out.txt")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.tensors import random
+from graphls.frontend.tensors import random
 
 HELPERS = "helpers"
 _collected: dict[str, list[tuple[np.random.BitGenerator, Any]]] = {}

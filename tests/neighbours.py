@@ -10,7 +10,7 @@ import argparse
 from collections import defaultdict
 from typing import Any
 
-from graphls.backends.onnxruntime import guard, model
+from graphls.runtime.onnxruntime import guard, model
 
 met: set[str] = set()
 _open = guard.open_guarded

@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.ir.reach import ancestors, descendants
+from graphls.ir.reachability import ancestors, descendants
 
 F32 = np.float32
 X, Y = np.ones((2, 4), F32), np.zeros((2, 3), F32)

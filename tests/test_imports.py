@@ -7,7 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import networkx
 
 import graphls
+from graphls.base.aliases import ALIASES, real_name
 
 ROOT = Path(__file__).parent.parent
 MODULES = {
@@ -23,47 +24,26 @@ MODULES = {
     if "loops" not in path.parts  # programs that bundles carry along, and that import no graphls
 }
 ALLOWED: dict[str, str] = {
-    "ir": "",
-    "log": "",
-    "sharing": "",
-    "version": "",
-    "ranks": "ir sharing",
-    "communication": "ir log ranks",
-    "files": "ir",
-    "names": "ir",
-    "primitives": "ir ranks",
-    "text": "ir",
-    "backends": "files ir primitives ranks sharing text version",
-    "passes": "files ir primitives ranks",
-    "tensors": "ir names primitives sharing",
-    "context": "backends files ir passes ranks sharing",
-    "dataset": "files ir log sharing tensors text",
-    "importing": "backends.onnx files ir text",
-    "initializer": "ir primitives tensors",
-    "testing": "backends files ir passes primitives",
-    "trace": "ir primitives sharing tensors",
-    "diagnosis": "backends ir passes sharing text trace",
-    "ops": "ir names primitives ranks tensors trace",
-    "summary": "backends ir tensors text trace",
-    "nn": "context initializer ir names ops ranks tensors text trace",
-    "profile": "backends diagnosis files ir passes ranks sharing summary text trace",
-    "adapters": "files initializer ir nn passes tensors trace",
-    "interop": "files ir names nn tensors text",
-    "quantization": "ir nn passes tensors trace",
-    "amp": "ir nn ops tensors trace",
-    "export": "backends files ir nn passes sharing tensors text trace version",
-    "viz": "diagnosis files ir passes profile text",
-    "steps": "backends diagnosis export files ir nn passes profile ranks sharing summary tensors trace viz",
-    "api": "backends context export files ir nn passes sharing steps tensors trace",
-    "calling": "api backends context ir nn passes sharing steps tensors trace",
-    "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
-    "train": "amp calling context export files ir nn ranks sharing steps tensors text",
-    "onnx": "adapters backends export files importing ir nn ops passes primitives quantization tensors trace",
-    "compat": "amp backends calling communication context dataset initializer ir names nn ops profile "
-    "ranks sharing steps tensors trace train",
-    "command_line": "adapters amp api backends calling communication compat context dataset diagnosis export files "
-    "importing ir nn onnx ops passes primitives profile ranks sharing steps tensors text train viz",
-    "__main__": "command_line",
+    "base": "",
+    "ir": "base",
+    "distributed": "base ir",
+    "primitives": "base distributed ir",
+    "passes": "base distributed ir primitives",
+    "frontend": "base ir primitives",
+    "runtime": "base distributed ir passes primitives",
+    "ops": "base distributed frontend ir primitives",
+    "nn": "base distributed frontend ir ops passes primitives runtime",
+    "inspect": "base distributed frontend ir passes primitives runtime",
+    "interop": "base frontend ir nn passes",
+    "step": "base distributed frontend inspect interop ir nn passes runtime",
+    "graphls": "base frontend inspect ir nn ops passes runtime step",
+    "dataset": "base frontend ir",
+    "train": "base distributed frontend interop ir nn runtime step",
+    "onnx": "base frontend interop ir nn ops passes primitives runtime step",
+    "compat": "base dataset distributed frontend inspect ir nn ops runtime step train",
+    "cli": "base compat dataset distributed frontend inspect interop ir nn onnx ops passes primitives "
+    "runtime step train",
+    "__main__": "cli",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
 EXCEPTIONS: set[tuple[str, str]] = set()
@@ -83,13 +63,14 @@ LATE = {
     "rich": "optional",
     "safetensors": "optional",
     "tensorboardX": "optional",
-    "graphls.compat.script": "all of the compat layer, for one command of several",
+    "graphls.compat.hook.script": "all of the compat layer, for one command of several",
 }
 """What is imported in functions, and why."""
 PUBLIC = (
     "graphls.adapters", "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat",
     "graphls.compat.pytest", "graphls.context", "graphls.dataset", "graphls.diagnosis", "graphls.initializer",
-    "graphls.interop.torch", "graphls.ir", "graphls.log", "graphls.nn", "graphls.onnx", "graphls.ops", "graphls.passes",
+    "graphls.interop.torch", "graphls.ir", "graphls.ir.errors", "graphls.log", "graphls.nn", "graphls.onnx",
+    "graphls.ops", "graphls.passes",
     "graphls.passes.windows", "graphls.primitives", "graphls.profile", "graphls.quantization", "graphls.tensors",
     "graphls.testing", "graphls.train", "graphls.viz",
 )  # fmt: skip
@@ -99,9 +80,10 @@ PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
-    "graphls.backends", "graphls.export.inference_model", "graphls.export.ports", "graphls.export.predict",
-    "graphls.export.step_model", "graphls.export.write", "graphls.command_line.training", "graphls.importing",
-    "graphls.onnx", "graphls.testing.laws", "graphls.testing.samples",
+    "graphls.runtime", "graphls.step.export.inference_model", "graphls.step.export.ports",
+    "graphls.step.export.predict",
+    "graphls.step.export.step_model", "graphls.step.export.write", "graphls.cli.training", "graphls.onnx.importing",
+    "graphls.onnx", "graphls.inspect.testing.laws", "graphls.inspect.testing.samples",
 )  # fmt: skip
 """Packages that import them."""
 
@@ -177,6 +159,12 @@ def against_the_line(module: str) -> set[tuple[str, str]]:
     allowed = (here, *ALLOWED[here].split())
     rooms = tuple(map(_full, allowed) if here != "graphls" else map(_full, allowed[1:]))
     return {(module, name) for name in found if not within(name, rooms)}
+
+
+def test_at_most_seventeen_rooms_of_at_most_forty_files() -> None:
+    assert len({name.split(".")[1] for name in MODULES if "." in name} - {"__main__"}) <= 17
+    folders = Counter(path.parent for path in MODULES.values())
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 40} == {}
 
 
 def test_the_arrows_between_packages() -> None:
@@ -255,13 +243,15 @@ def takes_time(module: str, name: str) -> bool:
 
 def test_imports_in_functions_are_of_what_takes_time() -> None:
     """Of all but the trial of a session, a program of its own that imports from a path that it is given."""
-    modules = MODULES.keys() - {"graphls.backends.onnxruntime.trial"}
+    modules = MODULES.keys() - {"graphls.runtime.onnxruntime.trial"}
     names = [(module, name) for module in modules for name in in_functions(module) if not within(name, tuple(LATE))]
     assert [pair for pair in names if not (within(pair[1], ("graphls",)) and takes_time(*pair))] == []
 
 
 def test_modules_that_users_name_are_where_they_were() -> None:
-    assert set(PUBLIC) <= MODULES.keys()
+    assert set(map(real_name, PUBLIC)) <= MODULES.keys()
+    assert [name for name in PUBLIC if importlib.import_module(name).__name__ != real_name(name)] == []
+    assert set(ALIASES) < set(PUBLIC)
     assert graphls.random.random_state().shape == (2,)
 
 
@@ -300,7 +290,8 @@ def test_no_other_package_imports_a_runtime_when_it_is_imported() -> None:
 
 
 def test_showing_a_cell_registers_no_passes_of_the_diagnosis() -> None:
-    assert {name for name in loaded("graphls.nn.cell_tree", set()) if within(name, ("graphls.diagnosis",))} == set()
+    found = loaded("graphls.nn.cell_tree", set())
+    assert {name for name in found if within(name, ("graphls.inspect.diagnosis",))} == set()
 
 
 def test_importing_graphls_leaves_the_runtimes_alone() -> None:
@@ -313,7 +304,9 @@ def test_importing_graphls_leaves_the_runtimes_alone() -> None:
 
 def test_a_package_has_the_names_that_its_modules_list() -> None:
     here = importlib.import_module("graphls.nn")
-    listing = {name for name in MODULES if name.startswith("graphls.nn.") and lists_names(tree(name))}
+    rooms = tuple(name for name in ALIASES.values() if name.startswith("graphls.nn."))  # with names of their own
+    modules = (name for name in MODULES if within(name, ("graphls.nn",)) and not within(name, rooms))
+    listing = {name for name in modules if lists_names(tree(name))}
     for module in map(importlib.import_module, sorted(listing)):
         assert [name for name in module.__all__ if getattr(here, name) is not getattr(module, name)] == []
     assert {*here.__all__} == {name for module in listing for name in importlib.import_module(module).__all__}

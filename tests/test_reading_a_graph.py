@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from tools.fill_blocks import filled, stages_of
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from graphls.inspect.diff.diff import diff
 from graphls.ir.parse import parse
-from graphls.viz.diff.diff import diff
 from tests.step_graphs.steps import STEPS, kept
 
 

@@ -11,13 +11,13 @@ import pytest
 
 import graphls
 from graphls import context
+from graphls.base.sharing.settings import Settings
 from graphls.compat import parallel, root
-from graphls.context import parallel as one_rank
 from graphls.dataset import config, randomness
+from graphls.frontend.tensors import random
 from graphls.ir import parse
 from graphls.passes import as_pipeline, manager
-from graphls.sharing.settings import Settings
-from graphls.tensors import random
+from graphls.runtime.context import parallel as one_rank
 from tests.test_threads import fast_switching, in_threads
 
 __all__ = ["fast_switching"]

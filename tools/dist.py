@@ -24,17 +24,17 @@ NEEDED = {
     "graphls/py.typed",
     "graphls/ops/__init__.pyi",
     "graphls/nn/functions.pyi",
-    "graphls/tensors/methods.pyi",
-    "graphls/export/loops/step.py",
-    "graphls/export/loops/step.mjs",
-    "graphls/export/page/index.html",
-    "graphls/viz/page/page.html",
-    "graphls/viz/page/page.css",
-    "graphls/viz/page/main.js",
-    "graphls/backends/onnx/kernel_tables.json",
-    "graphls/backends/onnxruntime/tried_neighbours.txt",
-    "graphls/compat/mindspore_names.txt",
-    "graphls/context/mindspore_settings.json",
+    "graphls/frontend/tensors/methods.pyi",
+    "graphls/step/export/loops/step.py",
+    "graphls/step/export/loops/step.mjs",
+    "graphls/step/export/page/index.html",
+    "graphls/inspect/viz/page/page.html",
+    "graphls/inspect/viz/page/page.css",
+    "graphls/inspect/viz/page/main.js",
+    "graphls/runtime/lowering/kernel_tables.json",
+    "graphls/runtime/onnxruntime/tried_neighbours.txt",
+    "graphls/compat/hook/mindspore_names.txt",
+    "graphls/runtime/context/mindspore_settings.json",
 }
 """What is no module and yet must be in the wheel."""
 KINDS = {".css", ".html", ".js", ".json", ".mjs", ".py", ".pyi", ".txt", ".typed"}
@@ -74,7 +74,8 @@ def look_into(wheel: Path, source: Path) -> None:
     strange = {name for name in packed if Path(name).suffix not in KINDS}
     require(not strange, "the wheel has", strange)
     tracked = known()
-    for title, found, all_of in (("wheel", packed, ("graphls/",)), ("source distribution", sources, FOLDERS)):
+    packages = "graphls/", "graphls-stubs/"
+    for title, found, all_of in (("wheel", packed, packages), ("source distribution", sources, FOLDERS)):
         wanted = {name for name in tracked if name.startswith(all_of)}
         require(wanted <= found, f"the {title} lacks", wanted - found)
         require(found <= tracked, f"the {title} has", found - tracked)
@@ -84,7 +85,7 @@ def look_into(wheel: Path, source: Path) -> None:
         require(not inside, "the description leads to", inside)
 
 
-FOLDERS = ("benchmarks/", "docs/", "examples/", "graphls/", "tests/", "tools/")
+FOLDERS = ("benchmarks/", "docs/", "examples/", "graphls/", "graphls-stubs/", "tests/", "tools/")
 
 
 def known() -> set[str]:

@@ -1,4 +1,4 @@
-"""Adds the kernels of the runtime at hand to graphls/backends/onnx/kernel_tables.json: `python -m tools.kernel_tables`.
+"""`python -m tools.kernel_tables` adds the kernels of the runtime at hand to runtime/lowering/kernel_tables.json.
 
 A runtime tells those of all providers that it is built with, so that one for a GPU tells those of CUDA, too. Which
 runtimes tell them is found out: onnxruntime 1.31.1 from PyPI does, onnxruntime-training-cpu 1.19.2 does not.
@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graphls.backends.devices import PROVIDERS
-from graphls.backends.onnx.kernel_tables import FILE, plain
+from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.lowering.kernel_tables import FILE, plain
 
 FUNCTION = "onnxruntime.capi.onnxruntime_pybind11_state.get_all_opkernel_def"
 OPEN = 2**31 - 1

@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "graphls"
-NAMES = FOLDER / "compat" / "mindspore_names.txt"
+NAMES = FOLDER / "compat" / "hook" / "mindspore_names.txt"
 SETTINGS = FOLDER / "context" / "mindspore_settings.json"
 PACKAGE = "mindspore"
 LEFT_OUT = ("_akg", "ops_generate", "ops._op_impl", "_extends.parallel_compile")

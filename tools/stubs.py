@@ -1,4 +1,7 @@
-"""Stubs of what records of operations make, for editors and mypy: `make stubs` writes them, a test holds them true."""
+"""Stubs for editors and mypy, of what records of operations make and of aliases: `make stubs` writes them.
+
+A test holds them true.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import graphls
+from graphls.base.aliases import ALIASES
+from graphls.frontend.tensors.methods import COMPARISONS, UNARY
 from graphls.ops.record import CELLS, FUNCTIONS, OPERATIONS, OPERATORS, CellForm, Operation
-from graphls.tensors.methods import COMPARISONS, UNARY
 
 PACKAGE = Path(graphls.__file__).parent
 IMPORTS = """\
@@ -20,7 +24,7 @@ from typing import Any
 
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Axis, Operand, OutputSizes, Paddings, ShapeLike, Sizes
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 """
 KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand"}
 KNOWN |= {"OutputSizes", "Paddings", "Sequence", "ShapeLike", "Sizes", "Tensor", "TensorLike"}
@@ -32,11 +36,20 @@ EMPTY = inspect.Parameter.empty
 def stubs() -> dict[Path, str]:
     """The text of each stub by its path."""
     return {
-        PACKAGE / "tensors" / "methods.pyi": _methods(),
+        PACKAGE / "frontend" / "tensors" / "methods.pyi": _methods(),
         PACKAGE / "ops" / "__init__.pyi": _functions(),
         PACKAGE / "ops" / "operations.pyi": _classes(),
         PACKAGE / "nn" / "functions.pyi": _cells(),
+        **_aliases(),
     }
+
+
+def _aliases() -> dict[Path, str]:
+    """A partial stub package (PEP 561), by which type checkers know the import paths that stand for other modules."""
+    folder = PACKAGE.parent / "graphls-stubs"
+    below = {alias: alias.removeprefix("graphls.").replace(".", "/") for alias in ALIASES}
+    paths = {alias: folder / f"{path}.pyi" for alias, path in below.items()}
+    return {folder / "py.typed": "partial\n", **{paths[a]: f"from {name} import *\n" for a, name in ALIASES.items()}}
 
 
 def _methods() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from graphls.names.traps import TRAPS
+from graphls.frontend.names.traps import TRAPS
 
 PAGE = Path(__file__).parents[1] / "docs" / "differences.md"
 _TABLE = re.compile(r"(<!-- traps: .*? -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -10,7 +10,7 @@ from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.graphls_training import Training
 from benchmarks.peers.rows import QUICK_ROWS, ROWS
 from benchmarks.peers.table import markdown
-from graphls.profile.profile import Profile
+from graphls.inspect.profile.profile import Profile
 
 NAMES = [contender.name for contender in CONTENDERS if contender.framework == "graphls"]
 

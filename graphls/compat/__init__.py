@@ -1,6 +1,6 @@
 """Scripts that import `mindspore` run on graphls: an import hook for this process, and `python -m graphls exec`."""
 
-from graphls.compat.finder import install, uninstall
-from graphls.compat.script import run_script
+from graphls.compat.hook.finder import install, uninstall
+from graphls.compat.hook.script import run_script
 
 __all__ = ["install", "run_script", "uninstall"]

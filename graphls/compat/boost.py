@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import Initial, initializer
-from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
+from graphls.base.checks import positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
+from graphls.nn.initializer import Initial, initializer
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AutoBoost", "BoostTrainOneStepCell", "BoostTrainOneStepWithLossScaleCell", "CommonHeadLastFN",

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.frontend.tensors.tensor import is_tensor
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import is_tensor
 from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam
 from graphls.train.callbacks.checkpoint_files import remove_file, unused_prefix
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from graphls.calling.cache import compile_cell
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import TensorLike
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
-from graphls.steps.step import Compiled
-from graphls.tensors.tensor import TensorLike
+from graphls.step.calling.cache import compile_cell
+from graphls.step.step import Compiled
 
 __all__ = [
     "MSContext", "_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
-from graphls.backends.onnxruntime.availability import check_device
-from graphls.backends.onnxruntime.cuda_libraries import driver_here
-from graphls.context import set_context
-from graphls.ir.errors import GraphlsError
-from graphls.tensors.tensor import TensorLike
+from graphls.base.errors import GraphlsError
+from graphls.frontend.tensors.tensor import TensorLike
+from graphls.runtime.context import set_context
+from graphls.runtime.onnxruntime.availability import check_device
+from graphls.runtime.onnxruntime.cuda_libraries import driver_here
 
 __all__ = [
     "Event", "Stream", "StreamCtx", "current_stream", "default_stream", "device_count", "empty_cache",

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphls import initializer
-from graphls.initializer.base import Array, fans, one_of
-from graphls.initializer.distributions import SQUARED_GAINS, Normal, TruncatedNormal, Uniform
-from graphls.ir.checks import number
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.base.checks import number
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.nn import initializer
+from graphls.nn.initializer.base import Array, fans, one_of
+from graphls.nn.initializer.distributions import SQUARED_GAINS, Normal, TruncatedNormal, Uniform
 
 __all__ = [
     "_assignment", "_calculate_correct_fan", "_calculate_fan_in_and_fan_out", "_calculate_gain",

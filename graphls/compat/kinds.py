@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.frontend.tensors import dtypes
+from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.ir.types import (
     DType,
     DTypeLike,
@@ -21,8 +23,6 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.tensors import dtypes
-from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
     "all_types", "float_type", "get_py_obj_dtype", "int_type", "issubclass_", "list_", "none_type", "number",

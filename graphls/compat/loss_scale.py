@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.root import RowTensor
-from graphls.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Tensor
 
 __all__ = [
     "_grad_overflow", "_grad_scale", "_tensor_grad_overflow", "_tensor_grad_overflow_row_tensor", "grad_overflow",

@@ -8,15 +8,15 @@ from functools import wraps
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphValueError
+from graphls.base.checks import positive_int
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.adaptive import Adam
 from graphls.nn.optimizers.base import Decay, Parameters
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AdamOffload", "Jvp", "MicroBatchInterleaved", "PipelineCell", "VirtualDatasetCellTriple", "Vjp",

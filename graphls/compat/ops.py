@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from graphls.ir.errors import GraphAttributeError
+from graphls.base.errors import GraphAttributeError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ops.primitive import (
     Primitive,
     PrimitiveWithCheck,
@@ -14,7 +15,6 @@ from graphls.ops.primitive import (
     prim_arg_register,
     prim_attr_register,
 )
-from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "AiCPURegOp", "CpuRegOp", "CustomRegOp", "Primitive", "PrimitiveWithCheck", "PrimitiveWithInfer", "TBERegOp",

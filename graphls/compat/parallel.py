@@ -6,8 +6,13 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from graphls.context.keys import mindspore_settings
-from graphls.context.parallel import (
+from graphls.base.errors import GraphAttributeError, GraphValueError
+from graphls.base.sharing.settings import Settings
+from graphls.frontend.tensors.tensor import TensorLike
+from graphls.ir.registry import nearest
+from graphls.nn.cell import Cell
+from graphls.runtime.context.keys import mindspore_settings
+from graphls.runtime.context.parallel import (
     DEFAULTS,
     _get_device_num,
     _get_global_rank,
@@ -18,11 +23,6 @@ from graphls.context.parallel import (
     reset_auto_parallel_context,
     set_auto_parallel_context,
 )
-from graphls.ir.errors import GraphAttributeError, GraphValueError
-from graphls.ir.registry import nearest
-from graphls.nn.cell import Cell
-from graphls.sharing.settings import Settings
-from graphls.tensors.tensor import TensorLike
 
 __all__ = [
     "AutoParallel", "Layout", "_cost_model_context", "_get_all_auto_parallel_context", "_get_auto_parallel_context",

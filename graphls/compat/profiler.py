@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.base.errors import GraphlsError, GraphRuntimeError
+from graphls.base.reporting import warn
+from graphls.frontend.tensors.tensor import TensorLike
+from graphls.inspect.profile.measure import measure
 from graphls.ir.graph import walk
-from graphls.ir.reporting import warn
-from graphls.profile.measure import measure
-from graphls.steps.step import Compiled
-from graphls.tensors.tensor import TensorLike
+from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import Callback
 
 

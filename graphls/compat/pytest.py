@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphls.compat.finder import install, uninstall
+from graphls.compat.hook.finder import install, uninstall
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls.compat.functional import typeof
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.sharing.settings import Settings
+from graphls.compat.operators.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
 from graphls.compat.version import __version__
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.dynamic_sizes import OpenSize as Symbol
+from graphls.frontend.tensors.random import get_seed, set_seed
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
 from graphls.nn.declared_inputs import check_told, is_open, told_inputs
+from graphls.ops.arrays.scattering import RowTensor
 from graphls.ops.control_flow import vmap
 from graphls.ops.directions import jacfwd, jacrev, jvp, vjp
-from graphls.ops.scattering import RowTensor
-from graphls.sharing.settings import Settings
-from graphls.tensors.open_sizes import OpenSize as Symbol
-from graphls.tensors.random import get_seed, set_seed
-from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train import background
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["bool_", "enumerate_", "hasnext", "ms_len", "ms_max", "ms_min", "ms_sum", "size_", "while_cond"]
 

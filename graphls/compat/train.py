@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from graphls.context.parallel import ParallelMode
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.runtime.context.parallel import ParallelMode
 from graphls.train.callbacks.callback import RunContext
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError
-from graphls.ir.reporting import checked
+from graphls.base.errors import GraphTypeError
+from graphls.base.reporting import checked
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.operands import Operand
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
 

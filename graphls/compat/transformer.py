@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import nn, ops
-from graphls.initializer import Initial, initializer
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.nn.initializer import Initial, initializer
 
 
 class _Settings:

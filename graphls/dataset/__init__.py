@@ -2,6 +2,7 @@
 
 from typing import Any as _Any
 
+from graphls.base.errors import GraphAttributeError as _GraphAttributeError
 from graphls.dataset import config, text, transforms, vision
 from graphls.dataset.columns import Schema
 from graphls.dataset.mindrecord.reader import MindDataset
@@ -44,7 +45,6 @@ from graphls.dataset.samplers import (
     SubsetSampler,
     WeightedRandomSampler,
 )  # fmt: skip
-from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
 from graphls.ir.registry import nearest as _nearest
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.base.files.files import parse_json, read_bytes
 from graphls.dataset import checks
-from graphls.files.files import parse_json, read_bytes
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import as_dtype
-from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 ArrayDType = np.dtype[Any]

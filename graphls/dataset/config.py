@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from enum import IntEnum
 
+from graphls.base.errors import GraphValueError
+from graphls.base.sharing import settings
 from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
 from graphls.dataset.randomness import SEED, current_seed
-from graphls.ir.errors import GraphValueError
-from graphls.sharing import settings
 
 MAXIMUM_SEED = 2**32 - 1
 

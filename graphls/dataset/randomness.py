@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.sharing.forks import Guard
-from graphls.sharing.settings import Settings
-from graphls.tensors.random import generator as random_of_set_seed
-from graphls.tensors.random import random_state
+from graphls.base.sharing.forks import Guard
+from graphls.base.sharing.settings import Settings
+from graphls.frontend.tensors.random import generator as random_of_set_seed
+from graphls.frontend.tensors.random import random_state
 
 MAXIMUM = 2**64 - 1
 DATASETS = 0x67726170686C73

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import generator
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Indices = list[int]
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 from graphls.nn.optimizers.adaptive import Adadelta, Adagrad, Adam, AdaMax, AdamW, AdamWeightDecay, RMSProp
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.optimizers.descent import ASGD, SGD, Momentum, Rprop

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.matching import Found, Rename, check_rename
-from graphls.interop.places import Place
+from graphls.interop.parameter_mapping import Place
 from graphls.interop.sources import Array
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, type_of
 from graphls.nn.cell import Cell
-from graphls.tensors.parameter import Parameter
 
 SHOWN = 8
 """How many names of one kind an error lists."""

@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.interop.normalized import Parts, made_weights
-from graphls.interop.places import Place, Recipe
+from graphls.interop.parameter_mapping import Place, Recipe
 from graphls.interop.sources import Array, Arrays
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 """Parts of names that `torch.compile` and sharding put in."""

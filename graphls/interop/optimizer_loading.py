@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.counterparts import Counterpart
 from graphls.interop.fitting import misfit
 from graphls.interop.matching import Tensors, made_of
 from graphls.interop.optimizer_sources import OptimizerState, number_of
+from graphls.interop.parameter_mapping import Place
 from graphls.interop.parameter_order import ADVICE, Row
-from graphls.interop.places import Place
 from graphls.interop.report import Loaded, Report
 from graphls.interop.sources import Array, Arrays, array_of
-from graphls.ir.errors import GraphValueError
 from graphls.nn.optimizers.base import Optimizer
-from graphls.tensors.parameter import Parameter
 
 OPTIONAL = ("max_exp_avg_sq", "grad_avg", "momentum_buffer")
 """States that PyTorch keeps only with some settings."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.interop.counterparts import Counterpart
 from graphls.interop.fitting import listed, outward
 from graphls.interop.optimizer_settings import settings_of
-from graphls.interop.places import Place
+from graphls.interop.parameter_mapping import Place
 from graphls.interop.sources import Array, Arrays
-from graphls.ir.errors import GraphValueError
 from graphls.nn.optimizers.base import Optimizer
 
 Named = dict[str, Place]

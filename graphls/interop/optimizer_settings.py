@@ -6,19 +6,19 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.foreign import offers_array
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.interop.counterparts import Counterpart, Settings
 from graphls.interop.fitting import listed
 from graphls.interop.optimizer_sources import OptimizerState, number_of
 from graphls.interop.parameter_order import Row
 from graphls.interop.report import counted
-from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.optimizers.base import Optimizer
-from graphls.tensors.foreign import offers_array
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
 
 UNSET: Settings = {"maximize": False, "nesterov": False, "amsgrad": False, "weight_decay": 0.0}
 """What settings are that groups of older versions, or of optimizers without them, do not have."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files import torch_format
-from graphls.files.files import as_path, read_bytes
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path, read_bytes
+from graphls.frontend.tensors.foreign import offers_array
 from graphls.interop.fitting import listed
+from graphls.interop.formats import torch as torch_format
 from graphls.interop.sources import PICKLES, Arrays, array_of
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensors.foreign import offers_array
 
 INSIDE = ("optimizer", "optimizer_state_dict", "optim", "optimizer_states")
 """What the state of an optimizer is called in a file that holds more, such as the weights; Lightning has a list."""

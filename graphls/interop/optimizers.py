@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from graphls.files.files import as_path, write_bytes
-from graphls.files.torch_writer import encode
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path, write_bytes
 from graphls.interop.counterparts import Counterpart, counterpart_of
 from graphls.interop.fitting import check_network, check_pattern, listed, outward_names
+from graphls.interop.formats.torch_writer import encode
 from graphls.interop.matching import check_rename
 from graphls.interop.optimizer_loading import Loading, counts_after
 from graphls.interop.optimizer_saving import array_saved, group_settings_saved, groups_saved, tensors_saved
@@ -17,8 +19,6 @@ from graphls.interop.optimizer_sources import OptimizerState, optimizer_state_of
 from graphls.interop.parameter_order import ADVICE, matched, names_in_order, places_of
 from graphls.interop.report import Report, counted
 from graphls.interop.sources import Array
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 

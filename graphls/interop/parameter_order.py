@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.matching import Rename, names_of, prefixes, present_for, renamed
 from graphls.interop.optimizer_sources import OptimizerState
-from graphls.interop.places import Place, Recipe, places
+from graphls.interop.parameter_mapping import Place, Recipe, places
 from graphls.interop.sources import Array, Arrays
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
-from graphls.tensors.parameter import Parameter
 
 ADVICE = "give names=[name for name, _ in module.named_parameters()], in the order of the groups of PyTorch"
 

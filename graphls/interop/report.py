@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphls.text.html import Page
-from graphls.text.tables import Table
+from graphls.base.text.html import Page
+from graphls.base.text.tables import Table
 
 
 def counted(number: int, kind: str) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files import safetensors_format, torch_format
-from graphls.files.files import as_path, parse_json, read_bytes
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.tensors.foreign import offered_array, offers_array
+from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path, parse_json, read_bytes
+from graphls.frontend.tensors.foreign import offered_array, offers_array
+from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.formats import torch as torch_format
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]

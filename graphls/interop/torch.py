@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphls.files import safetensors_format
-from graphls.files.files import as_path, write_bytes
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path, write_bytes
+from graphls.frontend.names.traps import EPSILON, MOMENTUM, Given, Trap, warn_where
 from graphls.interop.fitting import (
     Chosen,
     cast_changes,
@@ -20,14 +22,12 @@ from graphls.interop.fitting import (
     outward,
     outward_names,
 )
+from graphls.interop.formats import safetensors as safetensors_format
 from graphls.interop.matching import Found, Tensors, check_rename, found_for, names_of, nearest, prefixes
 from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_state_dict, save_optimizer_state_dict
-from graphls.interop.places import Place, places
+from graphls.interop.parameter_mapping import Place, places
 from graphls.interop.report import Loaded, Report, counted
 from graphls.interop.sources import Array, weights_of
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphValueError
-from graphls.names.traps import EPSILON, MOMENTUM, Given, Trap, warn_where
 from graphls.nn.cell import Cell
 from graphls.nn.normalization import BatchNorm2d, LayerNorm
 

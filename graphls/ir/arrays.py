@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 from graphls.ir.types import Type, type_of
 
 _READABLE = 16

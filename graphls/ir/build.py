@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphlsError, GraphTypeError
+from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphlsError, GraphTypeError
+from graphls.base.location import Location
 from graphls.ir.graph import Graph, Node, Value, walk, with_regions
-from graphls.ir.location import Location
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, type_of
 

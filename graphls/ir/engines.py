@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from graphls.ir.errors import GraphKeyError
+from graphls.base.errors import GraphKeyError
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 from graphls.ir.registry import nearest
@@ -29,7 +29,7 @@ class Engine(Protocol):
         """Raise GraphRuntimeError where it is missing, GraphValueError for a device that it has nothing for."""
 
     def open(self, segment: Segment, context: Any) -> Any:
-        """The Part that runs a segment on the buffers of a PlanContext; see `graphls.backends.engine`."""
+        """The Part that runs a segment on the buffers of a PlanContext; see `graphls.runtime.engine`."""
 
 
 _engines: dict[str, Engine] = {}

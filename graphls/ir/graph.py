@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from graphls.ir.errors import GraphKeyError, GraphTypeError
-from graphls.ir.location import Location
+from graphls.base.errors import GraphKeyError, GraphTypeError
+from graphls.base.location import Location
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
 
@@ -137,7 +137,7 @@ class Graph:
     """What writes a graph as text; `ir/text.py`, which knows graphs, puts it here."""
 
     difference: ClassVar[Callable[[Graph, Graph], Difference]]
-    """What compares graphs; `viz/__init__.py` puts it here."""
+    """What compares graphs; `inspect/viz/__init__.py` puts it here."""
 
     picture: ClassVar[Callable[[Graph], str] | None] = None
     """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
@@ -199,7 +199,7 @@ class Difference:
     outputs: tuple[tuple[Value | None, Value | None], ...]
 
     text: ClassVar[Callable[[Difference], str]]
-    """What writes it; `viz/__init__.py` puts it here."""
+    """What writes it; `inspect/viz/__init__.py` puts it here."""
 
     card: ClassVar[Callable[[Difference], str] | None] = None
     """What shows it in notebooks, as HTML; `graphls.viz` puts it here."""

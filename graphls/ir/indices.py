@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphls.ir.graph import Graph, Node, Value, inside
-from graphls.ir.reach import Reachability
+from graphls.ir.reachability import Reachability
 
 SMALL = 4096
 """Bytes of a state that is cheaply kept twice."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphIndexError, GraphValueError
+from graphls.base.errors import GraphIndexError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, type_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from graphls.ir.errors import GraphSyntaxError, visible
-from graphls.ir.location import Location
+from graphls.base.errors import GraphSyntaxError, visible
+from graphls.base.location import Location
 from graphls.ir.text import parse_metadata
 
 _TOKENS = re.compile(

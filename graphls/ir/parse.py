@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from graphls.base.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.arrays import build_array
-from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.lex import SHOWN, Cursor, Token
 from graphls.ir.registry import Operation, lookup

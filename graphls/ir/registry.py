@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from graphls.ir.errors import GraphKeyError
-from graphls.ir.plugins import check_name, load_plugin, plugins
+from graphls.base.errors import GraphKeyError
+from graphls.base.plugins import check_name, load_plugin, plugins
 from graphls.ir.types import Type
 
 Rule = Callable[..., Any]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError
+from graphls.base.location import CELL, Location
 from graphls.ir.arrays import dump_array
-from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.location import CELL, Location
 from graphls.ir.types import DType
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from graphls.ir.errors import GraphlsError, VerifyError
+from graphls.base.errors import GraphlsError, VerifyError
+from graphls.base.location import Location
 from graphls.ir.graph import PHASES, Graph, Node, Value, Write, blocks, definers, needs, walk
-from graphls.ir.location import Location
 from graphls.ir.registry import Operation
 from graphls.ir.text import lines, reference
 from graphls.ir.types import TOKEN, Type

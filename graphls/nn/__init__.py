@@ -8,9 +8,9 @@ Every module lists its names in `__all__`, and they are all names of this packag
 from types import ModuleType as _Module
 from typing import Any as _Any
 
-from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
-from graphls.names.habits import ROOM as _ROOM
-from graphls.names.habits import instead as _instead
+from graphls.base.errors import GraphAttributeError as _GraphAttributeError
+from graphls.frontend.names.habits import ROOM as _ROOM
+from graphls.frontend.names.habits import instead as _instead
 from graphls.nn import functions as _functions
 from graphls.nn.activations import *
 from graphls.nn.arrays import *

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import initializer
-from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphKeyError, GraphTypeError
+from graphls.base.checks import positive_int
+from graphls.base.errors import GraphKeyError, GraphTypeError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.nn.functions import (
@@ -37,9 +38,8 @@ from graphls.nn.functions import (
     Tanh,
     Tanhshrink,
 )  # fmt: skip
-from graphls.ops.network import check_slopes
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.nn.initializer import initializer
+from graphls.ops.network.network import check_slopes
 
 __all__ = ["GELU", "PReLU", "RReLU", "Threshold", "get_activation"]
 

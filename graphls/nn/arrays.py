@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import boolean, positive, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, positive, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import Axis, Sizes, axis_of, float_of, shape_of, tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "ClipByNorm", "Identity", "L1Regularizer", "LBeta", "MatDet", "MatInverse", "MatMul", "Moments", "Norm",

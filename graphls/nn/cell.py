@@ -9,28 +9,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.base.location import user_location
+from graphls.base.reporting import guarded, warn
+from graphls.frontend.names.habits import CELL, KEYWORDS, instead
+from graphls.frontend.tensors.configuration import Configuration
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.casting import Casting
+from graphls.frontend.trace.cells import call_cell
+from graphls.frontend.trace.closure_variables import PLAIN
+from graphls.frontend.trace.compiler import compiler
+from graphls.frontend.trace.custom import with_custom_gradient
+from graphls.frontend.trace.rewriting.functions import rewritten
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.keys import constant_key
-from graphls.ir.location import user_location
-from graphls.ir.reporting import guarded, warn
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
-from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import Shown
 from graphls.nn.hooks import Hooks, Looking, between_hooks
 from graphls.nn.state_dicts import StateDicts
 from graphls.ops.state import assign
-from graphls.tensors.configuration import Configuration
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.casting import Casting
-from graphls.trace.cells import call_cell
-from graphls.trace.closure_variables import PLAIN
-from graphls.trace.compiler import compiler
-from graphls.trace.custom import with_custom_gradient
-from graphls.trace.rewriting.functions import rewritten
-from graphls.trace.tracer import current_tracer
 
 __all__ = ["Cell"]
 

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
-from graphls.context import is_eager
-from graphls.ir.errors import GraphlsError
-from graphls.ir.reporting import too_deep
+from graphls.base.errors import GraphlsError
+from graphls.base.reporting import too_deep
+from graphls.frontend.tensors import dispatch, executor
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.casting import Casting, in_dtype
+from graphls.frontend.trace.cells import say_cell
+from graphls.frontend.trace.inputs import static_inputs
 from graphls.ir.types import DType
-from graphls.tensors import dispatch, executor
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.casting import Casting, in_dtype
-from graphls.trace.cells import say_cell
-from graphls.trace.inputs import static_inputs
+from graphls.runtime.context import is_eager
 
 
 class Runs(Protocol):

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shown
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import TensorLike
+from graphls.frontend.trace.compiler import compiler
 from graphls.nn.declared_inputs import told_inputs
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import TensorLike
-from graphls.text.html import Page
-from graphls.text.plain import shown
-from graphls.trace.compiler import compiler
 
 Self = TypeVar("Self", bound="Settings")
 

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from graphls import ops
-from graphls.ir.checks import integer
-from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
+from graphls.base.checks import integer
+from graphls.base.errors import GraphIndexError, GraphKeyError, GraphTypeError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["CellDict", "CellList", "SequentialCell", "TimeDistributed"]
 

@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import Initial
-from graphls.ir.checks import boolean, check_format, positive_int
-from graphls.ir.errors import GraphValueError
+from graphls.base.checks import boolean, check_format, positive_int
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import new_bias, new_weight
-from graphls.ops.convolution import check_output_padding
+from graphls.nn.initializer import Initial
+from graphls.ops.arrays.pads import check_padding, sizes_of
+from graphls.ops.network.convolution import check_output_padding
 from graphls.ops.operands import Sizes
-from graphls.ops.pads import check_padding, sizes_of
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "Conv3dTranspose"]
 

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.dynamic_sizes import ANY_RANK, Declared, OpenSize, Size
+from graphls.frontend.tensors.pytree import leaves
+from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.ir.registry import nearest
 from graphls.ir.types import Type, type_of
-from graphls.tensors.open_sizes import ANY_RANK, Declared, OpenSize, Size
-from graphls.tensors.pytree import leaves
-from graphls.tensors.tensor import Tensor, is_tensor
 
 Told = Sequence[Any] | Mapping[str, Any]
 """Examples of inputs by position or by name, in which tensors may have open sizes."""

@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import HeUniform, Initial, Uniform, fans, initializer
-from graphls.ir.checks import boolean, positive, positive_int, probability
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, positive, positive_int, probability
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.names.traps import KEEP_PROB, warns_of
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DTypeLike, float32
-from graphls.names.traps import KEEP_PROB, warns_of
 from graphls.nn.activations import get_activation
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
-from graphls.ops.layers import embedding_lookup, linear
+from graphls.nn.initializer import HeUniform, Initial, Uniform, fans, initializer
+from graphls.ops.network.layers import embedding_lookup, linear
 from graphls.ops.operands import tensor_of, weight_of
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "BiDense", "Dense", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "EmbeddingLookup", "Linear",

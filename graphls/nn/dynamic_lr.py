@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import boolean, not_negative_float, positive_float, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, not_negative_float, positive_float, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.operands import Operand
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",

@@ -7,12 +7,12 @@ from inspect import Parameter, Signature, getdoc
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
-from graphls.ops.losses import require_tensors
+from graphls.ops.network.losses import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import CellForm, Operation
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["LossBase"]
 

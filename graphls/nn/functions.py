@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphls.ir.errors import GraphAttributeError
+from graphls.base.errors import GraphAttributeError
 from graphls.nn.function_cells import FunctionCell, function_cell
 from graphls.ops.record import CELLS
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphls import ops
-from graphls.context.parallel import ParallelMode, get_auto_parallel_context
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.distributed.agreement import require_equal_parameters
+from graphls.distributed.world import find_group, world
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.tracer import in_phase
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.ops.collectives import all_reduced, all_reduced_where, broadcasted
 from graphls.ops.operands import tensor_of
-from graphls.ranks.agreement import require_equal_parameters
-from graphls.ranks.world import find_group, world
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.tracer import in_phase
+from graphls.runtime.context.parallel import ParallelMode, get_auto_parallel_context
 
 __all__ = ["DistributedGradReducer"]
 

@@ -8,19 +8,19 @@ from functools import wraps
 from io import StringIO
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, rebuild, structure
+from graphls.frontend.tensors.tape import noting
+from graphls.frontend.tensors.tensor import Array, Tensor, is_tensor
+from graphls.frontend.trace.branches import explore
+from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import inside
 from graphls.nn.hook_traces import kept_attributes, restoring
 from graphls.ops.gradients import compiled_outside
 from graphls.ops.host_calls import py_func
 from graphls.ops.operands import state_of, tensor_of
 from graphls.ops.replayed import Replayed
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, rebuild, structure
-from graphls.tensors.tape import noting
-from graphls.tensors.tensor import Array, Tensor, is_tensor
-from graphls.trace.branches import explore
-from graphls.trace.tracer import Tracer
 
 
 def given_by(tracer: Tracer, hook: Any, cell: object, given: tuple[Any, ...], replaced: Any = None) -> Any:

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from graphls.ir.errors import GraphlsError
+from graphls.base.errors import GraphlsError
+from graphls.frontend.tensors.pytree import leaves
+from graphls.frontend.tensors.tensor import Symbol
+from graphls.frontend.trace.frames import Fork
+from graphls.frontend.trace.tracer import Tracer
 from graphls.nn.hook_kinds import function_of
-from graphls.tensors.pytree import leaves
-from graphls.tensors.tensor import Symbol
-from graphls.trace.frames import Fork
-from graphls.trace.tracer import Tracer
 
 Restore = Callable[[], None]
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from graphls.context import is_eager
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.pytree import leaves, rebuild
+from graphls.frontend.tensors.tensor import Array, Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.nn.hook_kinds import gives_nothing, keeps
 from graphls.nn.hook_numbers import given_by
 from graphls.nn.hook_traces import keep_in_trace
 from graphls.ops.gradients import is_gradient_alone, with_hooks
 from graphls.ops.host_calls import of_numbers, report
 from graphls.ops.operands import tensor_of
-from graphls.tensors.pytree import leaves, rebuild
-from graphls.tensors.tensor import Array, Tensor, TensorLike, is_tensor
-from graphls.trace.tracer import current_tracer
+from graphls.runtime.context import is_eager
 
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 

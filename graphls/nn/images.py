@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import boolean, number, positive, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, number, positive, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.ops.images import linear, scaled_positions, weighted
+from graphls.ops.network.images import linear, scaled_positions, weighted
 from graphls.ops.operands import Sizes, float_of, tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "MSSSIM", "PSNR", "SSIM", "CentralCrop", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ImageGradients", "Pad",

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import between, boolean, fraction, not_negative_float, positive, positive_float, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import between, boolean, fraction, not_negative_float, positive, positive_float, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int32
 from graphls.nn.cell import Cell
 from graphls.nn.dynamic_lr import cosine_decay, polynomial_decay, rising_rates
 from graphls.nn.learning_rate_schedule import LearningRateSchedule, share_of
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["CosineRestartsLR", "OneCycleLR", "WithWarmUpLR"]
 

@@ -15,9 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import not_negative_float, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
+from graphls.base.checks import not_negative_float, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.dynamic_lr import (
@@ -31,8 +33,6 @@ from graphls.nn.dynamic_lr import (
     rising_rates,
 )
 from graphls.ops.operands import state_of
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule", "NaturalExpDecayLR",

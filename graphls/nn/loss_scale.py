@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphValueError
+from graphls.base.checks import positive_int
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import Sizes, state_of
 from graphls.ops.state import held
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
 

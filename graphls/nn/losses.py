@@ -6,14 +6,17 @@ from collections.abc import Callable
 from math import prod
 
 from graphls import ops
-from graphls.ir.checks import boolean, integer, number, positive
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, integer, number, positive
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.dispatch import promoted
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.ir.types import int32, int64
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase, finite_labels
 from graphls.nn.functions import L1Loss, LogSoftmax, Softmax
-from graphls.ops.losses import (
+from graphls.ops.math.transcendental import root
+from graphls.ops.network.losses import (
     class_indices,
     class_weights,
     given_weight,
@@ -23,9 +26,6 @@ from graphls.ops.losses import (
     require_tensors,
 )
 from graphls.ops.operands import Operand, apply, float_of, tensor_of
-from graphls.ops.transcendental import root
-from graphls.tensors.dispatch import promoted
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = [
     "CTCLoss", "CrossEntropyLoss", "DiceLoss", "FocalLoss", "KLDivLoss", "MAELoss", "MultiClassDiceLoss",

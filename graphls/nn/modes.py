@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from graphls.frontend.tensors.configuration import Configuration
 from graphls.nn.cell import Cell
-from graphls.tensors.configuration import Configuration
 
 
 @contextmanager

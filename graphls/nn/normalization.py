@@ -8,23 +8,23 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.initializer import Initial, initializer
-from graphls.ir.checks import boolean, check_format, fraction, positive, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, check_format, fraction, positive, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.distributed.groups import group_among
+from graphls.distributed.world import world
+from graphls.frontend.names.traps import MOMENTUM, warns_of
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import DTypeLike, float32
-from graphls.names.traps import MOMENTUM, warns_of
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
-from graphls.ops.normalization import normalised_from
+from graphls.nn.initializer import Initial, initializer
+from graphls.ops.network.normalization import normalised_from
+from graphls.ops.network.synchronized import batch_norm_over_ranks
 from graphls.ops.operands import Sizes, axis_of, learned, tensor_of
-from graphls.ops.synchronized import batch_norm_over_ranks
-from graphls.ranks.groups import group_among
-from graphls.ranks.world import world
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv2dBnAct", "DenseBnAct", "GroupNorm", "InstanceNorm1d",

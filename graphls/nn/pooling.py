@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.ir.checks import boolean, check_format, positive
-from graphls.names.traps import STRIDE, warns_of
+from graphls.base.checks import boolean, check_format, positive
+from graphls.frontend.names.traps import STRIDE, warns_of
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
+from graphls.ops.arrays.pads import check_ceil_mode, check_padding, sizes_of
+from graphls.ops.network.pooling import check_divisor, window_sizes
 from graphls.ops.operands import Sizes
-from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
-from graphls.ops.pooling import check_divisor, window_sizes
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d",

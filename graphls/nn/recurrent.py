@@ -9,20 +9,20 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from graphls import ops
-from graphls.initializer import Uniform, initializer
-from graphls.ir.checks import boolean, positive_int, probability
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
+from graphls.base.checks import boolean, positive_int, probability
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
+from graphls.frontend.tensors import executor
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.compiler import compiler
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import Running
 from graphls.nn.dense import Dropout
-from graphls.ops.layers import linear, lstm_step, rounded_once
+from graphls.nn.initializer import Uniform, initializer
+from graphls.ops.network.layers import linear, lstm_step, rounded_once
 from graphls.ops.operands import Operand, tensor_of
-from graphls.tensors import executor
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.compiler import compiler
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import array_of
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import array_of
 
 ADVICE = "strict=False leaves out what lacks, and graphls.interop.torch.load_state_dict takes weights of PyTorch"
 

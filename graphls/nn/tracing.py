@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.trace.inputs import static_inputs
+from graphls.frontend.trace.trace import Traced, trace
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.nn.cell import Cell, input_names
-from graphls.trace.inputs import static_inputs
-from graphls.trace.trace import Traced, trace
-from graphls.trace.tracer import current_tracer
 
 
 def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[str] | None = None) -> Traced:

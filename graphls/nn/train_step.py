@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls import ops
-from graphls.context import get_context
-from graphls.context.parallel import get_auto_parallel_context, takes_parameters_of_first_rank
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.tracer import current_tracer, in_phase
 from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
@@ -24,10 +26,8 @@ from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.gradients import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.ops.state import overflow_get, overflow_start
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.tracer import current_tracer, in_phase
+from graphls.runtime.context import get_context
+from graphls.runtime.context.parallel import get_auto_parallel_context, takes_parameters_of_first_rank
 
 __all__ = [
     "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "TrainOneStepWithLossScaleCell", "WithEvalCell",

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.tracer import in_phase
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
 from graphls.nn.updates import AccumulatedGradients, Averaging, MovingAverage
 from graphls.ops.operands import state_of
-from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.tracer import in_phase
 
 __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]
 

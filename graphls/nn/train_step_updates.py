@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import fraction, positive, positive_int
-from graphls.ir.errors import GraphValueError
+from graphls.base.checks import fraction, positive, positive_int
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.trace.tracer import in_phase
 from graphls.nn.cell import Cell
 from graphls.nn.grad_reducer import DistributedGradReducer, any_rank_where
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
 from graphls.nn.updates import AccumulatedGradients, AverageSinceFirstUpdate, Averaging
 from graphls.ops.operands import tensor_of
 from graphls.ops.state import overflow_get
-from graphls.tensors.tensor import Tensor
-from graphls.trace.tracer import in_phase
 
 SETTINGS = ("accumulate_steps", "clip_norm", "clip_value", "ema_decay")
 

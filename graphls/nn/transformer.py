@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from graphls import ops
-from graphls.initializer import Normal, XavierUniform, initializer
-from graphls.ir.checks import boolean, positive_int, probability
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, positive_int, probability
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense, Dropout
+from graphls.nn.initializer import Normal, XavierUniform, initializer
 from graphls.nn.normalization import LayerNorm
-from graphls.ops.layers import linear
+from graphls.ops.grouped import together
+from graphls.ops.network.layers import linear
 from graphls.ops.operands import apply, tensor_of
-from graphls.ops.together import together
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = [
     "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",

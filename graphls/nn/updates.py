@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import fraction
-from graphls.ir.errors import GraphValueError
+from graphls.base.checks import fraction
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Array, Tensor, TensorLike
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import states_like, wide_dtype
 from graphls.ops.operands import state_of
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Array, Tensor, TensorLike
 
 
 class AccumulatedGradients(Cell):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import graphls.onnx.operators  # noqa: F401  (fills the table)
-from graphls.importing.files import Source, read
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import TensorLike
 from graphls.onnx import artifacts, training
 from graphls.onnx.cell import Choice, OnnxCell, cell_of
+from graphls.onnx.importing.files import Source, read
 from graphls.onnx.program import program_of
 from graphls.onnx.quantized_saving import save_quantized
 from graphls.onnx.saving import save
-from graphls.tensors.tensor import TensorLike
 
 __all__ = ["OnnxCell", "artifacts", "load", "save", "save_quantized", "training"]
 

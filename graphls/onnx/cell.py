@@ -15,25 +15,25 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from onnx import TypeProto
 
-from graphls.importing.files import Original
-from graphls.importing.types import element_type
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import TensorLike, is_tensor
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import runs_eagerly
+from graphls.onnx.dynamic_fallback import Rest
+from graphls.onnx.importing.files import Original
+from graphls.onnx.importing.types import element_type
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
 from graphls.onnx.products import products
 from graphls.onnx.program import Program, program_of
-from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Array, Stored
 from graphls.onnx.values import Open, plain, value_of
-from graphls.ops.elementwise import cast
+from graphls.ops.math.elementwise import cast
 from graphls.ops.operands import tensor_of
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike, is_tensor
-from graphls.trace.tracer import current_tracer
 
 Choice = str | Iterable[str] | Callable[[str], bool] | None
 """Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""

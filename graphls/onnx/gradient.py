@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from graphls.backends.onnx import Lowered, lower
-from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
-from graphls.backends.onnx.protos import rename, replace_items
-from graphls.backends.onnx.types import ELEMENT_TYPES
-from graphls.backends.onnx.weights import Weights, write_model
-from graphls.export.dynamic_sizes import PASSES, Point, derive
-from graphls.files.files import as_path
-from graphls.importing.files import Source, read
-from graphls.importing.types import element_type
+from graphls.base.errors import GraphlsError, GraphValueError
+from graphls.base.files.files import as_path
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import TensorLike
+from graphls.frontend.trace.gradients import gradient
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
-from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
+from graphls.onnx.importing.files import Source, read
+from graphls.onnx.importing.types import element_type
 from graphls.onnx.program import program_of
 from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, given_inputs, set_sizes
 from graphls.passes import as_pipeline
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike
-from graphls.trace.gradients import gradient
-from graphls.trace.tracer import current_tracer
+from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
+from graphls.runtime.lowering.protos import rename, replace_items
+from graphls.runtime.lowering.types import ELEMENT_TYPES
+from graphls.runtime.lowering.weights import Weights, write_model
+from graphls.step.export.dynamic_sizes import PASSES, Point, derive
 
 GRADIENT = "_grad"
 """What is put behind the name of a tensor to name its gradient."""

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import TypeProto, helper
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.trace.casting import in_dtype
+from graphls.frontend.trace.tracer import current_tracer
+from graphls.onnx.dynamic_fallback import Rest
 from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
-from graphls.onnx.rest import Rest
 from graphls.onnx.tensors import Stored
 from graphls.onnx.values import DependsOnData, Open, array_of, float_type, is_known, plain, value_of
-from graphls.tensors.tensor import Tensor
-from graphls.trace.casting import in_dtype
-from graphls.trace.tracer import current_tracer
 
 Values = ChainMap[str, Any]
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)

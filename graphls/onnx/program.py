@@ -22,13 +22,13 @@ from onnx import (
     helper,
 )
 
-from graphls.backends.onnx.protos import copied, needed_for, replace_items, text_of
-from graphls.importing.attributes import LISTS, content
-from graphls.importing.functions import Functions
-from graphls.importing.origins import Origin, origin_of
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.onnx.importing.attributes import LISTS, content
+from graphls.onnx.importing.functions import Functions
+from graphls.onnx.importing.origins import Origin, origin_of
 from graphls.onnx.table import Entry, find
 from graphls.onnx.tensors import Place, Stored
+from graphls.runtime.lowering.protos import copied, needed_for, replace_items, text_of
 
 _DEFAULT = ("", "ai.onnx")
 

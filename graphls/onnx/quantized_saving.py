@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from graphls.backends.onnx.protos import operators, replace_items, text_of
-from graphls.files.files import as_path, write_parts
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path, write_parts
 from graphls.nn.cell import Cell
+from graphls.nn.quantization.fake_quantize import Quantized, quantization_of
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.products import KERNELS, MATRICES, SAME
 from graphls.onnx.saving import network, saved_model
 from graphls.onnx.tensors import Array
-from graphls.quantization.fake_quantize import Quantized, quantization_of
+from graphls.runtime.lowering.protos import operators, replace_items, text_of
 
 MOVES = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that may as well move rounded numbers: runtimes want integers where the numbers are made."""
@@ -38,7 +38,7 @@ def save_quantized(net: Cell, path: object) -> None:
         >>> import numpy as np
         >>> import graphls
         >>> from graphls import nn, train
-        >>> from graphls.quantization import fake_quantize
+        >>> from graphls.nn.quantization import fake_quantize
         >>> train.export(nn.Dense(8, 2), np.ones((1, 8), np.float32), file_name="net.onnx", file_format="ONNX")
         >>> net = graphls.onnx.load("net.onnx")
         >>> x = graphls.tensor(np.ones((1, 8), np.float32))

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from graphls.adapters.lora import adapters_of
-from graphls.backends.onnx.protos import graphs, operators, text_of
-from graphls.files.files import Part, as_path, open_file, write_parts
-from graphls.files.wire import fields
-from graphls.importing.files import Original
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.files import Part, as_path, open_file, write_parts
+from graphls.base.files.wire import fields
+from graphls.interop.adapters.lora import adapters_of
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
+from graphls.onnx.importing.files import Original
 from graphls.onnx.tensors import Array, Place, Stored, external_path
+from graphls.runtime.lowering.protos import graphs, operators, text_of
 
 _RAW, _PACKED = 9, {"float32": 4, "float64": 10}
 """Fields of a tensor that hold its bytes as they are: of any dtype, and of one."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.protos import text_of
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
+from graphls.base.errors import GraphFileError, GraphlsError, GraphValueError
+from graphls.runtime.lowering.protos import text_of
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, ...]

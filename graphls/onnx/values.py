@@ -9,12 +9,12 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from onnx import TypeProto
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Symbol, Tensor
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import DTYPES, DType
 from graphls.ops.operands import axis_of
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor
-from graphls.trace.tracer import current_tracer
 
 Array = np.ndarray[Any, Any]
 Known: TypeAlias = "Tensor | Array"

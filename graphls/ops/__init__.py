@@ -3,62 +3,66 @@
 Every module declares its operations by records (`record.py`), which make the names of this package.
 """
 
+from graphls.frontend.tensors import vocabulary as _vocabulary
 from graphls.ops import (  # noqa: F401
-    adaptive,
-    arithmetic,
-    arrangement,
-    attention,
-    attributes,
-    bessel,
-    blocks,
-    classification_losses,
     collectives,
     composite,
-    contractions,
     control_flow,
-    convolution,
-    creation,
-    ctc,
-    diagonals,
     directions,
-    distributions,
-    elementwise,
-    factorizations,
-    flash_attention,
-    gamma_functions,
     gradients,
     host_calls,
-    images,
-    incomplete_functions,
+    state,
+    tensor_methods,
+    updates,
+)
+from graphls.ops.arrays import (  # noqa: F401
+    adaptive,
+    arrangement,
+    attributes,
+    blocks,
+    creation,
+    diagonals,
     indexing,
     joins,
-    layers,
-    linear_algebra,
-    linear_systems,
-    losses,
-    network,
-    normalization,
-    norms,
     pads,
-    pooling,
-    random,
-    reductions,
-    regions,
-    sampling,
     scattering,
     segments,
     selection,
     shapes,
-    sparse_ctc,
-    state,
-    statistics,
-    tensor_methods,
-    transcendental,
-    updates,
 )
-from graphls.ops.operations import __getattr__ as __getattr__  # operator classes, and what is declared later
+from graphls.ops.linear_algebra import contractions, factorizations, linear_algebra, linear_systems, norms  # noqa: F401
+from graphls.ops.math import (  # noqa: F401
+    arithmetic,
+    bessel,
+    elementwise,
+    gamma_functions,
+    incomplete_functions,
+    reductions,
+    statistics,
+    transcendental,
+)
+from graphls.ops.network import (  # noqa: F401
+    attention,
+    classification_losses,
+    convolution,
+    ctc,
+    flash_attention,
+    images,
+    layers,
+    losses,
+    network,
+    normalization,
+    pooling,
+    regions,
+    sampling,
+    sparse_ctc,
+)
+from graphls.ops.randomness import distributions, random  # noqa: F401
 from graphls.ops.record import FUNCTIONS, OPERATORS
-from graphls.tensors import vocabulary as _vocabulary
+
+# isort: split
+# Behind the modules above, whose operator classes it lists.
+from graphls.ops.operations import __getattr__ as __getattr__
 
 _vocabulary.register(**FUNCTIONS)
 globals().update(FUNCTIONS)

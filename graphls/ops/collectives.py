@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.distributed.world import find_group
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.registry import lookup
 from graphls.ir.types import DTypeLike, Type, as_dtype
+from graphls.ops.arrays.shapes import concat, split
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operator_class
-from graphls.ops.shapes import concat, split
-from graphls.ranks.world import find_group
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike
-from graphls.trace.tracer import current_tracer
 
 
 def all_reduced(

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphKeyError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.rewriting.functions import in_trace
 from graphls.ir.registry import nearest
-from graphls.ops.creation import ones_like, zeros_like
-from graphls.ops.elementwise import clip_by_value
+from graphls.ops.arrays.creation import ones_like, zeros_like
+from graphls.ops.arrays.scattering import RowTensor
 from graphls.ops.gradients import GradOperation
-from graphls.ops.norms import clip_by_global_norm, clip_by_norm
+from graphls.ops.linear_algebra.norms import clip_by_global_norm, clip_by_norm
+from graphls.ops.math.elementwise import clip_by_value
 from graphls.ops.primitive import Primitive
 from graphls.ops.record import OPERATORS, operation
-from graphls.ops.scattering import RowTensor
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.rewriting.functions import in_trace
 
 __all__ = [
     "GradOperation", "HyperMap", "Map", "MultitypeFuncGraph", "Partial", "clip_by_global_norm", "clip_by_norm",

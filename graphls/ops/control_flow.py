@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import at_least, integer, optional
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ops.arrangement import movedim
-from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, cast, less, logical_and
-from graphls.ops.indexing import getitem
+from graphls.base.checks import at_least, integer, optional
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.loops import as_pair, traced_scan, traced_while
+from graphls.frontend.trace.regions import once
+from graphls.frontend.trace.rewriting.functions import in_trace
+from graphls.frontend.trace.tracer import current_tracer
+from graphls.ops.arrays.arrangement import movedim
+from graphls.ops.arrays.creation import arange
+from graphls.ops.arrays.indexing import getitem
+from graphls.ops.arrays.shapes import reshape, stack
+from graphls.ops.math.elementwise import add, cast, less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.shapes import reshape, stack
-from graphls.tensors.pytree import leaves, map_leaves, rebuild
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.loops import as_pair, traced_scan, traced_while
-from graphls.trace.regions import once
-from graphls.trace.rewriting.functions import in_trace
-from graphls.trace.tracer import current_tracer
 
 
 @operation

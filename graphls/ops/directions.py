@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.checks import at_least
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ops.arrangement import movedim
+from graphls.base.checks import at_least
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.gradients import backward_of, forward_of, gradient, tangents_of
+from graphls.frontend.trace.rewriting.functions import in_trace
+from graphls.frontend.trace.states import copies
+from graphls.frontend.trace.tracer import current_tracer
+from graphls.ops.arrays.arrangement import movedim
+from graphls.ops.arrays.creation import ones_like, zeros, zeros_like
+from graphls.ops.arrays.diagonals import eye
+from graphls.ops.arrays.shapes import reshape
 from graphls.ops.control_flow import scan
-from graphls.ops.creation import ones_like, zeros, zeros_like
-from graphls.ops.diagonals import eye
 from graphls.ops.gradients import compiled_outside, parameters_of, positions_of, running_tracer
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.shapes import reshape
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves, rebuild
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.gradients import backward_of, forward_of, gradient, tangents_of
-from graphls.trace.rewriting.functions import in_trace
-from graphls.trace.states import copies
-from graphls.trace.tracer import current_tracer
 
 
 @operation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import graphls.ops
-from graphls.ops.elementwise import equal as tensor_eq
-from graphls.ops.elementwise import neg as neg_tensor
+from graphls.ops.math.elementwise import equal as tensor_eq
+from graphls.ops.math.elementwise import neg as neg_tensor
 
 __all__ = ["neg_tensor", "tensor_eq"]
 __all__.extend(graphls.ops.__all__)

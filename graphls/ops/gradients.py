@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, rebuild
+from graphls.frontend.tensors.tensor import Symbol, TensorLike, is_tensor
+from graphls.frontend.trace.compiler import compiler
+from graphls.frontend.trace.custom import with_custom_gradient
+from graphls.frontend.trace.gradients import gradient
+from graphls.frontend.trace.regions import once
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ops.record import operation
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, rebuild
-from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
-from graphls.trace.compiler import compiler
-from graphls.trace.custom import with_custom_gradient
-from graphls.trace.gradients import gradient
-from graphls.trace.regions import once
-from graphls.trace.tracer import current_tracer
 
 
 @dataclass(frozen=True)

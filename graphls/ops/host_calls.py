@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError
-from graphls.ir.location import Location, user_location
+from graphls.base.errors import GraphTypeError
+from graphls.base.location import Location, user_location
+from graphls.frontend.tensors.pytree import leaves, rebuild, structure
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.frontend.trace.host_calls import call_python, host_function, show
+from graphls.frontend.trace.rewriting.functions import in_trace
+from graphls.frontend.trace.tracer import Tracer, current_tracer
 from graphls.ir.types import TOKEN, Type, as_dtype
-from graphls.ops.creation import zeros_like
+from graphls.ops.arrays.creation import zeros_like
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.primitives.host import HostFunction, call
 from graphls.primitives.printed import number_text, show_printed
-from graphls.tensors.pytree import leaves, rebuild, structure
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
-from graphls.trace.host_calls import call_python, host_function, show
-from graphls.trace.rewriting.functions import in_trace
-from graphls.trace.tracer import Tracer, current_tracer
 
 Array = np.ndarray[Any, Any]
 

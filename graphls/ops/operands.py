@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors import dispatch, executor
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, rebuild
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, as_known
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import DType, bool_, float32, int32
 from graphls.primitives.primitive import normalise_axis
-from graphls.tensors import dispatch, executor
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, rebuild
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike, as_known
-from graphls.trace.tracer import current_tracer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Axis = int | tuple[int, ...] | list[int] | None
-Shape = tuple[int, ...]
-Sizes = int | Sequence[int]
+Axis: TypeAlias = int | tuple[int, ...] | list[int] | None
+Shape: TypeAlias = tuple[int, ...]
+Sizes: TypeAlias = int | Sequence[int]
 """A size of all axes, or one for each."""
-ShapeLike = Sizes | Tensor
-OutputSizes = int | Sequence[int | None] | None
+ShapeLike: TypeAlias = Sizes | Tensor
+OutputSizes: TypeAlias = int | Sequence[int | None] | None
 """Sizes of a result, of which None is the size that is there."""
-Paddings = Sequence[Sequence[int]] | Tensor
+Paddings: TypeAlias = Sequence[Sequence[int]] | Tensor
 """What is added before and behind: a pair for each axis."""
-Operand = Tensor | float
+Operand: TypeAlias = Tensor | float
 """A tensor or a number."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.errors import GraphAttributeError
-from graphls.names.habits import ROOM, instead
+from graphls.base.errors import GraphAttributeError
+from graphls.frontend.names.habits import ROOM, instead
 from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.record import FUNCTIONS, OPERATORS
 

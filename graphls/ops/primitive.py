@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
-from graphls.ir.errors import GraphAttributeError, GraphRuntimeError, GraphTypeError
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.base.errors import GraphAttributeError, GraphRuntimeError, GraphTypeError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 
 Self = TypeVar("Self", bound="Primitive")
 

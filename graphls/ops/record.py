@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, overload
 
-from graphls.ir.checks import Check, boolean
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import guarded
+from graphls.base.checks import Check, boolean
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import guarded
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.methods import METHODS, Methods, give_operator
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import DType, as_dtype
 from graphls.ops.operands import Function, tensor_of
 from graphls.ops.primitive import operator
-from graphls.tensors import dispatch
-from graphls.tensors.methods import METHODS, Methods, give_operator
-from graphls.tensors.tensor import Tensor
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")

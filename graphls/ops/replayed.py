@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import TraceError
+from graphls.base.errors import TraceError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tape import COMPILED, SAME, Noted
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.keys import key_of_constant
 from graphls.ops.directions import vjp
-from graphls.tensors import dispatch
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tape import COMPILED, SAME, Noted
-from graphls.tensors.tensor import Tensor
 
 Place = tuple[str, Any]
 """Where an operand is from: ("value", its number), ("constant", its number), or ("number", itself)."""

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.frontend.trace import ordering
+from graphls.frontend.trace.states import Scratch, StateSymbol
+from graphls.frontend.trace.tracer import Tracer, current_tracer
 from graphls.ir.graph import Value
 from graphls.ir.types import DTypeLike, Type, float32, int32
-from graphls.ops.elementwise import add, cast, sub
+from graphls.ops.arrays.shapes import broadcast_to, reshape
+from graphls.ops.math.elementwise import add, cast, sub
 from graphls.ops.operands import apply, state_of, tensor_of
 from graphls.ops.record import operation, operator_class, writing
-from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
-from graphls.trace import ordering
-from graphls.trace.states import Scratch, StateSymbol
-from graphls.trace.tracer import Tracer, current_tracer
 
 
 @operation(classes="Depend")

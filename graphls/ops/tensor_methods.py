@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import int64
-from graphls.ops.arrangement import repeat_interleave, tile
-from graphls.ops.elementwise import cast, clamp, sub, where
-from graphls.ops.indexing import getitem, setitem
+from graphls.ops.arrays.arrangement import repeat_interleave, tile
+from graphls.ops.arrays.indexing import getitem, setitem
+from graphls.ops.arrays.pads import pad
+from graphls.ops.arrays.selection import searchsorted
+from graphls.ops.arrays.shapes import broadcast_to, flatten, gather, gather_elements, reshape, squeeze, stack
+from graphls.ops.math.elementwise import cast, clamp, sub, where
+from graphls.ops.math.reductions import cumsum
 from graphls.ops.operands import Sizes, axis_of, tensor_of
-from graphls.ops.pads import pad
 from graphls.ops.record import tensor_method
-from graphls.ops.reductions import cumsum
-from graphls.ops.selection import searchsorted
-from graphls.ops.shapes import broadcast_to, flatten, gather, gather_elements, reshape, squeeze, stack
-from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @tensor_method("flatten")

@@ -10,14 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError
-from graphls.ops.elementwise import abs, add, clip_by_value, div, maximum, minimum, mul, neg, pow, sqrt, square, sub
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.states import StateSymbol
+from graphls.frontend.trace.tracer import current_tracer
+from graphls.ops.math.elementwise import (
+    abs,
+    add,
+    clip_by_value,
+    div,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    pow,
+    sqrt,
+    square,
+    sub,
+)
 from graphls.ops.operands import Operand, float_of, state_of, tensor_of
 from graphls.ops.state import assign
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.states import StateSymbol
-from graphls.trace.tracer import current_tracer
 
 FLOAT32 = np.finfo(np.float32)
 """The limits of float32."""

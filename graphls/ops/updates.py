@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ops.elementwise import (
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ops.math.elementwise import (
     add,
     cast,
     div,
@@ -43,7 +44,6 @@ from graphls.ops.update_rules import (
     value_of,
     written,
 )
-from graphls.tensors.tensor import Tensor, TensorLike
 
 # -- along the gradient ---------------------------------------------------------------------------------------
 

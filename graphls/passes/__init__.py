@@ -25,29 +25,12 @@ from graphls.ir import (
     walk,
 )
 from graphls.ir.build import substitute
-from graphls.ir.reach import ancestors, descendants
+from graphls.ir.reachability import ancestors, descendants
 from graphls.ir.registry import lookup
-from graphls.passes import (
-    buckets,
-    cse,
-    dce,
-    factor,
-    fake_quantize,
-    fold,
-    freeze,
-    gradient,
-    hoist,
-    join,
-    lora,
-    merge,
-    order,
-    overflow,
-    partition,
-    recognise,
-    recurrent,
-    select,
-    shard,
-)
+from graphls.passes.adapters import fake_quantize, lora
+from graphls.passes.autodiff import gradient, join
+from graphls.passes.distributed import buckets, shard
+from graphls.passes.inference import freeze
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -57,6 +40,9 @@ from graphls.passes.manager import (
     parse_pipeline,
     register_pass,
 )
+from graphls.passes.overflow import overflow
+from graphls.passes.schedule import order, partition
+from graphls.passes.simplify import cse, dce, factor, fold, hoist, merge, recognise, recurrent, select
 
 __all__ = [
     "TOKEN", "Builder", "DType", "Graph", "Names", "Node", "Pass", "Pipeline", "PipelineResult", "Type", "Value",

@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from graphls.files.files import write_text
-from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError, VerifyError
+from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError, VerifyError
+from graphls.base.files.files import write_text
+from graphls.base.location import line_of
+from graphls.base.plugins import check_name, load_plugin, plugins
 from graphls.ir.graph import Graph, Node
-from graphls.ir.location import line_of
-from graphls.ir.plugins import check_name, load_plugin, plugins
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
 from graphls.ir.verify import type_errors

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder, Names
-from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, needs, walk, with_regions
-from graphls.ir.reach import predecessors, stable_order
+from graphls.ir.reachability import predecessors, stable_order
 from graphls.ir.verify import find_cycle
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from graphls.base.location import Location
 from graphls.ir.graph import Graph, Node, Value, Write, captures, definers, uses
-from graphls.ir.location import Location
-from graphls.ir.reach import Reachability, ancestors, behind, descendants, marks_behind
+from graphls.ir.reachability import Reachability, ancestors, behind, descendants, marks_behind
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault

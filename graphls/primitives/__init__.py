@@ -29,7 +29,6 @@ from graphls.primitives import (
     cast,
     collectives,
     composition,
-    control,
     convolution,
     division,
     extremes,
@@ -38,7 +37,6 @@ from graphls.primitives import (
     indexing,
     linear,
     logic,
-    loops,
     order,
     pooling,
     position,
@@ -47,7 +45,6 @@ from graphls.primitives import (
     random,
     reduction,
     rounds,
-    scan,
     scatter,
     shape,
     shards,
@@ -55,6 +52,7 @@ from graphls.primitives import (
     special,
     trigonometric,
 )
+from graphls.primitives.control_flow import control, loops, scan
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import (
     Array,

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
 
 _NUMBERS: dict[object, type] = {int: Integral, float: Real}
 _WORDS: dict[object, str] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
 from graphls.primitives.emitter import Emitter

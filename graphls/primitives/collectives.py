@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.distributed import collectives
+from graphls.distributed.world import Group, find_group
 from graphls.ir.types import TOKEN, Type, bool_, int32, parse_type
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.host import Effect
 from graphls.primitives.primitive import Array, same_dtype
-from graphls.ranks import collectives
-from graphls.ranks.world import Group, find_group
 
 
 class Collective(Effect, abstract=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
-from graphls.primitives.control import Grouped
+from graphls.primitives.control_flow.control import Grouped
 from graphls.primitives.emitter import Emitter
 
 

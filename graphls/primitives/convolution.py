@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
-from graphls.primitives.columns import convolved, transposed, weight_gradient
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.im2col import convolved, transposed, weight_gradient
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import concatenated, reshaped
 from graphls.primitives.windows import Geometry, Shape, attributes, fold, padded, require_windows, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from graphls.ir.errors import (
+from graphls.base.errors import (
     GraphAttributeError,
     GraphIndexError,
     GraphKeyError,
@@ -14,7 +14,7 @@ from graphls.ir.errors import (
     GraphTypeError,
     GraphValueError,
 )
-from graphls.ir.location import line_of
+from graphls.base.location import line_of
 from graphls.ir.registry import Operation
 from graphls.ir.types import Type
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.location import Location
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.location import Location
 from graphls.ir.types import TOKEN, Type, bool_, parse_type, type_of
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive

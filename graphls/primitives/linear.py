@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, broadcast_shapes, float32, float64
 from graphls.primitives.emitter import Emitter

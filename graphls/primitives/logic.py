@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, uint8
 from graphls.primitives.emitter import Emitter

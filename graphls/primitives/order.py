@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, float64, int32, int64, uint8
 from graphls.primitives.emitter import Emitter

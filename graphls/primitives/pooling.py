@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, float64, int32, int64
-from graphls.primitives.columns import convolved, transposed
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.im2col import convolved, transposed
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
 from graphls.primitives.windows import (

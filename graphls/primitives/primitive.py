@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import Operation, register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32, type_of
 from graphls.primitives.attributes import check_attributes

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
 from graphls.primitives.emitter import Emitter

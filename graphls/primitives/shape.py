@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int32
 from graphls.primitives.emitter import Emitter

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.distributed import shards
+from graphls.distributed.world import Group
 from graphls.ir.types import TOKEN, Type, parse_type
 from graphls.primitives.collectives import Collective
 from graphls.primitives.primitive import Array, same_dtype
-from graphls.ranks import shards
-from graphls.ranks.world import Group
 
 
 class ReduceShards(Collective):

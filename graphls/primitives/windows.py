@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 from graphls.ir.types import Type
 from graphls.primitives.emitter import Attribute, Emitter
 from graphls.primitives.primitive import Array

@@ -6,9 +6,9 @@ import atexit
 from collections.abc import Callable
 from threading import Lock
 
-from graphls.sharing import threads
-from graphls.sharing.forks import call_after_fork
-from graphls.sharing.threads import Task, interrupts_deferred
+from graphls.base.sharing import threads
+from graphls.base.sharing.forks import call_after_fork
+from graphls.base.sharing.threads import Task, interrupts_deferred
 
 _lock = Lock()
 _pending: Task[None] | None = None

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError
-from graphls.tensors.foreign import offers_array
+from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors.foreign import offers_array
 
 REQUIRED = "get_dataset_size", "create_tuple_iterator"
 """What a dataset has."""

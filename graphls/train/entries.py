@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files.checkpoint_format import Entry
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
+from graphls.base.sharing.locks import holding_all
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import TensorLike, array_of, is_tensor
+from graphls.interop.formats.checkpoint import Entry
 from graphls.nn.cell import Cell
-from graphls.sharing.locks import holding_all
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike, array_of, is_tensor
 
 Named = Iterable[tuple[Any, Any]]
 

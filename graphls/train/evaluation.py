@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.calling.cache import cache_of
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
-from graphls.steps.step import Compiled
-from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.step.calling.cache import cache_of
+from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.feeding import NO_DATA, Feed, Row

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files.files import as_path
-from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.reporting import load_package
+from graphls.base.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path
+from graphls.base.reporting import load_package
 
 KINDS = ("scalar", "histogram", "image")
 CHANNELS = (1, 3, 4)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, array_of
 from graphls.ir.types import Type, as_dtype
 from graphls.nn.cell import Cell, input_names
-from graphls.tensors.tensor import Tensor, array_of
 from graphls.train.batches import as_dataset, said_of_columns
 
 Row = tuple[np.ndarray[Any, Any], ...]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.ir.reporting import warn
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
+from graphls.base.reporting import warn
+from graphls.frontend.tensors import random
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
-from graphls.tensors import random
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Array, Tensor
 
 RANDOM_STATE, COUNTER = "random_state", "global_step"
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from graphls.calling.cache import cache_of
-from graphls.context.parallel import get_auto_parallel_context
-from graphls.ir.checks import boolean
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
 from graphls.ir.engines import find_engine
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.nn.updates import Averaging
+from graphls.runtime.context.parallel import get_auto_parallel_context
+from graphls.step.calling.cache import cache_of
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch

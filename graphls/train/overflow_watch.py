@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphls.amp.managers import MOST_OVERFLOWS
-from graphls.ir.errors import GraphRuntimeError
-from graphls.tensors.tensor import Tensor
+from graphls.base.errors import GraphRuntimeError
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.nn.amp.managers import MOST_OVERFLOWS
 
 
 class OverflowWatch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from graphls.text.charts import Line, Point, chart, number
-from graphls.text.colours import both, theme
-from graphls.text.html import STYLE, escape
+from graphls.base.text.charts import Line, Point, chart, number
+from graphls.base.text.colours import both, theme
+from graphls.base.text.html import STYLE, escape
 from graphls.train.run_record import RunRecord
 
 LOSS, RATE, SCALE, NORM = map(both, ("forward", "backward", "check", "update"))

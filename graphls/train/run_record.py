@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphls.files.files import parse_json, read_bytes, write_text
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import parse_json, read_bytes, write_text
 
 COLUMNS = ("loss", "learning_rate", "scale", "overflow", "gradient_norm", "waiting", "step_time", "memory")
 """Numbers of a step: seconds of `waiting` for data and of the step itself, bytes of memory of the process."""

@@ -9,19 +9,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.calling.cache import CompileCache, cache_of
-from graphls.ir.errors import GraphlsError
-from graphls.ir.reporting import warn
+from graphls.base.errors import GraphlsError
+from graphls.base.reporting import warn
+from graphls.base.sharing.locks import COMPILING
+from graphls.base.sharing.storage import Clock
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.updates import AccumulatedGradients
-from graphls.sharing.locks import COMPILING
-from graphls.sharing.storage import Clock
-from graphls.steps.repeated import RepeatedStep, drawn_nodes
-from graphls.steps.step import Compiled
-from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor
+from graphls.step.calling.cache import CompileCache, cache_of
+from graphls.step.repeated import RepeatedStep, drawn_nodes
+from graphls.step.step import Compiled
 from graphls.train.callbacks.outputs import is_flag
 from graphls.train.feeding import Row
 from graphls.train.overflow_watch import OverflowWatch

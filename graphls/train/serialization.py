@@ -8,14 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from graphls.export.network import export
-from graphls.files import checkpoint_format, safetensors_format
-from graphls.files.checkpoint_format import Entry
-from graphls.files.files import read_bytes, write_parts
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.ir.reporting import checked, warn
-from graphls.tensors.parameter import Parameter
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.base.files.files import read_bytes, write_parts
+from graphls.base.reporting import checked, warn
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.interop.formats import checkpoint as checkpoint_format
+from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.formats.checkpoint import Entry
+from graphls.step.export.network import export
 from graphls.train import background
 from graphls.train.entries import entries_of
 from graphls.train.loading import load_param_into_net

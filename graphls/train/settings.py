@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphls.amp.build import build_train_network
-from graphls.amp.managers import LossScaleManager
-from graphls.ir.checks import not_negative_int, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import not_negative_int, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.nn.amp.build import build_train_network
+from graphls.nn.amp.managers import LossScaleManager
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.train.feeding import first_step

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphls.distributed.collectives import all_objects, all_reduce
+from graphls.distributed.world import world
 from graphls.nn.grad_reducer import is_data_parallel
-from graphls.ranks.collectives import all_objects, all_reduce
-from graphls.ranks.world import world
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 

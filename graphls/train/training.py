@@ -7,8 +7,8 @@ from itertools import islice
 
 import numpy as np
 
-from graphls.amp.managers import LossScaleManager
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.nn.amp.managers import LossScaleManager
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext
 from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
 from graphls.train.runner import TrainRunner

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from graphls.backends.cache import Cache
+from graphls.runtime.cache import Cache
 
 Parts = dict[str, bytes]
 

@@ -17,12 +17,12 @@ from mpi4py import MPI
 
 import graphls
 from graphls import nn, ops
-from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
-from graphls.passes.partition import Partition
-from graphls.profile.trace import TRACKS
-from graphls.ranks import collectives
-from graphls.ranks.talk import NAME
-from graphls.ranks.world import ALONE, WORLD, Group, Ranks
+from graphls.distributed import collectives
+from graphls.distributed.talk import NAME
+from graphls.distributed.world import ALONE, WORLD, Group, Ranks
+from graphls.inspect.profile.trace import TRACKS
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
 from tests.interrupting import assert_states_are_of_one_step
 from tests.profile.test_report import check_trace
 

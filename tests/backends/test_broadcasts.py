@@ -8,9 +8,9 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends.onnx import lower
+from graphls.inspect.testing.samples import run
 from graphls.ir import interpret, parse
-from graphls.testing.samples import run
+from graphls.runtime.lowering import lower
 
 ELEMENTWISE = ("Mul", "Add", "Sub", "Div", "Min", "Greater", "Where")
 

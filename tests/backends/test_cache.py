@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import graphls
-from graphls.backends import cache
-from graphls.backends.cache import MAGIC, PAGE, Cache, key_of
-from graphls.backends.onnx.lowering import lower
 from graphls.context import reset_context, set_cache_dir, set_context
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+
+import graphls
 from graphls.ir.parse import parse
+from graphls.runtime import cache
+from graphls.runtime.cache import MAGIC, PAGE, Cache, key_of
+from graphls.runtime.lowering.lowering import lower
 from tests.primitives.test_every_primitive import PRIMITIVES
 
 PARTS: dict[str, bytes | memoryview] = {"table": b"{}", "model": b"m" * 5000, "empty": b""}
@@ -184,7 +184,7 @@ def test_every_primitive_lies_in_the_sources_of_a_key() -> None:
     assert lower.__module__.startswith(rooms)
 
 
-@pytest.mark.parametrize("file", ["primitives/arithmetic.py", "ir/types.py", "backends/onnx/lowering.py"])
+@pytest.mark.parametrize("file", ["primitives/arithmetic.py", "ir/types.py", "runtime/lowering/lowering.py"])
 def test_a_changed_source_misses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     """What lowers a graph may change without the graph, as the rule of a primitive does in a new version."""
     root = Path(graphls.__file__).parent

@@ -10,8 +10,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime import captured
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime import captured
 from tests.cuda.double import MadeUpRuntime, make_up_a_gpu
 from tests.networks.steps import batch, build
 

@@ -9,9 +9,9 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends.onnxruntime import availability
-from graphls.backends.onnxruntime.cuda_failures import cuda_failure
-from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
+from graphls.runtime.onnxruntime import availability
+from graphls.runtime.onnxruntime.cuda_failures import cuda_failure
+from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver
 from tests.cuda.double import MadeUpRuntime, make_up_a_gpu
 
 X = np.ones((2, 3), np.float32)
@@ -193,8 +193,8 @@ def test_what_an_installation_lacks_is_told_first(
     runtime = MadeUpRuntime()
     runtime.cuda_version = "13.0"
     monkeypatch.setattr(availability, "load_runtime", lambda: runtime)
-    monkeypatch.setattr("graphls.backends.onnxruntime.cuda_libraries.driver_here", lambda: driver)
-    monkeypatch.setattr("graphls.backends.onnxruntime.cuda_libraries.missing_libraries", lambda cuda: missing)
+    monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.driver_here", lambda: driver)
+    monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.missing_libraries", lambda cuda: missing)
     with pytest.raises(RuntimeError, match=text) as caught:
         graphls.compile(nn.ReLU(), X, device=device)
     assert isinstance(caught.value, graphls.GraphlsError)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.numpy.reference import ReferenceSession
-from graphls.backends.onnx.protos import operators
-from graphls.backends.onnxruntime.ort import OrtSession
-from graphls.backends.plan import PlanSession
-from graphls.backends.session import Session
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
 from graphls.passes import as_pipeline
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.lowering.protos import operators
+from graphls.runtime.numpy.reference import ReferenceSession
+from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.plan import PlanSession
+from graphls.runtime.session import Session
 
 PRODUCT = """
 graph @product(%x: f32[2,256], %g: f32[2,256], %s: f32[]) {
@@ -201,7 +201,7 @@ graph @large(%a: f32[4,8,3], %b: f32[40,4], %c: f32[2,5], %s: f32[]) {
 @pytest.mark.parametrize("case", ["small", "a nan", "a scaled product that overflows", "a factor of infinity"])
 def test_the_flag_of_norms_that_are_taken_row_by_row(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of operands so large that a kernel more is worth it, where each has 32 rows and more."""
-    monkeypatch.setattr("graphls.backends.onnx.finite.MANY", 1)
+    monkeypatch.setattr("graphls.runtime.lowering.finite.MANY", 1)
     text = PRODUCT.replace("[2,256]", "[32,256]")
     x, g, s = CASES[case][0]
     inputs = [np.repeat(x, 16, axis=0), np.repeat(g, 16, axis=0), s]
@@ -217,7 +217,7 @@ def test_gradients_are_looked_at_before_they_are_multiplied(
     bad: str | None, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that the product is one kernel with what uses it, by norms of all elements and of rows of enough of them."""
-    monkeypatch.setattr("graphls.backends.onnx.finite.MANY", many)
+    monkeypatch.setattr("graphls.runtime.lowering.finite.MANY", many)
     graph = parse(LARGE)
     fed = {v.name: np.ones(v.type.shape, np.float32) for v in graph.inputs}
     for session in (on_onnxruntime(graph), on_openvino(graph)):

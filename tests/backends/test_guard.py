@@ -16,8 +16,8 @@ from onnx import ModelProto, TensorProto, helper
 
 import graphls
 from graphls import GraphlsError, nn, ops
-from graphls.backends.onnxruntime import guard
-from graphls.backends.onnxruntime.runtime import load_runtime
+from graphls.runtime.onnxruntime import guard
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 X = np.ones((2, 3), np.float32)
 

@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from graphls import Parameter, Tensor, nn, ops
-from graphls.passes.host_calls import verify_host_calls
+from graphls.passes.schedule.host_calls import verify_host_calls
 from tests.interrupting import assert_steps_are_whole
 
 F32 = np.float32

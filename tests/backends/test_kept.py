@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.context import reset_context
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.cache import Cache
-from graphls.backends.onnxruntime import guard, model, optimized
-from graphls.context import reset_context
+from graphls.runtime.cache import Cache
+from graphls.runtime.onnxruntime import guard, model, optimized
 from tests.backends.damage import DAMAGES, poison
 from tests.backends.processes import assert_processes_share
 from tests.backends.test_guard import IS_UNUSUAL
@@ -117,7 +117,7 @@ def test_an_error_of_the_runtime_still_names_the_line_and_spares_the_states() ->
 def test_arrays_that_a_model_does_not_hold_are_kept(
     narrow: None, folder: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
-    monkeypatch.setattr("graphls.backends.cache.FEWEST", 1)
+    monkeypatch.setattr("graphls.runtime.cache.FEWEST", 1)
     x = np.ones((2, 40), np.float32)
     expected = bits(graphls.compile(Tables(), x), x)
     (entry,) = folder.iterdir()

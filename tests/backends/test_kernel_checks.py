@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime import kernel_checks
-from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.inspect.testing.samples import run
 from graphls.ir import DType, interpret, parse
 from graphls.ir.types import float32, float64
-from graphls.testing.samples import run
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime import kernel_checks
+from graphls.runtime.onnxruntime.kernel_checks import is_right
 
 _ROOT = "graph @root(%x: f32[8]) { %y = sqrt(%x) : f32[8]\n return %y }"
 

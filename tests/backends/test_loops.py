@@ -10,7 +10,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import lower
+from graphls.runtime.lowering import lower
 
 X = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
 

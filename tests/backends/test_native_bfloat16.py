@@ -8,15 +8,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.kernel_search import element_types
-from graphls.backends.onnxruntime.placement import place
+from graphls.inspect.testing.laws import SPECIAL
+from graphls.inspect.testing.samples import draw
 from graphls.ir import Builder, Graph, Value, registry, verify
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, Primitive, Sample, f32, sample
-from graphls.testing.laws import SPECIAL
-from graphls.testing.samples import draw
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.kernel_search import element_types
+from graphls.runtime.onnxruntime.placement import place
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
 from tests.primitives.test_every_primitive import CASES, ELEMENTWISE, PRIMITIVES

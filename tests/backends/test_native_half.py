@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.onnx import lower
-from graphls.backends.onnx.kernel_tables import OLDEST
-from graphls.backends.onnx.types import exchanged
+from graphls.inspect.testing.laws import SPECIAL
+from graphls.inspect.testing.samples import draw, in_dtype, single
 from graphls.ir import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, type_of
 from graphls.primitives.primitive import Array, Sample
-from graphls.testing.laws import SPECIAL
-from graphls.testing.samples import draw, in_dtype, single
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.kernel_tables import OLDEST
+from graphls.runtime.lowering.types import exchanged
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
 from tests.primitives.test_every_primitive import ELEMENTWISE, PRIMITIVES

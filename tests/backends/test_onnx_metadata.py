@@ -13,11 +13,11 @@ import pytest
 import graphls
 from examples.digits import LeNet, make_step
 from graphls import nn
-from graphls.backends.onnx import lower
-from graphls.backends.onnx.metadata import described
-from graphls.backends.onnx.protos import graphs
-from graphls.importing.reader import read_onnx
 from graphls.ir import Graph, Location, Node, dump, parse, walk
+from graphls.onnx.importing.reader import read_onnx
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.metadata import described
+from graphls.runtime.lowering.protos import graphs
 
 F32 = np.float32
 HOSTILE = ['"><script>alert(1)</script>', "a\nb\r", "\u202egpj.exe", "x" * 10_000, "名 字", "%s'"]
@@ -92,7 +92,7 @@ def test_inputs_and_outputs_tell_their_role(step: graphls.Compiled) -> None:
 def test_the_model_tells_who_made_it_and_its_states(step: graphls.Compiled) -> None:
     model = step.onnx
     entries = told(model)
-    assert model.producer_version == entries["graphls.version"] == graphls.__version__
+    assert model.producer_version == entries["graphls.base.version"] == graphls.__version__
     assert entries["graphls.graph"] == step.graph.name
     assert entries["graphls.states"].splitlines() == [repr(state) for state in step.graph.states]
 

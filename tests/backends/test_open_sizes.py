@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from graphls.ir.errors import GraphValueError
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
-from graphls.backends.onnx.size_terms import float_formula, integer_formula
-from graphls.ir.errors import GraphValueError
+from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
+from graphls.runtime.lowering.size_terms import float_formula, integer_formula
 
 SIZES = [{"batch": 67, "length": 71}, {"batch": 73, "length": 79}, {"batch": 83, "length": 89}]
 

@@ -9,17 +9,17 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from graphls.ir.errors import GraphValueError
 
 import graphls
-from graphls.backends.onnx import lower
-from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature
-from graphls.backends.onnx.protos import operators
-from graphls.backends.onnxruntime.kernel_checks import is_right
-from graphls.backends.onnxruntime.kernel_search import element_types
+from graphls.inspect.testing.samples import assert_close, draw, in_dtype, run, single
 from graphls.ir import Builder, Graph, Value, interpret, verify
-from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, bfloat16, float32
-from graphls.testing.samples import assert_close, draw, in_dtype, run, single
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature
+from graphls.runtime.lowering.protos import operators
+from graphls.runtime.onnxruntime.kernel_checks import is_right
+from graphls.runtime.onnxruntime.kernel_search import element_types
 from tests.networks.steps import build
 from tests.primitives.test_every_primitive import CASES
 

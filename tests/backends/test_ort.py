@@ -13,8 +13,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime import ort
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime import ort
 
 F32 = np.float32
 X, Y = np.ones((2, 4), F32), np.zeros((2, 3), F32)
@@ -265,8 +265,8 @@ def test_a_random_number_without_axes_has_none_on_the_runtime() -> None:
 
 
 def test_a_copy_of_an_output_belongs_to_the_node_that_defines_it() -> None:
-    from graphls.backends.onnx import lower
     from graphls.ir.parse import parse
+    from graphls.runtime.lowering import lower
 
     text = """graph @main(%x: f32[4]) {
       %a = square(%x) : f32[4]  // forward

@@ -9,20 +9,20 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from graphls.ir.errors import GraphValueError
 from onnx import TensorProto, helper
 
 import graphls
 from graphls import ops
-from graphls.backends.onnx import lower
-from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, table
-from graphls.backends.onnxruntime.kernel_checks import is_right
-from graphls.backends.onnxruntime.placement import Placement, place
-from graphls.command_line.main import main
-from graphls.ir.errors import GraphValueError
+from graphls.cli.main import main
+from graphls.inspect.testing.samples import in_dtype, single
 from graphls.ir.graph import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, float64
-from graphls.steps.placement import warn_of_placement
-from graphls.testing.samples import in_dtype, single
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.kernel_tables import NEWEST, OLDEST, table
+from graphls.runtime.onnxruntime.kernel_checks import is_right
+from graphls.runtime.onnxruntime.placement import Placement, place
+from graphls.step.placement import warn_of_placement
 from tests.cuda.double import make_up_a_gpu
 from tests.cuda.placed import compared
 from tests.networks.placements import PAGE, graph_of, row

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
 
 import graphls
 from graphls import nn
-from graphls.backends.plan import PlanSession
-from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
 from graphls.ir.graph import walk
 from graphls.ir.parse import parse
 from graphls.ir.plan import flattened, is_plan, plan_of
 from graphls.passes import Pipeline
-from graphls.passes.partition import Partition
-from graphls.passes.plans import verify_plan
+from graphls.passes.schedule.partition import Partition
+from graphls.passes.schedule.plans import verify_plan
+from graphls.runtime.plan import PlanSession
 
 X, Y = np.linspace(-1, 1, 64, dtype=np.float32).reshape(16, 4), np.arange(16, dtype=np.int32) % 3
 
@@ -197,9 +197,9 @@ def test_a_plan_differs_from_the_graph_by_its_segments(engine: str, monkeypatch:
 
 
 def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphls.viz.dot import to_dot
-    from graphls.viz.svg import to_svg
-    from graphls.viz.tree import Group, grouped
+    from graphls.inspect.viz.dot import to_dot
+    from graphls.inspect.viz.svg import to_svg
+    from graphls.inspect.viz.tree import Group, grouped
 
     graph = trained(True, monkeypatch).plan.graph
     first, condition = (c for c in grouped(graph).children if isinstance(c, Group))
@@ -212,8 +212,8 @@ def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -
 
 def cut(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let every graph be so large that it is cut."""
-    monkeypatch.setattr("graphls.passes.cut.MOST_LOOKS", 0)
-    monkeypatch.setattr("graphls.passes.cut.MOST_NODES", most)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_NODES", most)
 
 
 @pytest.mark.parametrize(("scaled", "most"), [(False, 10), (True, 10), (True, 1)])

@@ -10,13 +10,13 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphRuntimeError
 
 import graphls
 from graphls import nn
-from graphls.backends.onnxruntime import runtime
-from graphls.backends.onnxruntime.availability import check_provider
-from graphls.backends.openvino.runtime import load_openvino
-from graphls.ir.errors import GraphRuntimeError
+from graphls.runtime.onnxruntime import runtime
+from graphls.runtime.onnxruntime.availability import check_provider
+from graphls.runtime.openvino.runtime import load_openvino
 
 X = np.ones((2, 3), np.float32)
 

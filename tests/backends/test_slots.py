@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphls.backends.onnxruntime.arena import has_common_arena
-from graphls.backends.onnxruntime.runtime import load_runtime
-from graphls.backends.slots import overwritten, slots_of
+from graphls.inspect.profile.memory import memory_of
 from graphls.ir import parse
 from graphls.ir.graph import Graph
 from graphls.ir.plan import plan_of
-from graphls.passes.partition import Partition
-from graphls.profile.memory import memory_of
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.boundary_buffers import overwritten, slots_of
+from graphls.runtime.onnxruntime.arena import has_common_arena
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 STEP = """
 graph @step(%x: f32[4,2]) {{

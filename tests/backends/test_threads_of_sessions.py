@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.backends.onnxruntime import threads
+from graphls.runtime.onnxruntime import threads
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, allowed: set[int]) -> None:

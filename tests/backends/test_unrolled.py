@@ -11,9 +11,9 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.backends.onnx import lower
-from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, PORTABLE
-from graphls.backends.onnx.target import target_of
+from graphls.runtime.lowering import lower
+from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, PORTABLE
+from graphls.runtime.lowering.target import target_of
 
 X = np.random.default_rng(0).normal(size=(4, 2, 3)).astype(np.float32)
 

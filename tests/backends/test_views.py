@@ -10,12 +10,12 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends.onnx.lowering import Lowered, lower
-from graphls.backends.onnx.weights import serialised
-from graphls.backends.onnxruntime.part import OrtPart
-from graphls.backends.onnxruntime.views import without_views
 from graphls.ir.parse import parse
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.lowering.lowering import Lowered, lower
+from graphls.runtime.lowering.weights import serialised
+from graphls.runtime.onnxruntime.part import OrtPart
+from graphls.runtime.onnxruntime.views import without_views
 
 TEXT = """
 graph @main(%x: f32[2,3], %y: f32[3,4]) {

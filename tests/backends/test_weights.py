@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import weights
-from graphls.ir.errors import GraphValueError
+from graphls.runtime.lowering import weights
 
 X = np.ones((2, 40), np.float32)
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 import graphls
 from graphls import ops
-from graphls.text.colours import ENGINES, ENGINES_ON_DARK
+from graphls.base.text.colours import ENGINES, ENGINES_ON_DARK
 from tests.browser.colours import BLINDNESS, distance, low_contrasts
 from tests.browser.pages import box, show, stage
 

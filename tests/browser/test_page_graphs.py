@@ -13,10 +13,10 @@ from playwright.sync_api import Page, expect
 
 import graphls
 from graphls import nn, ops
-from graphls.importing.reader import read_onnx
+from graphls.inspect.viz.html import write_page
 from graphls.ir.graph import walk
 from graphls.ir.parse import parse
-from graphls.viz.html import write_page
+from graphls.onnx.importing.reader import read_onnx
 from tests.browser.pages import box, choose, details, fact, graph, is_painted, line, panel, search, show, text
 
 LONG = 3000

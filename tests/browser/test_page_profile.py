@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import graphls
+from graphls.inspect.profile.memory import memory_of
 from graphls.ir.text import reference
-from graphls.profile.memory import memory_of
 from tests.browser.colours import low_contrasts
 from tests.browser.pages import box, details, fact, fold, panel, place, search, show, stage
 

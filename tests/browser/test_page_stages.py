@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import graphls
+from graphls.inspect.diff.diff import diff
 from graphls.ir.graph import PHASES, walk
-from graphls.viz.diff.diff import diff
 from tests.browser.pages import box, details, graph, is_painted, line, panel, place, search, show, stage, text, token
 
 MINUS = "\N{MINUS SIGN}"

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import graphls
 from examples.digits import LeNet, load, page
-from graphls.export.page_files import RUNTIME, check_data, write_page
+from graphls.step.export.page_files import RUNTIME, check_data, write_page
 from graphls.train import load_checkpoint, load_param_into_net
 from tests.browser.chromium import PATIENCE
 from tests.bundles.install import PACKAGES, missing

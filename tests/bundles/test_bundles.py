@@ -20,9 +20,9 @@ import graphls
 import graphls.onnx
 from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
-from graphls.export.names import chosen
-from graphls.export.programs import loop_source
-from graphls.tensors.pytree import leaves as leaves_of
+from graphls.frontend.tensors.pytree import leaves as leaves_of
+from graphls.step.export.names import chosen
+from graphls.step.export.programs import loop_source
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.bundles.steps import CASES, Case, digits
 

@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from graphls import Tensor, nn, ops
-from graphls.calling.cache import MANY_CHANGES, MOST_STEPS, CompileCache
+from graphls.step.calling.cache import MANY_CHANGES, MOST_STEPS, CompileCache
 
 F32 = np.float32
 X = Tensor(np.ones(2, F32))
@@ -94,11 +94,11 @@ def test_one_step_for_every_nan_and_one_for_each_class_of_one() -> None:
 def test_an_attribute_that_gets_the_value_that_it_has_compiles_nothing() -> None:
     cell = Scaled(2.0)
     cell(X)
-    before = graphls.calling.cache.Configuration.changes
+    before = graphls.step.calling.cache.Configuration.changes
     cell.rate = 2.0
-    assert graphls.calling.cache.Configuration.changes == before
+    assert graphls.step.calling.cache.Configuration.changes == before
     cell.rate = 2
-    assert graphls.calling.cache.Configuration.changes != before
+    assert graphls.step.calling.cache.Configuration.changes != before
 
 
 @pytest.mark.parametrize("holder", ["attribute", "list", "closure"])
@@ -139,7 +139,7 @@ def test_modes_that_come_back_compile_nothing() -> None:
     found = []
     for i in range(20):
         cell.set_train(bool(i % 2))
-        found.append(graphls.calling.cache.cache_of(cell).find(X))
+        found.append(graphls.step.calling.cache.cache_of(cell).find(X))
     assert len(set(found)) == 2 == steps_of(cell)
 
 
@@ -180,7 +180,7 @@ class Counting(nn.Cell):
 
 def test_states_outlive_the_steps_that_wrote_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("graphls.calling.cache.MOST_STEPS", 3)
+    monkeypatch.setattr("graphls.step.calling.cache.MOST_STEPS", 3)
     cell = Counting()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -13,13 +13,13 @@ import pytest
 
 import graphls
 from graphls import Parameter, Tensor, nn, ops
-from graphls.backends.onnxruntime import operators as sessions
-from graphls.calling import operators
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.dispatch import apply
+from graphls.inspect.testing.samples import assert_close, draw, in_dtype
 from graphls.ir.registry import lookup, operations
 from graphls.ir.types import float16, float32
-from graphls.tensors import dispatch
-from graphls.tensors.dispatch import apply
-from graphls.testing.samples import assert_close, draw, in_dtype
+from graphls.runtime.onnxruntime import operators as sessions
+from graphls.step.calling import operators
 
 F32 = np.float32
 NAMES = [operation.name for operation in operations() if operation.session_from is not None]

@@ -10,11 +10,12 @@ import pytest
 
 import graphls
 from graphls import Parameter, Tensor, nn, ops
-from graphls.backends.onnxruntime import operators as sessions
-from graphls.calling import operators, together
+from graphls.frontend.tensors import dispatch
 from graphls.nn.transformer import _attended
-from graphls.ops.layers import linear
-from graphls.tensors import dispatch
+from graphls.ops.network.layers import linear
+from graphls.runtime.onnxruntime import operators as sessions
+from graphls.step.calling import grouped as together
+from graphls.step.calling import operators
 
 pytestmark = pytest.mark.usefixtures("eager")
 F32 = np.float32

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graphls.backends.onnxruntime.cuda_libraries import Card, Driver, cuda_version, libraries_of
-from graphls.command_line import doctor_cuda
-from graphls.command_line.main import main
+from graphls.cli import doctor_cuda
+from graphls.cli.main import main
+from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver, cuda_version, libraries_of
 from tests.cuda.double import make_up_a_gpu
 
 H100 = Card("NVIDIA H100", 80 << 30, (9, 0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 
 TEXT = "graph @main(%x: f32[4]) {\n  %y = square(%x) : f32[4]  // forward\n  return %y\n}\n"
 

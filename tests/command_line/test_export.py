@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.command_line.main import main
+from graphls.cli.main import main
 
 MODULE = """
 import numpy as np

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper, parser
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from tests.onnx.models import filled
 
 TEXT = """

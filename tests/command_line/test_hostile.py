@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from tests.importing import onnx_models as models
 
 TEXT = "graph @g(%x: f32[2]) {\n  %y = exp(%x) : f32[2]  // forward\n  return %y\n}\n"
@@ -36,7 +36,7 @@ def test_modules_in_the_working_directory_stand_for_none_of_python(
     tmp_path: Path, names: tuple[str, ...], arguments: list[str]
 ) -> None:
     program, folder = tmp_path / "graphls", tmp_path / "folder"
-    program.write_text("from graphls.command_line.main import main\nraise SystemExit(main())")
+    program.write_text("from graphls.cli.main import main\nraise SystemExit(main())")
     folder.mkdir()
     for name in names:
         (folder / f"{name}.py").write_text(f"open('ran_{name}', 'w')")

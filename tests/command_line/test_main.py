@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from graphls.ir import dump, parse
 from graphls.passes import parse_pipeline
 
@@ -175,7 +175,7 @@ def test_the_module_runs(file: str) -> None:
 
 def test_imports_are_lazy() -> None:
     names = "('numpy', 'onnx', 'onnxruntime')"
-    code = f"import sys, graphls.command_line.main; print([m for m in {names} if m in sys.modules])"
+    code = f"import sys, graphls.cli.main; print([m for m in {names} if m in sys.modules])"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
     assert "onnx" not in done.stdout
@@ -215,7 +215,7 @@ def test_doctor_sees_a_float16_that_does_not_overflow(
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
     monkeypatch.setattr(runtime, "InferenceSession", Session)
-    monkeypatch.setattr("graphls.backends.onnxruntime.availability.fault_of_installation", lambda runtime, number: "")
+    monkeypatch.setattr("graphls.runtime.onnxruntime.availability.fault_of_installation", lambda runtime, number: "")
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(runtime, "get_available_providers", lambda: providers)
     assert main(["doctor"]) == 1
@@ -225,6 +225,6 @@ def test_doctor_sees_a_float16_that_does_not_overflow(
 
 
 def test_doctor_sees_two_runtimes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("graphls.backends.onnxruntime.runtime.package_version", lambda package: "1.0")
+    monkeypatch.setattr("graphls.runtime.onnxruntime.runtime.package_version", lambda package: "1.0")
     assert main(["doctor"]) == 1
     assert "and onnxruntime-openvino are installed and overwrite each other" in capsys.readouterr().out

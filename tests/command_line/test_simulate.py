@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.command_line.main import main
+from graphls.cli.main import main
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from onnx import numpy_helper
 import graphls
 import graphls.onnx
 from graphls import adapters, nn
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from graphls.dataset import NumpySlicesDataset
-from graphls.files.safetensors_format import encode
+from graphls.interop.formats.safetensors import encode
 from graphls.train.callbacks import Progress
 from tests.onnx.models import filled
 

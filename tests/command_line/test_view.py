@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from graphls.ir import Graph, dump
 from tests.importing import onnx_models as models
 
@@ -33,7 +33,7 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen()
-    monkeypatch.setattr("graphls.command_line.view.write_page", seen.write_page)
+    monkeypatch.setattr("graphls.cli.view.write_page", seen.write_page)
     monkeypatch.setattr("webbrowser.open", seen.open)
     return seen
 

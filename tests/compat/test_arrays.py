@@ -10,8 +10,21 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor
-from graphls.compat import mint, mint_functional, mint_linalg, mint_special, numpy_arrays, numpy_math
-from graphls.compat import numpy as mnp
+from graphls.compat.mint import (
+    functional as mint_functional,
+)
+from graphls.compat.mint import (
+    functions as mint,
+)
+from graphls.compat.mint import (
+    linalg as mint_linalg,
+)
+from graphls.compat.mint import (
+    special as mint_special,
+)
+from graphls.compat.numpy import arrays as numpy_arrays
+from graphls.compat.numpy import functions as mnp
+from graphls.compat.numpy import math as numpy_math
 from graphls.ops.record import ALSO
 from tests.compat import test_numpy
 

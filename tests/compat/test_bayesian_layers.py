@@ -10,7 +10,7 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor, nn
-from graphls.compat import bayesian_layers as b
+from graphls.compat.probability import bayesian_layers as b
 
 
 def narrow(name: str, shape: Any) -> b.NormalPosterior:

@@ -11,10 +11,10 @@ from scipy import stats
 
 import graphls as gl
 from graphls import Tensor, nn
-from graphls.compat import bijectors as b
-from graphls.compat import probability as p
-from graphls.compat.bijectors import Bijector, TransformedDistribution
-from graphls.compat.probability_counts import Geometric, HalfNormal, Poisson, StudentT
+from graphls.compat.probability import bijectors as b
+from graphls.compat.probability import distributions as p
+from graphls.compat.probability.bijectors import Bijector, TransformedDistribution
+from graphls.compat.probability.counts import Geometric, HalfNormal, Poisson, StudentT
 
 X = np.float32([0.5, 1.0, 2.5])
 # What MindSpore 2.10 gives for X, and [0.1, 0.5, 0.9] where GumbelCDF is inverted; its Softplus fails there.

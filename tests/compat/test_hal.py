@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import graphls
-from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
 from graphls.compat import hal
+from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver
 from tests.cuda.double import make_up_a_gpu
 
 

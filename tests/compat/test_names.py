@@ -66,7 +66,7 @@ from mindspore.train.model import Model, ParallelMode, _transfer_tensor_to_tuple
 
 @pytest.mark.parametrize("line", IMPORTS.strip().splitlines())
 def test_names_are_there(line: str) -> None:
-    from graphls.compat.stand_in import StandIn
+    from graphls.compat.hook.stand_in import StandIn
 
     names: dict[str, Any] = {}
     exec(line, names)

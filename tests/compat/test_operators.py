@@ -11,7 +11,7 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor, nn, ops
-from graphls.compat import gradient_operators as gradients
+from graphls.compat.operators import gradient_operators as gradients
 from graphls.ops.directions import vjp
 
 RANDOM = np.random.default_rng(3)
@@ -353,7 +353,7 @@ def test_summary_operators_write_to_what_is_open(tmp_path: Any, monkeypatch: pyt
 
 
 def test_updates_of_rows() -> None:
-    from graphls.compat import sparse_updates as sparse
+    from graphls.compat.operators import sparse_updates as sparse
 
     rows, grad = np.array([2, 0, 2]), np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]], np.float32)
     dense = np.zeros((4, 2), np.float32)

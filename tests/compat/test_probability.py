@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 import graphls as gl
 from graphls import Tensor, nn
-from graphls.compat import probability as p
+from graphls.compat.probability import distributions as p
 
 X = np.array([0.3, 0.75, 1.5], np.float32)
 

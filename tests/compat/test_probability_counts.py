@@ -10,7 +10,7 @@ from scipy import stats
 
 import graphls as gl
 from graphls import Tensor, nn
-from graphls.compat import probability_counts as p
+from graphls.compat.probability import counts as p
 
 A, B = np.float32([0.5, 2, 3]), np.float32([1, 0.5, 2])
 KINDS: dict[str, tuple[Any, Any, Any]] = {

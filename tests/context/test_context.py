@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graphls.communication import GlobalComm, create_group, get_group_size, get_rank, init, release
+from graphls.ir.errors import GraphlsError
 
 import graphls as gl
 from graphls import context, nn
-from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
-from graphls.communication import GlobalComm, create_group, get_group_size, get_rank, init, release
-from graphls.context.keys import KEYS
-from graphls.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
-from graphls.ir.errors import GraphlsError
+from graphls.runtime.context.keys import KEYS
+from graphls.runtime.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
+from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +195,7 @@ def test_names_of_the_package_are_found_when_asked_for() -> None:
 
 
 def test_a_gpu_that_the_runtime_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphls.backends.onnxruntime import ort
+    from graphls.runtime.onnxruntime import ort
 
     class Runtime:
         @staticmethod

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import graphls
-from graphls.backends.devices import PROVIDERS
-from graphls.backends.onnxruntime.cuda_libraries import fault_of_installation
-from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.ir.graph import walk
+from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.onnxruntime.cuda_libraries import fault_of_installation
+from graphls.runtime.onnxruntime.runtime import load_runtime
 from tests.networks.steps import batch, build
 
 Array = np.ndarray[Any, Any]

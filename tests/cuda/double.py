@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.devices import PROVIDERS
-from graphls.backends.onnxruntime import availability, model, ort
-from graphls.backends.onnxruntime.runtime import load_runtime
+from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.onnxruntime import availability, model, ort
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 
 class RunOptions(dict[str, str]):

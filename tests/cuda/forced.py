@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from graphls.context import cuda_of_context
 
 from graphls import api
-from graphls.backends.devices import Cuda
-from graphls.backends.onnxruntime import runtime
-from graphls.context import cuda_of_context
+from graphls.runtime.devices import Cuda
+from graphls.runtime.onnxruntime import runtime
 from tests.left_out import skip_left_out
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")

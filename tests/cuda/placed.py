@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from graphls.backends.devices import PROVIDERS
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.placement import place
-from graphls.backends.onnxruntime.trial import DTYPES
+from graphls.inspect.profile.measure import PlainCopy
 from graphls.ir.graph import Graph
-from graphls.profile.measure import PlainCopy
+from graphls.runtime.devices import PROVIDERS
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.placement import place
+from graphls.runtime.onnxruntime.trial import DTYPES
 
 ENDING = "_kernel_time"
 

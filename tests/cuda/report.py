@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphls.command_line.main import main as command_line
+from graphls.cli.main import main as command_line
 from tests.cuda.card import fault_of_card as fault_of_card
 from tests.cuda.forced import LEFT_OUT
 from tests.left_out import left_out

@@ -13,9 +13,9 @@ import pytest
 
 import graphls
 from graphls import nn, ops, train
-from graphls.backends.buffers import DeviceBuffer
-from graphls.backends.onnxruntime.cuda_libraries import find_driver
-from graphls.command_line.main import main
+from graphls.cli.main import main
+from graphls.runtime.buffers import DeviceBuffer
+from graphls.runtime.onnxruntime.cuda_libraries import find_driver
 from tests.cuda.card import differing, trained
 from tests.networks.steps import batch, build
 
@@ -35,7 +35,7 @@ def product(device: Any) -> Any:
 def test_the_doctor_finds_nothing_missing(
     note: Note, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphls.command_line.doctor.conflict", str)  # a machine for tests may have two runtimes
+    monkeypatch.setattr("graphls.cli.doctor.conflict", str)  # a machine for tests may have two runtimes
     code = main(["doctor", "--device", "cuda"])
     for line in capsys.readouterr().out.splitlines():
         note(line)

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 import graphls
-from graphls.backends.onnx import lower
+from graphls.runtime.lowering import lower
 from tests.networks.steps import batch, build
 
 SEARCHES: tuple[dict[str, str], ...] = (

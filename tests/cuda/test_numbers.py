@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.backends.onnxruntime.ort import OrtSession
-from graphls.backends.onnxruntime.profiled import ProfiledSession
-from graphls.backends.states import copied
+from graphls.inspect.profile.measure import PlainCopy
+from graphls.inspect.testing.samples import assert_close, draw, in_dtype, single
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret
 from graphls.ir.types import bfloat16, float16, float32, float64
-from graphls.profile.measure import PlainCopy
-from graphls.testing.samples import assert_close, draw, in_dtype, single
+from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.profiled import ProfiledSession
+from graphls.runtime.states import copied
 from tests.cuda.card import differing, has_loop, trained
 from tests.networks.steps import FORMS, NETWORKS, batch, build
 from tests.primitives.test_every_primitive import CASES

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from graphls.inspect.testing.samples import in_dtype, single
 from graphls.ir.types import bfloat16, float16, float32, float64
-from graphls.testing.samples import in_dtype, single
 from tests.cuda.placed import compared
 from tests.networks.placements import graph_of
 from tests.networks.steps import FORMS, NETWORKS

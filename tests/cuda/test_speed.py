@@ -12,7 +12,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends.onnxruntime.runtime import load_runtime
+from graphls.runtime.onnxruntime.runtime import load_runtime
 from tests.cuda.card import has_loop
 from tests.networks.steps import NETWORKS, batch, build
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphls.dataset import Dataset, GeneratorDataset, Sampler
 from graphls.dataset.transforms import TensorOperation
-from graphls.names.lazy import public_names
+from graphls.frontend.names.lazy import public_names
 
 BASES = (Dataset, GeneratorDataset, Sampler, TensorOperation)
 LIST = Path(__file__).parent / "public_names.txt"

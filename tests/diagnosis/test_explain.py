@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import amp, nn, ops
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.diagnosis.networks import (
     BACKENDS,
     F32,
@@ -589,7 +589,7 @@ def test_no_values_are_missed_or_made_up(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_runs_that_share_the_memory(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the values do not fit into memory together, several runs give the same answer."""
-    from graphls.diagnosis import watched
+    from graphls.inspect.diagnosis import watched
 
     at_once = str(scaled_step(branching, backend).explain_overflow(2 * X, Y))
     monkeypatch.setattr(watched, "MOST_BYTES", 100)

@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.text.html import STYLE
+from graphls.base.text.html import STYLE
 from tests.diagnosis.networks import BACKENDS, F32, Net, X, Y, identity, scaled_cell
 
 SCRIPT = "<script>alert('x')</script>"

@@ -12,7 +12,10 @@ import graphls
 from tests.diagnosis.networks import X, Y, identity, scaled_step
 
 ROOT = Path(__file__).parent.parent.parent
-LAZY = ["graphls.diagnosis", "graphls.passes.rescale", "graphls.passes.watch", "graphls.passes.widen"]
+LAZY = [
+    "graphls.inspect.diagnosis",
+    *(f"graphls.passes.{name}" for name in ("overflow.rescale", "overflow.watch", "autodiff.widen")),
+]
 
 RUN = """
 import sys

@@ -9,9 +9,9 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.diagnosis import watched
-from graphls.diagnosis.recording import Recording
-from graphls.diagnosis.statistics import PIECE, Statistics
+from graphls.inspect.diagnosis import watched
+from graphls.inspect.diagnosis.recording import Recording
+from graphls.inspect.diagnosis.statistics import PIECE, Statistics
 from graphls.ir import parse
 from graphls.ir.types import Type
 

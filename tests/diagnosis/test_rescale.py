@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphls.ir import Builder, Graph, Type, Value, verify
 from graphls.ir.types import float32
-from graphls.passes.rescale import Rescale
+from graphls.passes.overflow.rescale import Rescale
 
 
 def test_long_products_take_linear_time() -> None:

@@ -23,19 +23,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from graphls.ir.errors import GraphlsError
 
 import graphls
 import graphls.onnx
 from graphls import adapters, dataset, nn, train
-from graphls.backends.onnx.lowering import lower
-from graphls.command_line.dump import read_graph
-from graphls.command_line.training.columns import read_columns
-from graphls.files import torch_writer
+from graphls.base.reporting import checked
+from graphls.cli.dump import read_graph
+from graphls.cli.training.columns import read_columns
 from graphls.interop import torch
-from graphls.ir.errors import GraphlsError
-from graphls.ir.reporting import checked
+from graphls.interop.formats import torch_writer
 from graphls.ir.verify import verify
 from graphls.onnx.training import parameters
+from graphls.runtime.lowering.lowering import lower
 from graphls.train.run_record import RunRecord, load_record
 
 SLOW = 10.0

@@ -24,9 +24,9 @@ from hypothesis.extra.numpy import arrays
 
 import graphls
 from graphls import GraphlsError, Tensor, ops
-from graphls.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.pytree import leaves, map_leaves
 
-RANDOM = {"graphls.ops.random", "graphls.ops.distributions"}
+RANDOM = {"graphls.ops.randomness.random", "graphls.ops.randomness.distributions"}
 # They take functions, cells or parameters, or draw random numbers.
 OTHERS = {
     "GradOperation", "HyperMap", "Map", "MultitypeFuncGraph", "Partial", "assign", "assign_add", "assign_sub", "depend",

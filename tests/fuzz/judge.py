@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from graphls.ir.errors import VerifyError
 
 import graphls
 from graphls import GraphlsError
-from graphls.backends.onnxruntime import guard
-from graphls.ir.errors import VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
+from graphls.runtime.onnxruntime import guard
 from tests.fuzz.programs import Program
 from tests.fuzz.wide import Wide, unreliable
 

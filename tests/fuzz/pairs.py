@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphls import GraphlsError, Tensor, nn, ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.fuzz.operations import ANYTHING, FLOATS, PAIRS, TWO_OF_ANYTHING, Operation, axis_of, reductions, some_axes
 from tests.fuzz.programs import Program
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls import GraphlsError, Parameter, Tensor, nn, ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.fuzz import operations as tables
 
 LARGEST, RANK = 400, 5

@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from graphls.api import CPU_PASSES, trace_graph
-from graphls.backends.onnxruntime.ort import OrtSession
-from graphls.backends.plan import PlanSession
-from graphls.backends.session import Session
+from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
+
+from graphls.base.sharing.storage import Storage
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
 from graphls.ir.plan import DEFAULT, is_plan
 from graphls.passes import Pipeline, as_pipeline
-from graphls.passes.partition import Partition
-from graphls.sharing.storage import Storage
-from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.plan import PlanSession
+from graphls.runtime.session import Session
 from tests.fuzz.judge import compared, unguarded
 from tests.fuzz.programs import Program
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-
-from graphls.importing.reader import read_onnx
-from graphls.importing.types import ShownType
-from graphls.ir import Graph, Node, Type, Value, dump, needs, walk
 from graphls.ir.errors import GraphTypeError
+
+from graphls.ir import Graph, Node, Type, Value, dump, needs, walk
 from graphls.ir.types import float32
+from graphls.onnx.importing.reader import read_onnx
+from graphls.onnx.importing.types import ShownType
 from tests.importing import onnx_models as models
 
 BACKEND_MODELS = sorted((Path(onnx.__file__).parent / "backend" / "test" / "data").rglob("*.onnx"))

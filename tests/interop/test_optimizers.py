@@ -12,8 +12,9 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.compat import mint_optimizers
-from graphls.files import safetensors_format, torch_format
+from graphls.compat.mint import optimizers as mint_optimizers
+from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.formats import torch as torch_format
 from graphls.interop.torch import (
     Report,
     load_optimizer_state_dict,

@@ -15,7 +15,8 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.files import safetensors_format, torch_format
+from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.formats import torch as torch_format
 from graphls.interop.torch import Report, load_state_dict, save_state_dict, state_dict
 from tests.interop.networks import NETWORKS, BertOfOurs, Gpt
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import ops
-from graphls.importing.origins import Origin, origin_of
+from graphls.base.location import Location
+from graphls.inspect.viz.dot import to_dot
+from graphls.inspect.viz.page_data import page_data
+from graphls.inspect.viz.svg import to_svg
 from graphls.ir import dump, parse
-from graphls.ir.errors import GraphlsError
-from graphls.ir.location import Location
-from graphls.viz.dot import to_dot
-from graphls.viz.page_data import page_data
-from graphls.viz.svg import to_svg
+from graphls.onnx.importing.origins import Origin, origin_of
 
 CODE = "def run(x):\n\n    return ops.reshape(x, (5, 7))\n"
 X = np.ones(3, np.float32)

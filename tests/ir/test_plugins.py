@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from graphls.command_line.main import main
-from graphls.ir import parse, registry
 from graphls.ir.errors import GraphImportError, GraphKeyError, GraphValueError
-from graphls.ir.registry import lookup
-from graphls.passes import find_pass, manager
 from graphls.tensors import apply
 from graphls.testing import check_primitive
+
+from graphls.cli.main import main
+from graphls.ir import parse, registry
+from graphls.ir.registry import lookup
+from graphls.passes import find_pass, manager
 
 PASSES = """
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def test_a_primitive_of_a_plugin_is_found_in_text_and_by_calls() -> None:
 
 
 def test_what_is_built_in_stays_and_nothing_is_loaded_before_it_is_asked_for() -> None:
-    assert find_pass("dce").__module__ == "graphls.passes.dce"
+    assert find_pass("dce").__module__ == "graphls.passes.simplify.dce"
     assert "outside_of_graphls" not in sys.modules
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir import Graph, Node, Value, parse
 from graphls.ir.graph import blocks, filtered, inside, walk, with_blocks, with_regions
-from graphls.ir.reach import (
+from graphls.ir.reachability import (
     Reachability,
     ancestors,
     before,

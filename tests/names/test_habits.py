@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import GraphlsError, Tensor, nn, ops
-from graphls.names import habits
+from graphls.frontend.names import habits
 
 X = Tensor(np.ones((4, 3), np.float32))
 NETWORK = nn.Dense(3, 2)

@@ -13,8 +13,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.compat import mint_nn
-from graphls.names.traps import TRAPS
+from graphls.compat.mint import nn as mint_nn
+from graphls.frontend.names.traps import TRAPS
 from tools.traps import PAGE, filled
 
 COLUMN, ROW = (graphls.Tensor(np.ones(shape, np.float32)) for shape in ((8, 1), 8))

@@ -12,9 +12,9 @@ import numpy as np
 
 import graphls
 from graphls import nn
-from graphls.backends.onnx.lowering import Lowered, lower
-from graphls.backends.onnx.types import exchanged
 from graphls.ir.graph import Graph
+from graphls.runtime.lowering.lowering import Lowered, lower
+from graphls.runtime.lowering.types import exchanged
 from tests.networks.evaluator import EvaluatedStep, Rounding, to_nearest
 from tests.networks.steps import FORMS, NETWORKS, Arrays, build, draw
 

@@ -19,11 +19,11 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops._op import OpRunBinaryNum, OpRunBinaryNumpy, OpRunUnaryNum
 
-from graphls.backends.draws import HostValues
-from graphls.backends.onnx.lowering import Lowered
-from graphls.backends.onnx.protos import graphs
-from graphls.backends.onnx.roundings import REPEATED
 from graphls.ir.graph import Graph
+from graphls.runtime.host_random import HostValues
+from graphls.runtime.lowering.lowering import Lowered
+from graphls.runtime.lowering.protos import graphs
+from graphls.runtime.lowering.roundings import REPEATED
 from tests.networks.kernels import KERNELS
 
 Array = np.ndarray[Any, Any]

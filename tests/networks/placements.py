@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import graphls
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.placement import Placement, place
+from graphls.base.text.plain import size
 from graphls.ir.graph import Graph
-from graphls.text.plain import size
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.placement import Placement, place
 from tests.networks.steps import FORMS, NETWORKS, build
 
 PAGE = Path(__file__).parents[2] / "docs" / "cuda.md"

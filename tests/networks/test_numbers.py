@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.passes.select import Select
+from graphls.passes.simplify.select import Select
 from tests.networks.agreement import Combination, Prepared, difference, every_combination, prepare, sample
 from tests.networks.steps import NETWORKS, build, draw
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 
 import graphls as gl
 from graphls import Parameter, Tensor, amp, nn, ops
-from graphls.backends.devices import Cuda
-from graphls.calling.cache import CompileCache
-from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
-from graphls.tensors import executor, pytree
+from graphls.frontend.tensors import executor, pytree
+from graphls.runtime.devices import Cuda
+from graphls.step.calling.cache import CompileCache
 
 pytestmark = pytest.mark.usefixtures("eager")
 

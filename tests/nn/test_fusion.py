@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import graphls as gl
-from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
 from graphls.nn.grad_reducer import SIZE, buckets
+from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
 
 WEIGHTS = [gl.Parameter(gl.Tensor(np.zeros(1, np.float32)), name=f"w{i}") for i in range(5)]
 BY_SIZE = ((1, SIZE), (1, SIZE), (2, SIZE), (0,), (1, SIZE))

@@ -12,8 +12,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.buffers import DeviceBuffer
-from graphls.sharing.storage import Storage
+from graphls.base.sharing.storage import Storage
+from graphls.runtime.buffers import DeviceBuffer
 from tests.cuda.double import make_up_a_gpu
 
 F32 = np.float32

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.agree import BACKENDS, agree
 
 RNG = np.random.default_rng(8)

@@ -15,7 +15,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 
 EXPECTED = json.loads((Path(__file__).parent / "sequence_torch.json").read_text())
 BACKENDS = ["numpy", "onnxruntime"]

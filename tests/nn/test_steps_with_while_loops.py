@@ -10,8 +10,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import lower
 from graphls.passes.windows import verify_windows
+from graphls.runtime.lowering import lower
 
 BACKENDS = ["numpy", "onnxruntime"]
 MODES = ["outputs", "window"]

@@ -28,8 +28,8 @@ from onnx.backend.test.case import node as cases_of_nodes
 import graphls
 import graphls.onnx
 from graphls import nn, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.ir.types import DTYPES
-from graphls.tensors.pytree import leaves
 
 HERE = Path(__file__).parent
 NAMES = {dtype.long_name for dtype in DTYPES}

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import graphls
 import graphls.onnx
-from graphls.command_line.main import main
+from graphls.cli.main import main
 from tests.onnx.models import INT, model, node, tensor
 
 X = np.ones((2, 2), np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphls.backends.openvino.part import OpenvinoPart
+from graphls.runtime.openvino.part import OpenvinoPart
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def primitives_on_openvino() -> Iterator[None]:
     """The tests of single primitives, which run models of their own, run their graphs on OpenVINO."""
-    from graphls.testing import laws
+    from graphls.inspect.testing import laws
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(laws, "run", _run(laws.run))

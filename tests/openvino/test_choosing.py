@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.context import get_context, reset_context, set_context
+from graphls.ir.errors import GraphKeyError, GraphValueError
 
 import graphls
 from graphls import nn
-from graphls.backends.plan import PlanSession
-from graphls.context import get_context, reset_context, set_context
 from graphls.dataset import NumpySlicesDataset
-from graphls.ir.errors import GraphKeyError, GraphValueError
 from graphls.ir.graph import walk
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.plan import PlanSession
 from graphls.train import Model
 
 pytest.importorskip("openvino")

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.openvino.early import early_values
+from graphls.runtime.openvino.early import early_values
 
 pytest.importorskip("openvino")
 ROWS, SIZE = 128, 160

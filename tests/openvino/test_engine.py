@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("openvino")
 
+from graphls.inspect.testing.samples import assert_close, draw, in_dtype, single
 from graphls.ir import interpret
 from graphls.ir.types import float16, float32, float64
-from graphls.testing.samples import assert_close, draw, in_dtype, single
 from tests.openvino.whole import is_taken, on_openvino
 from tests.primitives.test_every_primitive import PRIMITIVES
 

@@ -13,7 +13,7 @@ pytest.importorskip("openvino")
 
 import graphls
 from graphls import nn
-from graphls.backends.openvino import runtime
+from graphls.runtime.openvino import runtime
 from tests.sharing.test_forks import in_child
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")

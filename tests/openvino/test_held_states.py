@@ -10,7 +10,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.ir.plan import flattened, plan_of
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
 from tests.interrupting import assert_states_are_of_one_step
 
 pytest.importorskip("openvino")

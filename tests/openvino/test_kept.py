@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.context import reset_context
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.cache import Cache
-from graphls.backends.openvino import model, runtime
-from graphls.backends.openvino.part import OpenvinoPart
-from graphls.context import reset_context
+from graphls.runtime.cache import Cache
+from graphls.runtime.openvino import model, runtime
+from graphls.runtime.openvino.part import OpenvinoPart
 from tests.backends.damage import DAMAGES, poison
 from tests.backends.processes import assert_processes_share
 from tests.backends.test_kept import Small

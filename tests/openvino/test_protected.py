@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.context import reset_context
+from graphls.ir.errors import GraphMemoryError
 
 import graphls
 from graphls import nn, ops
-from graphls.backends import cache
-from graphls.backends.openvino import model
-from graphls.backends.openvino.part import OpenvinoPart
-from graphls.context import reset_context
-from graphls.ir.errors import GraphMemoryError
+from graphls.runtime import cache
+from graphls.runtime.openvino import model
+from graphls.runtime.openvino.part import OpenvinoPart
 
 pytest.importorskip("openvino")
 F32 = np.float32

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graphls.context import reset_context
 
 import graphls
 from graphls import nn
-from graphls.backends.cache import Cache
-from graphls.backends.onnx.protos import operators
-from graphls.backends.openvino.part import OpenvinoPart
-from graphls.backends.openvino.rechecked import MOST_INCONCLUSIVE, RecheckedPart
-from graphls.context import reset_context
+from graphls.runtime.cache import Cache
+from graphls.runtime.lowering.protos import operators
+from graphls.runtime.openvino.part import OpenvinoPart
+from graphls.runtime.openvino.rechecked import MOST_INCONCLUSIVE, RecheckedPart
 
 pytest.importorskip("openvino")
 X, Y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)

@@ -11,8 +11,8 @@ pytest.importorskip("openvino")
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx.lowering import lower
-from graphls.backends.openvino.target import target
+from graphls.runtime.lowering.lowering import lower
+from graphls.runtime.openvino.target import target
 
 SEQUENCE = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
 LENGTHS = np.array([5, 2, 4], np.int32)

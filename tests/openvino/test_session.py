@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphMemoryError, GraphRuntimeError, GraphTypeError
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx.writer import Writer
-from graphls.backends.openvino.runtime import has_bfloat16, load_openvino
-from graphls.backends.openvino.target import target
 from graphls.ir import Builder, Graph, Value, interpret, parse, verify
-from graphls.ir.errors import GraphMemoryError, GraphRuntimeError, GraphTypeError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.primitive import f32
+from graphls.runtime.lowering.writer import Writer
+from graphls.runtime.openvino.runtime import has_bfloat16, load_openvino
+from graphls.runtime.openvino.target import target
 from tests.openvino.whole import on_openvino
 
 pytest.importorskip("openvino")

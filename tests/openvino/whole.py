@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphls.backends.engines import Openvino
-from graphls.backends.plan import PlanSession
 from graphls.ir.graph import Graph
-from graphls.passes.partition import Partition
+from graphls.passes.schedule.partition import Partition
+from graphls.runtime.engines import Openvino
+from graphls.runtime.plan import PlanSession
 
 
 def is_taken(graph: Graph) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphls
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 
 BACKENDS = ("numpy", "onnxruntime")
 

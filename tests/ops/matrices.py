@@ -9,7 +9,7 @@ import numpy as np
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.slopes import assert_slopes
 
 RNG = np.random.default_rng(3)

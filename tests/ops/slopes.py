@@ -10,7 +10,7 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 
 
 def assert_slopes(function: Callable[..., Any], *arrays: Any, step: float = 1e-5) -> None:

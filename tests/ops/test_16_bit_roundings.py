@@ -11,10 +11,10 @@ import pytest
 
 import graphls
 from graphls import GraphlsError, Tensor, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.ir.types import DType, bfloat16, float16
-from graphls.tensors.pytree import leaves
 
-RANDOM = {"graphls.ops.random", "graphls.ops.distributions", "graphls.ops.network"}
+RANDOM = {"graphls.ops.randomness.random", "graphls.ops.randomness.distributions", "graphls.ops.network.network"}
 OTHERS = {
     "eps",  # is another number in each dtype
     "rrelu", "dropout",  # draw

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import Tensor, ops
-from graphls.compat import mint
+from graphls.compat.mint import functions as mint
 from tests.ops.agree import agree
 from tests.ops.slopes import assert_slopes
 

@@ -16,7 +16,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.pytree import leaves, map_leaves
 from tests.ops.slopes import assert_slopes
 
 ROWS = json.loads(Path(__file__).with_name("classes_mindspore.json").read_text())

@@ -9,8 +9,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.ir.graph import walk
-from graphls.tensors.pytree import leaves
 
 BACKENDS = ["numpy", "onnxruntime"]
 F32 = np.float32

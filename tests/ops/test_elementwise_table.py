@@ -11,7 +11,7 @@ from scipy import special
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.agree import agree, compared
 from tests.ops.slopes import assert_slopes
 

@@ -15,7 +15,7 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 
 BACKENDS = ("numpy", "onnxruntime")
 ROWS = json.loads(Path(__file__).with_name("images_torch.json").read_text())

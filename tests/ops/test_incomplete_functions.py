@@ -10,7 +10,7 @@ from scipy import special
 
 import graphls as gl
 from graphls import Tensor, nn, ops
-from graphls.ops.incomplete_functions import betainc
+from graphls.ops.math.incomplete_functions import betainc
 from tests.ops.agree import agree
 from tests.ops.slopes import assert_slopes
 

@@ -9,8 +9,8 @@ import pytest
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.nn.cell_calls import call_eagerly
-from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 from tests.ops.matrices import RNG, positive
 from tests.ops.slopes import assert_slopes

@@ -12,8 +12,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.frontend.tensors.pytree import leaves
 from graphls.ops import composite, functional, operations
-from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 
 F32 = np.float32

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.agree import agree
 
 F32 = np.float32

@@ -26,7 +26,7 @@ NEW = '''
 
 import numpy as np
 
-from graphls.ops.elementwise import div
+from graphls.ops.math.elementwise import div
 from graphls.ops.operands import apply, float_of
 from graphls.ops.record import operation
 from graphls.primitives.primitive import FloatElementwise, f32, sample
@@ -95,7 +95,7 @@ def test_what_a_record_makes_is_its_function() -> None:
 def test_every_file_with_records_belongs_to_the_package() -> None:
     folder = Path(ops.__file__).parent
     text = Path(ops.__file__).read_text(encoding="utf-8") + (folder / "operations.py").read_text(encoding="utf-8")
-    declaring = [p.stem for p in folder.glob("*.py") if "\n@operat" in p.read_text(encoding="utf-8")]
+    declaring = [p.stem for p in folder.rglob("*.py") if "\n@operat" in p.read_text(encoding="utf-8")]
     assert len(declaring) > 40 and [name for name in declaring if name not in text] == []
 
 
@@ -121,7 +121,7 @@ def test_operator_classes_are_made_when_they_are_asked_for() -> None:
 
 
 def test_declared_checks_see_what_is_given_and_give_what_is_used() -> None:
-    from graphls.ir.checks import at_least, between, optional
+    from graphls.base.checks import at_least, between, optional
     from graphls.ops.record import with_checks
 
     def function(x: int, k: int = -1, *, p: float | None = None) -> tuple[Any, ...]:

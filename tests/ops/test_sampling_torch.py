@@ -14,7 +14,7 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.test_images_torch import BACKENDS, identity_of, options_of, wave
 
 ROWS = json.loads(Path(__file__).with_name("sampling_torch.json").read_text())

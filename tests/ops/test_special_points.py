@@ -18,7 +18,7 @@ import pytest
 
 import graphls
 from graphls import Tensor, ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.agree import BACKENDS
 
 TABLE = json.loads(Path(__file__).with_name("special_points.json").read_text())

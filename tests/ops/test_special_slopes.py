@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.tensors.pytree import leaves
+from graphls.frontend.tensors.pytree import leaves
 from tests.ops.agree import BACKENDS
 from tests.ops.slopes import assert_slopes
 

@@ -7,14 +7,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from graphls.backends.numpy.reference import ReferenceSession
 from graphls.ir import Graph, parse
 from graphls.ir.plan import plan_of
 from graphls.ir.verify import verify
-from graphls.passes import checks, plans
-from graphls.passes.checks import in_parts
-from graphls.passes.dce import Dce
-from graphls.passes.partition import Partition
+from graphls.passes.overflow import checks
+from graphls.passes.overflow.checks import in_parts
+from graphls.passes.schedule import plans
+from graphls.passes.schedule.partition import Partition
+from graphls.passes.simplify.dce import Dce
+from graphls.runtime.numpy.reference import ReferenceSession
 
 
 def checked(length: int) -> Graph:
@@ -65,8 +66,8 @@ def test_a_check_of_few_values_stays() -> None:
 
 
 def test_no_segment_of_a_large_plan_reads_all_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphls.passes.cut.MOST_LOOKS", 0)
-    monkeypatch.setattr("graphls.passes.cut.MOST_NODES", 70)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_NODES", 70)
     segments = plan_of(Partition().run(checked(600))).segments
     assert len(segments) > 8
     assert max(len(s.graph.inputs) for s in segments) <= 2 * checks.MOST

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphls.ir import Graph, parse, verify
 from graphls.ir.interpret import interpret
-from graphls.passes.fold_weights import fold_weights
+from graphls.passes.inference.fold_weights import fold_weights
 
 Array = np.ndarray[Any, Any]
 CONVOLUTION = "convolution(%x, @w) {dilations=[1, 1], groups=1, pads=[1, 1, 1, 1], strides=[1, 1]} : f32[2,4,5,5]"

@@ -10,9 +10,9 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.backends.onnx import lower
 from graphls.ir.compare import same
 from graphls.ir.parse import parse
+from graphls.runtime.lowering import lower
 from tests.passes.loop_programs import PROGRAMS, Program, W, X
 
 PASSES = ["gradient", None]

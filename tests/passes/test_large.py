@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.api import CPU_PASSES
+from graphls.testing import check_pass
 
 import graphls
 from graphls import nn, ops
-from graphls.api import CPU_PASSES
-from graphls.backends.onnx import lower
 from graphls.ir import Graph, dump, parse, verify
-from graphls.passes import cut, dce, parse_pipeline
-from graphls.passes.partition import Partition
+from graphls.passes import parse_pipeline
+from graphls.passes.schedule import cut
+from graphls.passes.schedule.partition import Partition
+from graphls.passes.simplify import dce
 from graphls.passes.windows import verify_windows
 from graphls.primitives.primitive import Elementwise
-from graphls.testing import check_pass
+from graphls.runtime.lowering import lower
 
 
 def chain(length: int) -> Graph:

@@ -10,13 +10,13 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.numpy.reference import ReferenceSession
-from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir import parse, registry
 from graphls.ir.types import Type
 from graphls.ops.operands import apply
 from graphls.passes import as_pipeline
 from graphls.primitives.primitive import Primitive, f32, sample
+from graphls.runtime.numpy.reference import ReferenceSession
+from graphls.runtime.onnxruntime.ort import OrtSession
 
 F32 = np.float32
 SIZE = 24

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphls.ir import needs, parse
-from graphls.passes.soon import soon
+from graphls.passes.schedule.list_schedule import soon
 
 UNSCALED = """
 graph @main(%x0: f32[4,3], %x1: f32[4,6], %x2: f32[4,5], %y: f32[4,2], %w2: f32[2,5], %w1: f32[5,6], %scale: f32[]) {

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.inspect.testing.samples import run
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.types import type_of
-from graphls.testing.samples import run
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.kernel_checks import is_right
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 

@@ -10,11 +10,11 @@ import onnxruntime
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends.onnx import lower
 from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import operations
 from graphls.ir.types import Type, float32, type_of
 from graphls.primitives.primitive import Array
+from graphls.runtime.lowering import lower
 
 GEOMETRIES = [
     {"strides": s, "pads": p, "dilations": d, "groups": g}

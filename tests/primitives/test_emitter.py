@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 import graphls
-from graphls.backends.onnx.kernel_tables import PORTABLE
+from graphls.frontend.tensors import dispatch
 from graphls.ir import registry
 from graphls.primitives.emitter import Emitter, Operator
 from graphls.primitives.primitive import FloatElementwise, f32, sample
-from graphls.tensors import dispatch
+from graphls.runtime.lowering.kernel_tables import PORTABLE
 
 
 @pytest.mark.parametrize("name", [name for name, member in vars(Emitter).items() if isinstance(member, Operator)])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends.onnx import lower
+from graphls.inspect.testing import laws
+from graphls.inspect.testing.samples import single
 from graphls.ir import DType, interpret
 from graphls.ir.registry import operations
 from graphls.ir.types import bfloat16, float16, float32, float64, type_of
 from graphls.primitives.primitive import Sample
-from graphls.testing import laws
-from graphls.testing.samples import single
+from graphls.runtime.lowering import lower
 
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
 HOST_CALLS = {"print", "pure_callback", "py_func"}

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphValueError
 
 import graphls
-from graphls.amp.lists import lowered, widened
-from graphls.backends.onnx.lowering import lower
 from graphls.ir import Type, dump, parse, registry
-from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import Operation, lookup, operations
+from graphls.nn.amp.lists import lowered, widened
 from graphls.passes import parse_pipeline
 from graphls.primitives.primitive import Primitive, f32, sample
+from graphls.runtime.lowering.lowering import lower
 
 PACKAGE = Path(graphls.__file__).parent
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from graphls.inspect.testing.samples import single
 from graphls.ir import Builder, Graph, Type, Value, parse
 from graphls.ir.flops import flops, own_flops, runs
 from graphls.ir.types import bool_, float16, int32, int64
 from graphls.primitives.primitive import Elementwise, FloatElementwise, Primitive, f32, of
-from graphls.testing.samples import single
 from tests.primitives.test_every_primitive import CASES, PRIMITIVES
 
 MOVES = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphls.backends.onnx import lower
+from graphls.inspect.testing.samples import run
 from graphls.ir import Builder, Graph, Value
 from graphls.ir.types import float16, float32, float64
 from graphls.primitives.primitive import of
-from graphls.testing.samples import run
+from graphls.runtime.lowering import lower
 
 FORMS = {
     "few rows": (of(float32, 9, 256), of(float32, 512, 256), "Transpose"),

@@ -9,12 +9,12 @@ import onnxruntime
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends.onnx import lower
+from graphls.inspect.testing.laws import backpropagate
 from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import lookup
 from graphls.ir.types import float16, float32, float64, int64, type_of
 from graphls.primitives.primitive import Array, f32, of
-from graphls.testing.laws import backpropagate
+from graphls.runtime.lowering import lower
 
 
 def both(arrays: list[Array], build: Any) -> tuple[Array, Array, Any]:

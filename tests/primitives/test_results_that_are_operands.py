@@ -12,15 +12,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from graphls.ir.errors import GraphlsError, GraphValueError
 
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.inspect.testing.samples import draw, in_dtype, single
 from graphls.ir import Graph, Type, Value
 from graphls.ir.aliases import Aliases
-from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import float16
 from graphls.primitives.primitive import Sample
-from graphls.testing.samples import draw, in_dtype, single
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.kernel_checks import is_right
 from tests.primitives.test_every_primitive import PRIMITIVES
 
 VIEWS = {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphls.backends.kernels import Kernel, Run, from_zero, own_times
-from graphls.backends.onnx import lower
-from graphls.backends.onnxruntime.profiled import attribution, recorded_runs
 from graphls.ir import parse
+from graphls.runtime.kernels import Kernel, Run, from_zero, own_times
+from graphls.runtime.lowering import lower
+from graphls.runtime.onnxruntime.profiled import attribution, recorded_runs
 
 TEXT = """graph @g(%x: f32[2,2], %w: f32[2,2]) {
   %y = matmul(%x, %w) : f32[2,2]

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 import graphls
 from graphls import nn
-from graphls.backends.kernels import Run
-from graphls.backends.onnxruntime import profiled
+from graphls.inspect.profile.measure import PlainCopy
 from graphls.ir import walk
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.profile.measure import PlainCopy
+from graphls.runtime.kernels import Run
+from graphls.runtime.onnxruntime import profiled
 from tests.profile.steps import BACKENDS, F32, STEPS, dropout, loop
 
 ROOT = Path(__file__).parent.parent.parent
@@ -199,7 +199,7 @@ print(*sys.modules)
 """
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
-    lazy = ("graphls.profile", "graphls.backends.onnxruntime.profiled", "graphls.backends.kernels")
+    lazy = ("graphls.profile", "graphls.runtime.onnxruntime.profiled", "graphls.runtime.kernels")
     assert [name for name in run.stdout.split() if name.startswith(lazy)] == []
 
 

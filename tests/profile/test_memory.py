@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 
+from graphls.inspect.profile.memory import Memory, memory_of
 from graphls.ir import Graph, Node, Value, parse, walk
-from graphls.profile.memory import Memory, memory_of
 from tests.ir.graphs import graphs
 from tests.profile.steps import STEPS
 

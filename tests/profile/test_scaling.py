@@ -11,10 +11,10 @@ import pytest
 
 import graphls
 from graphls import nn
+from graphls.distributed.cost import Network
+from graphls.inspect.profile.scaling import Bucket, Machines, Simulation, Workload, one_rank, workload
 from graphls.ir import Graph, parse
 from graphls.ir.graph import Node
-from graphls.profile.scaling import Bucket, Machines, Simulation, Workload, one_rank, workload
-from graphls.ranks.cost import Network
 
 WIDTHS = (8, 32, 16, 4)
 SIZES = [4 * (m * n + n) for m, n in pairwise(WIDTHS)]

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphRuntimeError
 
 import graphls
 from graphls import ops
-from graphls.backends import profiled_plan
-from graphls.backends.numpy.engine import Numpy
-from graphls.backends.onnxruntime import profiled
-from graphls.backends.openvino.profiled import ProfiledOpenvinoPart
 from graphls.ir import engines, walk
-from graphls.ir.errors import GraphRuntimeError
+from graphls.runtime import profiled_plan
+from graphls.runtime.numpy.engine import Numpy
+from graphls.runtime.onnxruntime import profiled
+from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
 from tests.backends.test_plan import X, Y, states, trained
 from tests.profile.test_measure import dropout
 from tests.profile.test_report import check_nesting, check_trace
@@ -171,7 +171,7 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     step.profile(X, Y, steps=1)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr("graphls.backends.profiled_plan.ProfiledPlan.run", lambda *_: 1 / 0)
+    monkeypatch.setattr("graphls.runtime.profiled_plan.ProfiledPlan.run", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         step.profile(X, Y, steps=1)
     assert list(tmp_path.iterdir()) == []

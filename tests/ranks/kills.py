@@ -74,8 +74,8 @@ import numpy as np
 import graphls as gl
 from graphls import nn
 from graphls.communication import get_group_size, get_rank, init
-from graphls.context.parallel import set_auto_parallel_context
-from graphls.ranks.waiting import WAITING
+from graphls.runtime.context.parallel import set_auto_parallel_context
+from graphls.distributed.waiting import WAITING
 
 tell("init")
 init()

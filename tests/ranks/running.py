@@ -27,8 +27,8 @@ import numpy as np
 import graphls as gl
 from graphls import communication, nn, ops
 from graphls.communication import get_group_size, get_rank, init
-from graphls.compat import collectives
-from graphls.context.parallel import set_auto_parallel_context
+from graphls.compat.operators import collectives
+from graphls.runtime.context.parallel import set_auto_parallel_context
 
 init()
 RANK, SIZE = get_rank(), get_group_size()

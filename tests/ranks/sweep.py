@@ -15,8 +15,8 @@ PROGRAM = """
     import hashlib
     import warnings
 
-    from graphls.ranks.collectives import all_objects
-    from graphls.ranks.world import world
+    from graphls.distributed.collectives import all_objects
+    from graphls.distributed.world import world
 
     warnings.simplefilter("ignore")
     WANTED = sys.argv[1:]

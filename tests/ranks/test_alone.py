@@ -34,7 +34,7 @@ def losses(batch_norm):
 plain = losses(nn.BatchNorm1d(4))
 if "init" in sys.argv:
     from graphls import communication
-    from graphls.context.parallel import set_auto_parallel_context
+    from graphls.runtime.context.parallel import set_auto_parallel_context
 
     communication.init()
     communication.init()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphls as gl
-from graphls.compat import collectives
+from graphls.compat.operators import collectives
 from graphls.ir import Builder, Graph, Type, Value, dump, parse, verify
 from graphls.ir.registry import lookup
 from graphls.ir.types import bool_, float16, float32
@@ -164,8 +164,8 @@ MEASURED = """
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from graphls.command_line.main import main
-    from graphls.ranks import network
+    from graphls.cli.main import main
+    from graphls.distributed import network
 
     network.LARGE, network.LARGE_TIMES = 1 << 20, 2
     with redirect_stdout(StringIO()) as told:
@@ -182,7 +182,7 @@ OTHER_WAYS = """
             return str(error)
         return "nothing"
 
-    from graphls.ranks.waiting import WAITING
+    from graphls.distributed.waiting import WAITING
 
     def apart(one, other):
         told = caught((one, other)[RANK])

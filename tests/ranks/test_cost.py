@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphls.ranks.cost import Network, fitted
+from graphls.distributed.cost import Network, fitted
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ communication.init()
 """
 
 ENDS = """
-    from graphls.ranks import watch
+    from graphls.distributed import watch
 
     watch.PATIENCE = 0.3
     x = gl.Tensor([1.0])
@@ -71,7 +71,7 @@ def test_a_rank_that_fails_before_it_meets_the_others(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
     program = """
-        from graphls.ranks import watch
+        from graphls.distributed import watch
 
         watch.PATIENCE = 0.2
         collectives.AllReduce()(gl.Tensor([1.0]))
@@ -85,7 +85,7 @@ def test_a_rank_that_is_done_early_waits_for_none(tmp_path: Path) -> None:
 
 OTHER_GROUPS = """
     communication.create_group("both", [0, 1])
-    from graphls.ranks import watch
+    from graphls.distributed import watch
 
     watch.PATIENCE = 0.2
     x = gl.Tensor([1.0])
@@ -107,7 +107,7 @@ def test_ranks_that_wait_for_each_other_in_two_groups(tmp_path: Path) -> None:
 
 
 STOPPED = """
-    from graphls.ranks.watch import Watching
+    from graphls.distributed.watch import Watching
 
     os.environ["HCCL_EXEC_TIMEOUT"] = "7"
     communication.init()
@@ -132,7 +132,7 @@ def test_after_the_time_limit_a_rank_that_is_stopped_is_named_and_all_end(tmp_pa
 
 LAST = """
     from pathlib import Path
-    from graphls.ranks import inquiry, watch
+    from graphls.distributed import inquiry, watch
 
     watch.TELL, inquiry.ANSWERS = 0.1, 60
     telling = sys.stderr.write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphls.ranks import reading
-from graphls.sharing.storage import Clock
+from graphls.base.sharing.storage import Clock
+from graphls.distributed import reading
 
 
 class Session:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphls.ir import parse
-from graphls.passes.shard import Shard
+from graphls.passes.distributed.shard import Shard
 from graphls.train.serialization import load_checkpoint
 from tests.ranks.running import Ran, needs_ranks, run_ranks
 
@@ -130,7 +130,7 @@ STEPS = COMMON + """
 
 KEPT = COMMON + """
     from graphls import train
-    from graphls.ranks import division
+    from graphls.distributed import division
 
     kind, settings = nn.Adam, {}
     warnings.simplefilter("ignore", UserWarning)

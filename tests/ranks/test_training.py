@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graphls import nn
-from graphls.context.parallel import kept_parallel_context, set_auto_parallel_context
+from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
 from tests.ranks.running import Ran, needs_ranks
 from tests.ranks.sweep import PROGRAM
 
 TRAINED = """
     import hashlib
 
-    from graphls.ranks import collectives as talking
+    from graphls.distributed import collectives as talking
 
     KIND, STEPS = sys.argv[1], int(sys.argv[2])
     together, talks = talking.all_reduce, []

@@ -7,8 +7,8 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.sharing.arrays import LEAST, LINE, copy, empty, zeros
-from graphls.tensors.parameter import Parameter
+from graphls.base.sharing.arrays import LEAST, LINE, copy, empty, zeros
+from graphls.frontend.tensors.parameter import Parameter
 
 
 def begins_a_line(array: np.ndarray) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.base.sharing.threads import TaskQueue
 from graphls.dataset import NumpySlicesDataset
-from graphls.sharing.threads import TaskQueue
 from graphls.train import background, load_checkpoint, save_checkpoint
 from tests.dataset.sources import wait_until
 from tests.interrupting import signalled_at

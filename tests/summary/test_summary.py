@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphKeyError
 
 import graphls
 from graphls import nn, ops
-from graphls.ir.errors import GraphKeyError
+from graphls.inspect.summary import Summary
 from graphls.ir.flops import own_flops, runs
-from graphls.summary import Summary
 
 F32 = np.float32
 

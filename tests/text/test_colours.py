@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import graphls
-from graphls.text.colours import THEME, theme
+from graphls.base.text.colours import THEME, theme
+from graphls.inspect.viz.html import page
 from graphls.train.run_page import CSS
-from graphls.viz.html import page
 
 PACKAGE = Path(graphls.__file__).parent
 DEFINED = re.compile(r"--([a-z]+): *light-dark")
@@ -30,7 +30,7 @@ def test_every_page_begins_with_the_colours() -> None:
 
 
 def test_every_colour_that_is_used_is_there() -> None:
-    sources = [*(PACKAGE / "viz" / "page").iterdir(), *(PACKAGE / "export" / "page").iterdir()]
+    sources = [*(PACKAGE / "inspect/viz/page").iterdir(), *(PACKAGE / "step/export/page").iterdir()]
     texts = [CSS, *(path.read_text(encoding="utf-8") for path in sources)]
     own = {"mono", "phase", "engine", "share", "window"}
     assert {name for text in texts for name in USED.findall(text)} <= {*THEME, *own}

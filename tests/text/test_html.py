@@ -9,10 +9,10 @@ import numpy as np
 
 import graphls
 from graphls import dataset, nn
+from graphls.base.text.html import DARK, LIGHT, Page
+from graphls.inspect.viz.html import MOST_LINES
 from graphls.interop.torch import load_state_dict
 from graphls.ir import parse
-from graphls.text.html import DARK, LIGHT, Page
-from graphls.viz.html import MOST_LINES
 
 BEFORE = "graph @g(%x: f32[2]) {{\n  %y = exp(%x) : f32[2]\n{}  return %y\n}}"
 

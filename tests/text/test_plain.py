@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphls.text.plain import LONGEST, broken, clipped, columns, fitted, short, shortened, shown, size
+from graphls.base.text.plain import LONGEST, broken, clipped, columns, fitted, short, shortened, shown, size
 
 
 @given(st.text())

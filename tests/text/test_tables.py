@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphls.text.html import Page
-from graphls.text.plain import columns, shown
-from graphls.text.tables import LEAST, Table
+from graphls.base.text.html import Page
+from graphls.base.text.plain import columns, shown
+from graphls.base.text.tables import LEAST, Table
 
 TABLE = Table(("cell", "line", "size"), [("net", "train.py:3", "8 B"), ("  層", "-", "12 B")], 2, ("Two cells:",))
 

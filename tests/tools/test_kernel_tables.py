@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnxruntime
 import pytest
 
-from graphls.backends.onnx.kernel_tables import FILE
+from graphls.runtime.lowering.kernel_tables import FILE
 from tools.kernel_tables import read, table_of, told_by_the_runtime, written
 
 

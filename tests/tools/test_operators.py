@@ -10,8 +10,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.compat.finder import lookup
-from graphls.names.lazy import is_missing
+from graphls.compat.hook.finder import lookup
+from graphls.frontend.names.lazy import is_missing
 from graphls.ops.operations import OPERATORS
 from tools.operators import examples
 from tools.operators.__main__ import main

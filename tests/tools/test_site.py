@@ -18,7 +18,10 @@ from tools.operators.subjects import without_subject
 from tools.site import flowchart, lacking, links, methods, notebooks, reference
 
 ROOT = Path(__file__).parents[2]
-INSIDE = "backends", "trace", "onnx.operators", "compat.", "ops.operations", "ops.functional", "dataset.vision.py_"
+INSIDE = (
+    "runtime.lowering", "frontend.trace", "onnx.operators", "compat.", "ops.operations", "ops.functional",
+    "dataset.vision.py_",
+)  # fmt: skip
 """What has `__all__` and is not for users: the compiler, ONNX operators, names that only scripts of MindSpore use."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor, nn, ops
-from graphls.calling.jit import jit
+from graphls.step.calling.jit import jit
 
 X = Tensor(np.ones(2, np.float32))
 alpha: float = 2.0

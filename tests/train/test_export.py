@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx import weights
-from graphls.backends.onnx.protos import graphs
-from graphls.importing.reader import read_onnx
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
+from graphls.onnx.importing.reader import read_onnx
+from graphls.runtime.lowering import weights
+from graphls.runtime.lowering.protos import graphs
 from graphls.train.serialization import export
 from tests.train.test_whole_files import file_size_limit
 

@@ -51,7 +51,7 @@ class Scaled(nn.Cell):
 def test_texts_of_the_user_and_of_graphls(tmp_path: Path) -> None:
     model = written(tmp_path, nn.Dense(3, 2), rows((3,), F32, 2), metadata={"author": "A. B.", "licence": "MIT"})
     texts = {entry.key: entry.value for entry in model.metadata_props}
-    assert texts["author"] == "A. B." and texts["licence"] == "MIT" and "graphls.version" in texts
+    assert texts["author"] == "A. B." and texts["licence"] == "MIT" and "graphls.base.version" in texts
     assert model.producer_name == "graphls" and session(tmp_path).get_modelmeta().custom_metadata_map == texts
 
 

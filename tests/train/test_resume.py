@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.tensors.random import random_state
+from graphls.frontend.tensors.random import random_state
 from graphls.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.nn.test_optimizers_in_steps import BACKENDS, KINDS, RATES
 

@@ -14,8 +14,8 @@ import pytest
 
 import graphls
 from graphls import nn
+from graphls.base.text.charts import MOST_POINTS, Axis, Line, chart, fewer
 from graphls.dataset import NumpySlicesDataset
-from graphls.text.charts import MOST_POINTS, Axis, Line, chart, fewer
 from graphls.train import CheckpointConfig, Model, ModelCheckpoint, RunReport
 from graphls.train.run_record import RunRecord, load_record
 

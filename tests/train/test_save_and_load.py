@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn, ops
-from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.random import random_state
 from graphls.ir.types import DTYPES, as_dtype
-from graphls.tensors.random import random_state
 from graphls.train import background
 from graphls.train.serialization import (
     load_checkpoint,

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-
-from graphls.files.files import write_bytes, write_parts
 from graphls.ir.errors import GraphFileError
+
+from graphls.base.files.files import write_bytes, write_parts
 from graphls.train.serialization import load_checkpoint, save_checkpoint
 from tests.train.standins import file_size_limit
 
@@ -95,7 +95,7 @@ WRITES_WITHOUT_AN_END = """
 import sys, time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from graphls.files.files import write_parts
+from graphls.base.files.files import write_parts
 def parts():
     yield b"begun"
     print("begun", flush=True)

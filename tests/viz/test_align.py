@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.viz.align import aligned
-from graphls.viz.order import ordered
+from graphls.inspect.viz.align import aligned
+from graphls.inspect.viz.order import ordered
 
 
 @given(st.data())

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphls.inspect.diff.diff import diff
 from graphls.ir import Graph, Location, Node, Value, Write, parse
 from graphls.ir.graph import Difference
-from graphls.viz.diff.diff import diff
 from tests.ir.graphs import graphs
 
 GRAPH = """graph @g(%x: f32[4], %p: bool[]) {

@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings
 
+from graphls.inspect.viz.dot import to_dot
 from graphls.ir import Graph, parse, walk
-from graphls.viz.dot import to_dot
 from tests.viz.graphs import HOSTILE, hostile, random_graphs, step
 
 STRING = r'"(?:[^"\\]|\\.)*"'

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphls.ir.errors import GraphFileError, GraphValueError
 
 import graphls
 from graphls import nn
-from graphls.ir.errors import GraphFileError, GraphValueError
+from graphls.base.location import Location
+from graphls.inspect.viz import page_data
+from graphls.inspect.viz.html import page, write_page
 from graphls.ir.graph import Graph, walk
-from graphls.ir.location import Location
 from graphls.ir.parse import parse
 from graphls.passes import parse_pipeline
-from graphls.viz import page_data
-from graphls.viz.html import page, write_page
 
 TEXT = """
 graph @main(%x: f16[4,2]) {
@@ -207,7 +207,7 @@ SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, {folder!r})
 from tests.viz.test_html import step
-from graphls.viz.html import page
+from graphls.inspect.viz.html import page
 print(hashlib.sha256(page(step().stages).encode()).hexdigest())
 """
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from graphls.inspect.viz.layers import LONGEST, WIDEST, Edge, Layers, Waypoint, layered
+from graphls.inspect.viz.links import Links
+from graphls.inspect.viz.tree import Child, Group, Port, grouped, members
 from graphls.ir import Graph, Node, Value, parse
 from graphls.ir.registry import lookup
-from graphls.viz.layers import LONGEST, WIDEST, Edge, Layers, Waypoint, layered
-from graphls.viz.links import Links
-from graphls.viz.tree import Child, Group, Port, grouped, members
 from tests.viz.graphs import F32, random_graphs, step
 
 

@@ -6,7 +6,7 @@ import random
 from functools import reduce
 from typing import Any
 
-from graphls.viz.states import served
+from graphls.inspect.viz.states import served
 
 
 def by_definition(reached: dict[Any, int]) -> dict[Any, int]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 import graphls
+from graphls.base.text.colours import ENGINES, PHASES, PHASES_ON_DARK, WINDOW
+from graphls.inspect.viz.coordinates import Box, opened, placed
+from graphls.inspect.viz.dot import to_dot
+from graphls.inspect.viz.svg import to_svg
+from graphls.inspect.viz.tree import Group, Port, grouped, members
 from graphls.ir import Graph, parse
-from graphls.text.colours import ENGINES, PHASES, PHASES_ON_DARK, WINDOW
-from graphls.viz.coordinates import Box, opened, placed
-from graphls.viz.dot import to_dot
-from graphls.viz.svg import to_svg
-from graphls.viz.tree import Group, Port, grouped, members
 from tests.viz.graphs import HOSTILE, hostile, random_graphs, step
 from tests.viz.test_dot import assert_dot
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import networkx
 from hypothesis import given, settings
 
+from graphls.inspect.viz.links import Links
+from graphls.inspect.viz.tree import MOST_LOOSE, Child, Group, Port, grouped, members
 from graphls.ir import Graph, Node, Type, Value, Write, as_dtype, parse, walk
 from graphls.ir.registry import lookup
 from graphls.ir.text import reference
-from graphls.viz.links import Links
-from graphls.viz.tree import MOST_LOOSE, Child, Group, Port, grouped, members
 from tests.viz.graphs import F32, hostile, random_graphs, step
 
 

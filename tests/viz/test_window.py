@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphls.inspect.viz.tree import windows
 from graphls.ir import Graph, parse, walk
 from graphls.passes import parse_pipeline
-from graphls.viz.tree import windows
 from tests.viz.graphs import step
 
 CASES = Path(__file__).parent.parent / "passes" / "overflow"

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from graphls import nn, ops
-from graphls.compat.offers import offer
-from graphls.names.lazy import is_missing
+from graphls.compat.hook.offers import offer
+from graphls.frontend.names.lazy import is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from tools.operators import examples
@@ -94,10 +94,11 @@ def _tables(subject: Subject, known: Found) -> Iterator[str]:
     """A table for each module of a subject under the first sentence of its docstring."""
     row = {"ops": function_row, "nn": cell_row}[subject.package]
     for module in subject.modules:
-        path = f"graphls.{subject.package}.{module}"
-        title = (importlib.import_module(path).__doc__ or module).strip().splitlines()[0].rstrip(".")
-        rows = [row(name, item, known) for name, item in subject.members.items() if item.__module__ == path]
+        members = {name: item for name, item in subject.members.items() if item.__module__.endswith(f".{module}")}
+        rows = [row(name, item, known) for name, item in members.items()]
         if rows:
+            path = next(item.__module__ for item in members.values())
+            title = (importlib.import_module(path).__doc__ or module).strip().splitlines()[0].rstrip(".")
             yield f"## {title}"
             yield "\n".join([COLUMNS, *rows])
 

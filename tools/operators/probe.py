@@ -12,11 +12,11 @@ import numpy as np
 
 import graphls
 from graphls import ops
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import DTYPES, DType, bool_, float32, float64, int32
 from graphls.nn.cell import Cell
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves
-from graphls.tensors.tensor import Tensor
 
 SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (4, 4, 4, 4), (2, 4, 6, 6, 6), (4,), (2, 3), ())
 ATTEMPTS = 40
@@ -151,7 +151,7 @@ def _finding(function: Callable[..., Any], arguments: Any) -> Finding:
 
 
 def _lowers(graph: Any, device: str) -> bool:
-    from graphls.backends.onnx import lower
+    from graphls.runtime.lowering import lower
 
     try:
         lower(graph, device=device)

@@ -20,8 +20,9 @@ class Subject:
     @property
     def members(self) -> dict[str, Any]:
         """The public names of the modules and what they are, in order."""
-        known = {f"graphls.{self.package}.{module}" for module in self.modules}
-        return {name: item for name, item in public(self.package).items() if item.__module__ in known}
+        members = public(self.package).items()
+        ends = tuple(f".{module}" for module in self.modules)
+        return {name: item for name, item in members if item.__module__.endswith(ends)}
 
     @property
     def paths(self) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graphls.ir.reach import stable_order
-from graphls.viz.order import ordered
+from graphls.inspect.viz.order import ordered
+from graphls.ir.reachability import stable_order
 
 BLOCK = re.compile(r"^```mermaid\nflowchart TD\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NODE = re.compile(r'^\s*(\w+)\["<b>(.*?)</b><br>(.*?)"\]$', re.MULTILINE)

@@ -70,7 +70,7 @@ def pages() -> tuple[Page, ...]:
     """All pages that are nothing but reference; functions of `ops` and cells of `nn` stand in docs/operators."""
     return (
         _page("compile", "Compile and run", "graphls: compile load_step trace_graph Compiled Cuda",
-              "graphls.calling.jit"),
+              "graphls.step.calling.jit"),
         _page("tensors", "Tensors and parameters",
               f"graphls: Tensor Parameter ParameterTuple tensor from_numpy get_seed set_seed {TYPES}",
               "graphls.tensors.dtypes: dtype_to_nptype dtype_to_pytype pytype_to_dtype"),
@@ -91,7 +91,7 @@ def pages() -> tuple[Page, ...]:
         _page("onnx", "ONNX", "graphls.onnx", "graphls.onnx.artifacts", "graphls.onnx.training",
               "graphls.onnx.training.onnxblock"),
         _page("adapters", "Adapters and quantization", "graphls.adapters", "graphls.quantization"),
-        _page("seeing", "Summaries, profiles and pictures", "graphls.summary", "graphls.profile",
+        _page("seeing", "Summaries, profiles and pictures", "graphls.inspect.summary", "graphls.profile",
               "graphls.viz.svg: to_svg", "graphls.viz.dot: to_dot"),
         _page("interop", "Weights and optimizers of PyTorch", "graphls.interop.torch"),
         _page("diagnosis", "What overflowed", "graphls.diagnosis"),

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any
 
+from graphls.base.errors import GraphFileError, GraphRuntimeError, GraphValueError
+from graphls.base.files.files import open_file, read_bytes
+from graphls.base.log import warning
 from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.schema import PathNotExistsError, Row, Schema, check_filename
 from graphls.dataset.mindrecord.writer import FileWriter
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
 from graphls.dataset.vision.image import pillow
-from graphls.files.files import open_file, read_bytes
-from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
-from graphls.log import warning
 
 __all__ = ["Cifar10ToMR", "Cifar100ToMR", "CsvToMR", "ImageNetToMR", "MnistToMR"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset.columns import Array, ArrayDType
-from graphls.ir.errors import GraphValueError
 
 _NUMBERS = {
     0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i",

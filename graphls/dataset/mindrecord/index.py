@@ -14,11 +14,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from graphls.base.errors import GraphFileError, GraphRuntimeError
+from graphls.base.files.files import write_parts
 from graphls.dataset.mindrecord.reader import MindRecordFile, MindRecordSource, layout_of, plain_row
 from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError, check_filename
 from graphls.dataset.readers.files import Paths
-from graphls.files.files import write_parts
-from graphls.ir.errors import GraphFileError, GraphRuntimeError
 
 __all__ = ["MindPage"]
 

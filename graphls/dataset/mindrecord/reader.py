@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import type_error
 from graphls.dataset.columns import Array
@@ -26,7 +27,6 @@ from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
 from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
 from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
 from graphls.dataset.samplers import SamplerLike
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]
 

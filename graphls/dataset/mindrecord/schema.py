@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.log import warning
 from graphls.dataset.columns import Array
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.log import warning
 
 __all__ = [
     "MRMAddSchemaError", "MRMBuildSchemaError", "MRMDefineCategoryError", "MRMDefineIndexError", "MRMGetMetaError",

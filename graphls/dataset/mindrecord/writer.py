@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
+from graphls.base.files.files import write_parts
 from graphls.dataset.mindrecord.encoding import compressed, packed
 from graphls.dataset.mindrecord.index import remove_index, write_index
 from graphls.dataset.mindrecord.reader import Layout, MindRecordFile, layout_of
@@ -39,8 +41,6 @@ from graphls.dataset.mindrecord.schema import (
     raw_entries,
 )
 from graphls.dataset.readers.files import corrupt
-from graphls.files.files import write_parts
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 
 __all__ = ["FAILED", "SUCCESS", "FileWriter"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, as_array, stacked
@@ -19,7 +20,6 @@ from graphls.dataset.pipeline.functions import Replacement
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.sides import Sides, side_by_side
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
-from graphls.ir.errors import GraphValueError
 
 Shape = tuple[int | None, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shown
+from graphls.base.text.tables import Table
 from graphls.dataset.pipeline.node import Node
-from graphls.text.html import Page
-from graphls.text.plain import shown
-from graphls.text.tables import Table
 
 HEADER = ("node", "columns", "line", "rows")
 MOST_NODES = 60

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from graphls.base.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import Function, boolean, integer
 from graphls.dataset.pipeline.card import headline, page_of, text_of
 from graphls.dataset.pipeline.iterators import DatasetIterator, Finish, dict_finisher, list_finisher
 from graphls.dataset.pipeline.node import Node
-from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 
 Names = Sequence[str] | str | None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice, tee
 from typing import Any
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Row, as_array
@@ -14,7 +15,6 @@ from graphls.dataset.pipeline.dataset import Dataset, Names, made_by
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
-from graphls.ir.errors import GraphValueError
 
 
 class Replacement:

@@ -12,14 +12,14 @@ from queue import SimpleQueue
 from threading import RLock, local
 from typing import Any
 
+from graphls.base.errors import GraphlsError
+from graphls.base.location import user_location
+from graphls.base.sharing.threads import Task, start
 from graphls.dataset.columns import Array, ArrayDType, Row, with_arrays
 from graphls.dataset.config import get_prefetch_size
 from graphls.dataset.pipeline.node import Node, Run
-from graphls.ir.errors import GraphlsError
-from graphls.ir.location import user_location
+from graphls.frontend.tensors.tensor import Tensor, array_of
 from graphls.ir.types import Type, as_dtype
-from graphls.sharing.threads import Task, start
-from graphls.tensors.tensor import Tensor, array_of
 
 Rows = Callable[[], Iterator[Any]]
 Finish = Callable[[Row], Any]

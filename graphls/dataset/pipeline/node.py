@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.location import user_location
 from graphls.dataset.checks import names_among
 from graphls.dataset.columns import Row
 from graphls.dataset.config import get_seed
 from graphls.dataset.pipeline.sides import Sides, side_by_side
 from graphls.dataset.pipeline.workers import Closed, Job, Pool, Task, run_here
 from graphls.dataset.randomness import Key
-from graphls.ir.location import user_location
 
 
 class Node:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.dataset import Dataset, made_by
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.randomness import Key
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 
 class SameRows(Dataset):

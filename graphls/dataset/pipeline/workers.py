@@ -21,12 +21,12 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from graphls.base.errors import GraphlsError, GraphRuntimeError
+from graphls.base.location import Location, is_own
+from graphls.base.sharing import threads
+from graphls.base.sharing.threads import interrupts_deferred
 from graphls.dataset.pipeline.pace import Pace
 from graphls.dataset.randomness import Key, RowDraws
-from graphls.ir.errors import GraphlsError, GraphRuntimeError
-from graphls.ir.location import Location, is_own
-from graphls.sharing import threads
-from graphls.sharing.threads import interrupts_deferred
 
 
 class DatasetError(GraphRuntimeError):

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers import files
 from graphls.dataset.readers.files import Images, corrupt, number_in
 from graphls.dataset.samplers import SamplerLike
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 _PARTS = {"train": "0", "valid": "1", "test": "2"}

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.files.files import open_file
 from graphls.dataset import checks
 from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt, folder, inside
 from graphls.dataset.samplers import SamplerLike
-from graphls.files.files import open_file
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _LARGEST_UINT = 2**32 - 1
 _MOST_ELEMENTS = 2**26  # of one row's padded column

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import boolean, string, type_error
 from graphls.dataset.columns import StrPath
@@ -22,7 +23,6 @@ from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
 from graphls.dataset.readers.sources import Choice
 from graphls.dataset.samplers import SamplerLike
 from graphls.dataset.vision.decoding import decoded
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Decrypt = Callable[[str], bytes]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, Schema, StrPath
@@ -31,8 +32,7 @@ from graphls.dataset.readers.sources import (
     kind_of,
 )
 from graphls.dataset.samplers import Sampler, SamplerLike, as_sampler
-from graphls.ir.errors import GraphValueError
-from graphls.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Tensor
 
 
 class GeneratorDataset(Dataset):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset.checks import integer, string, type_error
 from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.files import (
@@ -30,7 +31,6 @@ from graphls.dataset.readers.files import (
     usage,
 )
 from graphls.dataset.samplers import SamplerLike
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _SIDE = 28
 _CLASSES = 10

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import integer, string, type_error
 from graphls.dataset.columns import StrPath
 from graphls.dataset.readers import files
 from graphls.dataset.readers.files import corrupt
 from graphls.dataset.samplers import SamplerLike
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 
 class Food101Source(files.Source):

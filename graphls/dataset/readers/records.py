@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.files.wire import fields, numbers, signed
 from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, Schema, StrPath, as_schema
 from graphls.dataset.readers import files
 from graphls.dataset.readers.files import corrupt
 from graphls.dataset.readers.order import Shuffle
-from graphls.files.wire import fields, numbers, signed
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _NEWLINE = 10
 _NO_BYTES = np.empty(0, np.uint8)

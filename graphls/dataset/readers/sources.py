@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from graphls.base.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.checks import DTypeLike, Function
 from graphls.dataset.columns import (
@@ -33,7 +34,6 @@ from graphls.dataset.samplers import (
     SequentialSampler,
     as_sampler,
 )
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Plain = np.ndarray
 Types = tuple["ArrayDType | None", ...]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.files.files import open_file
 from graphls.dataset.checks import string, type_error
 from graphls.dataset.columns import Array
 from graphls.dataset.readers.files import Paths, Sequential, Source, corrupt, found_files
 from graphls.dataset.readers.order import Shuffle
-from graphls.files.files import open_file
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
 """What a default of each type makes of the fields of its column."""

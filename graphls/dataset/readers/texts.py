@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.files import Paths, Sequential, Source, TextParts, corrupt, folder, usage
 from graphls.dataset.readers.order import Shuffle
 from graphls.dataset.readers.records import TextFileSource
 from graphls.dataset.readers.tables import CSVSource
-from graphls.ir.errors import GraphValueError
 
 
 class SST2Source(TextFileSource):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset.checks import DTypeLike, boolean, choice, integer, number_dtype, string
 from graphls.dataset.transforms.operations import TensorOperation, as_column, does_not_fit
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 __all__ = [
     "AddToken", "CaseFold", "Ngram", "NormalizeForm", "NormalizeUTF8", "RegexReplace", "SlidingWindow", "ToNumber",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.files.files import open_file
 from graphls.dataset import checks
 from graphls.dataset.checks import (
     DTypeLike,
@@ -20,8 +22,6 @@ from graphls.dataset.checks import (
     type_error,
 )
 from graphls.dataset.text.strings import Strings, TextOperation
-from graphls.files.files import open_file
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 
 __all__ = ["Lookup", "Vocab"]

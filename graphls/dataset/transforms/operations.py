@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.columns import Array, ArrayDType
 from graphls.dataset.randomness import generator
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Tensor
 
 __all__ = [
     "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "PyTensorOperation", "RandomApply",

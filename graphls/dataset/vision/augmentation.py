@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset.checks import LARGEST_SIZE, Function, choice, functions, integer, probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import chained
@@ -20,7 +21,6 @@ from graphls.dataset.vision.image import Array, FillValue, ImageOperation, check
 from graphls.dataset.vision.sizes import checked_fill
 from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import AutoAugmentPolicy, Inter
-from graphls.ir.errors import GraphValueError
 
 Step = tuple[str, float, int]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
 from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import as_column
@@ -17,7 +18,6 @@ from graphls.dataset.vision.geometry import HorizontalFlip, VerticalFlip
 from graphls.dataset.vision.image import Array, ImageOperation, WithProbability, check_image, wrong_shape
 from graphls.dataset.vision.sizes import RandomResize, Resize, resize_array
 from graphls.dataset.vision.utils import Inter
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 
 
 class WithBoxes(ImageOperation):

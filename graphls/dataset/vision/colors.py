@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
@@ -28,7 +29,6 @@ from graphls.dataset.vision.image import (
 )
 from graphls.dataset.vision.opencv import blended, opencv, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 class Grayscale(PilOperation):

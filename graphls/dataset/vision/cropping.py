@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import between, generator
 from graphls.dataset.vision.decoding import decoded
@@ -32,7 +33,6 @@ from graphls.dataset.vision.sizes import (
     window,
 )
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
-from graphls.ir.errors import GraphValueError
 
 
 class CenterCrop(ImageOperation):

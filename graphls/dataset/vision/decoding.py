@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.dataset.checks import boolean, choice, string, type_error
 from graphls.dataset.transforms.operations import TensorOperation
 from graphls.dataset.vision import jpeg
 from graphls.dataset.vision.image import Array, Image, is_pil, pillow
 from graphls.dataset.vision.utils import ImageReadMode
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 FEW_PIXELS = 2**24
 """Pixels that an image may have in any number of bytes: 64 MiB in memory."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
@@ -26,7 +27,6 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_size, warped_affine, warped_perspective
 from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 class _Flip(ImageOperation):

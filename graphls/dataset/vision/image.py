@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
+from graphls.base.reporting import load_package
 from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import TensorOperation, as_column
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.ir.reporting import load_package
 
 if TYPE_CHECKING:
     from PIL.Image import Image as _PilImage

@@ -11,9 +11,9 @@ import struct
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError
 from graphls.dataset.vision.image import Array
 from graphls.dataset.vision.opencv import opencv
-from graphls.ir.errors import GraphRuntimeError
 
 START, END = b"\xff\xd8", b"\xff\xd9"
 FRAMES = frozenset((0xC0, 0xC1, 0xC2))

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import between, generator
 from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
 def _value(name: str, value: object) -> float:

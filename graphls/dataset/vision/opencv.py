@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphRuntimeError
+from graphls.base.reporting import load_package
 from graphls.dataset.checks import Function
 from graphls.dataset.vision.image import Array, Fill, pillow, saturated
 from graphls.dataset.vision.utils import Border, Inter
-from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.reporting import load_package
 
 COMPUTED = frozenset(map(np.dtype, (np.uint8, np.uint16, np.float32, np.float64)))
 _MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset.checks import byte, choice, integer, natural, sequence, type_error
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
@@ -22,7 +23,6 @@ from graphls.dataset.vision.image import (
 )
 from graphls.dataset.vision.opencv import bordered, resized
 from graphls.dataset.vision.utils import Border, Inter
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphValueError
 from graphls.dataset.checks import LARGEST_SIZE, byte, integer, interval, magnitude, number, sequence, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
@@ -24,7 +25,6 @@ from graphls.dataset.vision.image import (
     wrong_shape,
 )
 from graphls.dataset.vision.opencv import blurred, opencv
-from graphls.ir.errors import GraphValueError
 
 
 class Invert(ImageOperation):

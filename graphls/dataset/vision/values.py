@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset.checks import DTypeLike, boolean, dtype, number, sequence, string, type_error
 from graphls.dataset.transforms.operations import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, PilImage, check_image, is_pil, pillow, wrong_shape
 from graphls.dataset.vision.opencv import scaled
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 class Rescale(ImageOperation):

@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import boolean, fraction, not_negative, positive
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, fraction, not_negative, positive
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.base import Decay, Decays, Optimizer, Parameters, Tensors, bias_correction, states_like
 from graphls.ops.operands import Operand, state_of
@@ -26,8 +28,6 @@ from graphls.ops.update_rules import (
     proximal,
     rms_step,
 )
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "FTRL", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamW", "AdamWeightDecay", "LazyAdam", "ProximalAdagrad",

@@ -9,10 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import boolean, not_negative, positive
-from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, not_negative, positive
+from graphls.base.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.names.habits import OPTIMIZER
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import DType, float32, int32
-from graphls.names.habits import OPTIMIZER
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import (
     FixedLearningRate,
@@ -22,9 +25,6 @@ from graphls.nn.learning_rate_schedule import (
     rate_now,
 )
 from graphls.ops.operands import state_of, tensor_of
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor, TensorLike
-from graphls.trace.tracer import current_tracer
 
 __all__ = ["Optimizer"]
 

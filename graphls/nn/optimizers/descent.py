@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import boolean, float_number, fraction, not_negative, number
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, float_number, fraction, not_negative, number
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.base import Decay, Optimizer, Parameters, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ahead, damped, momentum_step
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["ASGD", "SGD", "Momentum", "Rprop"]
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import boolean, fraction, not_negative, positive
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, fraction, not_negative, positive
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRate
@@ -27,8 +29,6 @@ from graphls.nn.optimizers.base import (
 )
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import FLOAT32
-from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["LARS", "AdaFactor", "Lamb"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphls import ops
-from graphls.ir.checks import fraction
+from graphls.base.checks import fraction
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.adaptive import WithDecay, decayed, pair_of_betas
 from graphls.nn.optimizers.base import Decay, Decays, Parameters, Tensors, states_like

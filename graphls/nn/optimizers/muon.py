@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphls import ops
-from graphls.ir.checks import boolean, fraction, positive, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, fraction, positive, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.adaptive import AdamWRule, WithDecay, decayed, pair_of_betas
 from graphls.nn.optimizers.base import Decay, Decays, Parameters, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import adam_moments
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
 
 __all__ = ["Muon"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator, unary
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
 
 unary({"Relu": ops.relu, "Sigmoid": ops.sigmoid, "Softsign": ops.softsign, "Mish": ops.mish})
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.sampling import elements
 from graphls.onnx.table import operator
 from graphls.ops.operands import apply, tensor_of
-from graphls.tensors.tensor import Tensor
 
 
 @operator("RoiAlign")

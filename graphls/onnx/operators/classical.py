@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
 from graphls.onnx.table import operator
 from graphls.onnx.values import value_of
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 DOMAIN = "ai.onnx.ml"
 

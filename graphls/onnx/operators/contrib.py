@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.activations import hard_sigmoid, softmax_of_hidden
 from graphls.onnx.operators.normalization import layer_normalization, rms_normalization
@@ -17,7 +18,6 @@ from graphls.onnx.operators.products import conv, gemm
 from graphls.onnx.operators.quantization import dequantize_linear, quantize_linear
 from graphls.onnx.table import MICROSOFT, operator, unary
 from graphls.ops.operands import apply, tensor_of
-from graphls.tensors.tensor import Tensor
 
 unary({"Gelu": ops.gelu}, MICROSOFT)
 operator("QuantizeLinear", domain=MICROSOFT, settled=(1,))(quantize_linear)

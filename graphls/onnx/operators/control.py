@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import Type
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size
@@ -15,7 +16,6 @@ from graphls.onnx.program import Block
 from graphls.onnx.table import operator
 from graphls.onnx.values import Open, array_of, is_known
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 _FEW = 8
 """Rounds up to which a loop is written out."""

@@ -8,11 +8,11 @@ import numpy as np
 from onnx import helper
 
 from graphls import ops
-from graphls.ir.errors import GraphMemoryError, GraphTypeError
+from graphls.base.errors import GraphMemoryError, GraphTypeError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, float_type, integers, is_known, value_of
 from graphls.ops.operands import in_graph, tensor_of
-from graphls.tensors.tensor import Tensor
 
 _MOST = 1 << 28
 """Elements of the largest tensor that is known and stored."""

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.onnx.dynamic_fallback import by_itself
 from graphls.onnx.interpreter import Running
-from graphls.onnx.rest import by_itself
 from graphls.onnx.table import operator
 from graphls.onnx.values import value_of
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 _ALL = tuple(range(16))
 

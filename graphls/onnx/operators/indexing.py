@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
 from graphls.ops.operands import apply, axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
 
 
 def _indices(indices: Any, size: int) -> Tensor:

@@ -6,15 +6,15 @@ from math import prod
 from typing import Any
 
 from graphls import ops
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
 from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, is_known
-from graphls.ops.normalization import normalised_from
+from graphls.ops.math.transcendental import root
+from graphls.ops.network.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
-from graphls.ops.transcendental import root
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
 
 
 def _wide(x: Any) -> Tensor:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.products import Shape, geometry
 from graphls.onnx.table import operator
 from graphls.onnx.values import Array
+from graphls.ops.math.transcendental import root
 from graphls.ops.operands import apply, tensor_of
-from graphls.ops.transcendental import root
 from graphls.primitives.windows import Geometry
-from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
 
 
 @operator("GlobalAveragePool")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.table import operator
 from graphls.ops.operands import apply, tensor_of
 from graphls.primitives.windows import Geometry
-from graphls.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
 

@@ -8,12 +8,12 @@ import numpy as np
 from onnx import helper
 
 from graphls import ops
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.products import conv, matmul
 from graphls.onnx.table import operator
 from graphls.onnx.values import Quantized, plain, value_of
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import apply, axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
 
 
 def _spread(scale: Any, x: Any, axis: int, block: int) -> Any:

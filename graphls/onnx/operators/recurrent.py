@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.activations import hard_sigmoid
 from graphls.onnx.table import operator
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 Function = Callable[[Any], Any]
 Step = Callable[[tuple[Any, ...], Any], tuple[Any, ...]]

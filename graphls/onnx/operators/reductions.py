@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers
+from graphls.ops.math.transcendental import root
 from graphls.ops.operands import apply, axis_of, tensor_of
-from graphls.ops.transcendental import root
-from graphls.tensors.tensor import Tensor
 
 Axes = tuple[int, ...] | None
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
 from graphls.onnx.values import Array, integers, places_of
-from graphls.ops.images import picked
+from graphls.ops.network.images import picked
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import DType
 from graphls.onnx.operators.products import Shape, geometry, padded, with_bias
 from graphls.onnx.table import operator
 from graphls.onnx.values import Array, integers
 from graphls.ops.operands import apply, tensor_of
-from graphls.tensors.tensor import Tensor
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 

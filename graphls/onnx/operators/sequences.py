@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.shapes import check_parts, parts_of, without_axes
 from graphls.onnx.table import operator
 from graphls.onnx.values import array_of, integers, is_known
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
 
 
 def _items(sequence: Any) -> list[Any]:

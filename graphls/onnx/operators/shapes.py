@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.errors import GraphMemoryError, GraphValueError
+from graphls.base.errors import GraphMemoryError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.interpreter import Running
 from graphls.onnx.operators.conversion import check_size, repeated
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, is_known, places_of
 from graphls.ops.operands import apply, axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
 
 _MOST_PARTS = 10_000
 """Tensors that one is cut into."""

@@ -9,13 +9,13 @@ import numpy as np
 from onnx import helper
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
 from graphls.onnx.values import integers, value_of
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
 
 _DIRECT = 512
 """Length up to which a transform is one product with a matrix."""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from graphls.backends.onnx.protos import copied, replace_items, text_of
-from graphls.importing.files import Original
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.onnx.importing.files import Original
 from graphls.onnx.tensors import Stored
 from graphls.onnx.training.gradient_model import training_model
 from graphls.onnx.training.sizes import set_sizes
+from graphls.runtime.lowering.protos import copied, replace_items, text_of
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import TensorLike
 from graphls.onnx.training.memory import Array, Device, HostMemory, Row
 from graphls.onnx.training.parameters import Content, Kind, Property, read, write
-from graphls.tensors.tensor import TensorLike
 
 
 class CheckpointState:

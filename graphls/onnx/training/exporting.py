@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import numpy_helper
 
-from graphls.backends.onnx.protos import remove_dead, replace_items
-from graphls.backends.onnx.weights import Weights, write_model
-from graphls.files.files import as_path
-from graphls.importing.files import read
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path
+from graphls.onnx.importing.files import read
 from graphls.onnx.training.memory import Array
+from graphls.runtime.lowering.protos import remove_dead, replace_items
+from graphls.runtime.lowering.weights import Weights, write_model
 
 
 def write_inference_model(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 
 MARK = b"ODTC"
 """What stands behind the first four bytes."""

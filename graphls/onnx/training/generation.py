@@ -10,11 +10,9 @@ from typing import Any
 
 from onnx import ModelProto
 
-from graphls.backends.onnx.weights import write_model
-from graphls.backends.onnxruntime.runtime import load_runtime
-from graphls.files.files import as_path
-from graphls.importing.files import read
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError
+from graphls.base.files.files import as_path
+from graphls.onnx.importing.files import read
 from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.gradient_model import name_output_sizes
 from graphls.onnx.training.onnxblock.accessor import base, empty_base
@@ -24,6 +22,8 @@ from graphls.onnx.training.onnxblock.loss import BCEWithLogitsLoss, CrossEntropy
 from graphls.onnx.training.onnxblock.optim import SGD, AdamW
 from graphls.onnx.training.parameters import save_checkpoint
 from graphls.onnx.training.sizes import set_sizes
+from graphls.runtime.lowering.weights import write_model
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 
 class LossType(Enum):

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
-from graphls.backends.onnx import Lowered, lower
-from graphls.backends.onnx.drawn import draws_itself
-from graphls.backends.onnx.dynamic_sizes import with_dynamic_sizes
-from graphls.backends.onnx.protos import rename, replace_items
-from graphls.export.dynamic_sizes import PASSES, Point, derive
-from graphls.importing.files import Original
-from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.base.errors import GraphlsError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
 from graphls.ir.graph import Graph
 from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
+from graphls.onnx.importing.files import Original
 from graphls.onnx.program import program_of
 from graphls.onnx.training.sizes import attempts, describe, dynamic_sizes, examples, given_inputs
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
-from graphls.tensors.parameter import Parameter
+from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
+from graphls.runtime.lowering.model_random import draws_itself
+from graphls.runtime.lowering.protos import rename, replace_items
+from graphls.step.export.dynamic_sizes import PASSES, Point, derive
 
 GRADIENT, UPDATED = "_grad", ".updated"
 """What is put behind the name of a parameter to name its gradient, and the new value of one that the step writes."""

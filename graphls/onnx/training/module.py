@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.onnxruntime.runtime import load_runtime
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.onnx.training.checkpoint import CheckpointState
 from graphls.onnx.training.exporting import write_inference_model
 from graphls.onnx.training.gradient_model import GRADIENT, UPDATED
 from graphls.onnx.training.memory import Array, Device, Row
 from graphls.onnx.training.sessions import Bound, checked, open_session
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 
 class Module:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphls.backends.onnxruntime.blocks import block_size
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
 from graphls.onnx.training.memory import HostMemory, Row
 from graphls.onnx.training.module import Module
 from graphls.onnx.training.onnxblock.optim import GRADIENTS, NORM, PARAMETERS, RATE, STEP
 from graphls.onnx.training.parameters import MOMENTS
 from graphls.onnx.training.sessions import Bound, open_session
+from graphls.runtime.onnxruntime.blocks import block_size
 
 FIRST_RATE = 0.001
 

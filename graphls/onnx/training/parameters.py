@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from graphls.files.files import as_path, parse_json, read_bytes, write_bytes
-from graphls.files.safetensors_format import decode, encode
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path, parse_json, read_bytes, write_bytes
+from graphls.interop.formats.safetensors import decode, encode
 from graphls.onnx.training import flat
 
 Array = np.ndarray[Any, Any]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.onnxruntime.runtime import load_runtime
-from graphls.files.files import as_path
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path
+from graphls.frontend.tensors.tensor import TensorLike
 from graphls.onnx.training.memory import Device, Memory, Row
-from graphls.tensors.tensor import TensorLike
+from graphls.runtime.onnxruntime.runtime import load_runtime
 
 TYPES: dict[str, Any] = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from graphls.backends.onnx.size_terms import integer_formula
-from graphls.backends.onnx.types import ELEMENT_TYPES
-from graphls.export.dynamic_sizes import BATCH, LARGE, SMALL, Point, points
-from graphls.importing.types import element_type
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 from graphls.ir.types import bfloat16
+from graphls.onnx.importing.types import element_type
+from graphls.runtime.lowering.size_terms import integer_formula
+from graphls.runtime.lowering.types import ELEMENT_TYPES
+from graphls.step.export.dynamic_sizes import BATCH, LARGE, SMALL, Point, points
 
 
 def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:

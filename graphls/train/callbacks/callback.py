@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
-from graphls.ir.errors import GraphAttributeError, GraphTypeError
+from graphls.base.errors import GraphAttributeError, GraphTypeError
+from graphls.base.reporting import warn
+from graphls.base.sharing.forks import Guard
 from graphls.ir.registry import nearest
-from graphls.ir.reporting import warn
-from graphls.sharing.forks import Guard
 
 OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
 NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in OLD_HOOKS)

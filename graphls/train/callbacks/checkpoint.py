@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.calling.cache import CompileCache
-from graphls.files.files import write_text
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.files import write_text
+from graphls.frontend.tensors.random import random_state
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
-from graphls.tensors.random import random_state
+from graphls.step.calling.cache import CompileCache
 from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig

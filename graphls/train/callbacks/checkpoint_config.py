@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor
 from graphls.train.serialization import FORMATS
 
 COUNTS = ("epoch_num", "step_num")

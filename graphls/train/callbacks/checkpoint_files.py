@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from graphls.files.files import remove_leftovers
-from graphls.ir.errors import GraphFileError, GraphTypeError
-from graphls.ir.reporting import warn
+from graphls.base.errors import GraphFileError, GraphTypeError
+from graphls.base.files.files import remove_leftovers
+from graphls.base.reporting import warn
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 

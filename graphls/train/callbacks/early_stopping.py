@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import boolean, not_negative_int, number
+from graphls.base.checks import boolean, not_negative_int, number
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.monitored import Monitored
 

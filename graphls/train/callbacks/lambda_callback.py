@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError
+from graphls.base.errors import GraphTypeError
 from graphls.train.callbacks.callback import Callback
 
 Hook = Callable[[Any], Any]

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from graphls.files.files import as_path, write_text
-from graphls.ir.checks import between, boolean, positive, positive_int
-from graphls.ir.errors import GraphValueError
-from graphls.ir.reporting import warn
-from graphls.tensors.tensor import Tensor
-from graphls.text.charts import Line, chart, number
-from graphls.text.colours import both
-from graphls.text.html import STYLE, escape
+from graphls.base.checks import between, boolean, positive, positive_int
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path, write_text
+from graphls.base.reporting import warn
+from graphls.base.text.charts import Line, chart, number
+from graphls.base.text.colours import both
+from graphls.base.text.html import STYLE, escape
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.learning_rates import rate_parameter
 from graphls.train.callbacks.outputs import loss_of, was_skipped

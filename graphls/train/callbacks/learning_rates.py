@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from graphls.ir.checks import boolean, fraction, not_negative, not_negative_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.base.checks import boolean, fraction, not_negative, not_negative_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.monitored import Monitored
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import positive_int
-from graphls.ir.reporting import load_package
+from graphls.base.checks import positive_int
+from graphls.base.reporting import load_package
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import scalars_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ir.checks import not_negative_int
-from graphls.ir.errors import GraphValueError
-from graphls.ranks.world import world
-from graphls.tensors.tensor import Tensor
+from graphls.base.checks import not_negative_int
+from graphls.base.errors import GraphValueError
+from graphls.distributed.world import world
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped
 

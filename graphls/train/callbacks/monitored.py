@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from graphls.ir.checks import not_negative
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import warn
+from graphls.base.checks import not_negative
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.reporting import warn
 from graphls.train.callbacks.callback import InternalCallbackParam
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.together import mean_over_ranks

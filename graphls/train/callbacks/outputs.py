@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import InternalCallbackParam
 
 

@@ -6,9 +6,9 @@ import sys
 import time
 from typing import Any
 
-from graphls.ir.reporting import load_package
-from graphls.ranks.world import world
-from graphls.tensors.tensor import Tensor
+from graphls.base.reporting import load_package
+from graphls.distributed.world import world
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
 

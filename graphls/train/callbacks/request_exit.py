@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphls.files.files import parse_json, read_bytes
-from graphls.ir.checks import boolean
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.tensors.random import random_state
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.files.files import parse_json, read_bytes
+from graphls.frontend.tensors.random import random_state
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.serialization import save_checkpoint
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphls.files.files import as_path, write_text
-from graphls.ir.checks import not_negative, positive_int
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.reporting import checked, warn
-from graphls.tensors.parameter import Parameter
+from graphls.base.checks import not_negative, positive_int
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.files import as_path, write_text
+from graphls.base.reporting import checked, warn
+from graphls.frontend.tensors.parameter import Parameter
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import first_output, is_flag
 from graphls.train.run_page import RunPage

@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from graphls.ir.checks import boolean, positive_int
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.checks import boolean, positive_int
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import scalars_of
 from graphls.train.event_file import EventFile, checked_step, checked_value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from graphls.ir.checks import boolean, positive_int
+from graphls.base.checks import boolean, positive_int
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 
 

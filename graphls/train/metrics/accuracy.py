@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.classification import EvaluationBase
 from graphls.train.metrics.metric import Metric, is_one_hot, rearrange_inputs
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.arguments import check_type
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.errors import GraphKeyError, GraphTypeError
+from graphls.base.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
 from graphls.train.metrics.accuracy import (
     Accuracy,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.metric import Array, Metric, is_one_hot
 
 _KINDS = ("classification", "multilabel")

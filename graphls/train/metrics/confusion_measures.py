@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.base.errors import GraphValueError
 from graphls.ir.registry import nearest
 from graphls.train.metrics.arguments import check_choice, check_type
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs

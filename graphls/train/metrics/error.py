@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 
 

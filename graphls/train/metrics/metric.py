@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.tensors.tensor import Tensor
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor
 from graphls.train.metrics.arguments import check_type
 from graphls.train.metrics.metric import Array, Metric, as_array, rearrange_inputs
 

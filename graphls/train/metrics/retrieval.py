@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.classification import EvaluationBase
 from graphls.train.metrics.metric import Array, rearrange_inputs
 

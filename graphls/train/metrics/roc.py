@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 
 

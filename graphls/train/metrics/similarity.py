@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.train.metrics.arguments import check_choice, check_type
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.train.metrics.arguments import check_choice, check_type
 from graphls.train.metrics.metric import Array, Metric, as_array, rearrange_inputs
 from graphls.train.metrics.surfaces import distances, edges

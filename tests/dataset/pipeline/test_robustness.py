@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphls.base.sharing.threads import interrupts_deferred
 from graphls.dataset import NumpySlicesDataset
 from graphls.dataset.pipeline.workers import DatasetError
-from graphls.sharing.threads import interrupts_deferred
 
 HAS_FORK = sys.platform == "linux"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.onnx.lowering import Lowered
+from graphls.runtime.lowering.lowering import Lowered
 from tests.networks.agreement import Prepared, difference
 from tests.networks.evaluator import Rounding, to_nearest
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
-from graphls.backends.onnx.protos import graphs, operators
-from graphls.backends.onnx.roundings import EXACT
+from graphls.runtime.lowering.protos import graphs, operators
+from graphls.runtime.lowering.roundings import EXACT
 from tests.networks.agreement import Prepared
 from tests.networks.evaluator import Array, declared
 from tests.networks.faults.fault import Faulty, Generator, one

@@ -13,7 +13,7 @@ import pytest
 
 import graphls
 from graphls import GraphlsError, nn, ops
-from graphls.trace.rewriting.functions import rewritten
+from graphls.frontend.trace.rewriting.functions import rewritten
 from tests.trace.rewriting.agree import compiled, tensor
 
 OFFSET = 1.0

@@ -11,9 +11,9 @@ from os import PathLike
 import onnx
 from onnx import ModelProto, helper
 
-from graphls.backends.onnx.kernel_tables import ir_version
-from graphls.backends.onnx.protos import copied
-from graphls.ir.errors import GraphRuntimeError
+from graphls.base.errors import GraphRuntimeError
+from graphls.runtime.lowering.kernel_tables import ir_version
+from graphls.runtime.lowering.protos import copied
 
 OPSET = 17
 _open: ContextVar[ModelAccessor | None] = ContextVar("graphls_onnxblock_model", default=None)

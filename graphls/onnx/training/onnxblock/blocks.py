@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
-from graphls.ir.errors import GraphKeyError, GraphRuntimeError
+from graphls.base.errors import GraphKeyError, GraphRuntimeError
 from graphls.onnx.training.onnxblock.accessor import current, fresh_name, inferred
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto
 
-from graphls.backends.onnx.protos import copied, replace_items
-from graphls.ir.errors import GraphRuntimeError
+from graphls.base.errors import GraphRuntimeError
 from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.onnxblock.accessor import current
 from graphls.onnx.training.onnxblock.blocks import Block
+from graphls.runtime.lowering.protos import copied, replace_items
 
 
 class ForwardBlock(Block):

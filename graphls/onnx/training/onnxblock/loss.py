@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from graphls.ir.errors import GraphRuntimeError
+from graphls.base.errors import GraphRuntimeError
 from graphls.onnx.training.onnxblock.blocks import Block, InputLike, shape_of, tensor_exists
 
 REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum", "none": ""}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from graphls.backends.onnx.protos import copied, rename
-from graphls.ir.errors import GraphRuntimeError
+from graphls.base.errors import GraphRuntimeError
 from graphls.onnx.training.onnxblock.blocks import Block
 from graphls.onnx.training.parameters import MOMENTS
+from graphls.runtime.lowering.protos import copied, rename
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
 RATE, STEP, NORM = "learning_rate", "step", "gradient_norm"

@@ -1,0 +1,1 @@
+from graphls.interop.adapters import *

@@ -1,0 +1,1 @@
+from graphls.distributed.communication import *

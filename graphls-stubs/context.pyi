@@ -1,0 +1,1 @@
+from graphls.runtime.context import *

@@ -1,0 +1,1 @@
+from graphls.nn.initializer import *

@@ -1,0 +1,1 @@
+from graphls.base.errors import *

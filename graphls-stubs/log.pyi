@@ -1,0 +1,1 @@
+from graphls.base.log import *

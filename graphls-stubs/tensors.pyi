@@ -1,0 +1,1 @@
+from graphls.frontend.tensors import *

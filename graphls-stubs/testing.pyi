@@ -1,0 +1,1 @@
+from graphls.inspect.testing import *

@@ -1,6 +1,0 @@
-"""Adapters of low rank (LoRA) for any network: trained beside its frozen weights, saved apart, or merged into them."""
-
-from graphls.adapters.files import load_adapters, save_adapters
-from graphls.adapters.lora import lora, merge
-
-__all__ = ["load_adapters", "lora", "merge", "save_adapters"]

@@ -1,0 +1,198 @@
+"""Reading regular files, and writing them whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from graphls.base.errors import GraphFileError, GraphTypeError
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can be neither removed nor replaced
+    fcntl = None
+
+Part = bytes | memoryview
+StrPath = str | os.PathLike[str]
+NEW_FILE = 0o666
+"""The mode of a file that was not there before; the umask of the process is taken off it, as for any file."""
+
+
+def as_path(path: object) -> Path:
+    """The path that a user named, as text, bytes or a path; raises GraphTypeError for anything else."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise GraphTypeError(f"A file or directory is named by a string or a path, not by {path!r}.")
+    return Path(os.fsdecode(path))
+
+
+def open_file(path: StrPath, mode: str = "rb", **options: Any) -> IO[Any]:
+    """A file of data that is open to be read; `options` are those of Python's open.
+
+    Raises OSError where it cannot be, also for what is not a regular file: a pipe might never say a word.
+    """
+    return open(path, mode, opener=_open_regular, **options)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which does not wait for who writes to a pipe
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # of which Python says that it is a directory
+        return handle
+    os.close(handle)
+    raise OSError("it is not a regular file")
+
+
+def read_bytes(path: StrPath) -> bytes:
+    """What a file of data holds; raises GraphFileError, which names the file and the reason."""
+    try:
+        with open_file(path) as file:
+            return bytes(file.read())
+    except (OSError, ValueError) as error:
+        raise GraphFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a text of JSON says; raises ValueError for another one, and for one that is nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file at once; see `write_parts`."""
+    write_parts(path, [data])
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, at once; a single surrogate, which UTF-8 does not have, becomes its escape."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+CIRCLE = "its links lead in a circle"
+
+
+def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -> None:
+    """Write a file of these parts at once, and wait until it is on the disk; directories are made.
+
+    Where that fails, what was there before stays. What a process that was killed has left behind goes when a file
+    of the same name is written again. A link stays a link to the file, unless `follows_links` is False, which puts
+    the file in its place; a device or a directory is not replaced. A file that is replaced keeps its mode, a new one
+    has what the umask of the process leaves.
+    Raises GraphFileError, which names the file and the reason.
+    """
+    try:
+        if not follows_links and path.is_symlink():
+            path.unlink()
+        path = _resolved(path)
+        if path.exists() and not path.is_file():
+            raise OSError("it is not a regular file")
+        _make_folder(path.parent)
+        remove_leftovers(path.parent, path.name)
+        _write(path, parts)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GraphFileError(f"{path} cannot be written: {reason}.") from None
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        found = path.resolve()
+    except RuntimeError:  # before Python 3.13, which leaves a link that leads in a circle
+        raise OSError(CIRCLE) from None
+    if any(part.is_symlink() for part in (found, *found.parents)):
+        raise OSError(CIRCLE)
+    return found
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OSError(f"{folder} is not a directory") from None
+
+
+def _hidden(name: str) -> str:
+    """What the unfinished files of a name begin with; a long name is cut, since names have 255 bytes at most."""
+    if len(os.fsencode(name)) <= 200:
+        return f".{name}"
+    return f".{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
+def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
+    """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
+    if fcntl is None:
+        return
+    for leftover in folder.glob(f"{escape(_hidden(name))}{ending}.*.tmp"):
+        with suppress(OSError), open(leftover, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+
+
+def _write(path: Path, parts: Iterable[Part]) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    begun: list[Path] = []
+    try:
+        with _open_temporary(path, NEW_FILE if mode is None else mode & 0o700, begun) as file:
+            temporary = begun[-1]
+            if mode is not None:
+                os.chmod(temporary, mode)
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is not None:
+                os.replace(temporary, path)
+        if fcntl is None:
+            os.replace(temporary, path)
+    except BaseException:
+        for unfinished in begun:
+            unfinished.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _open_temporary(path: Path, mode: int, begun: list[Path]) -> BinaryIO:
+    """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode.
+
+    Its name is in `begun` before it is there, and the file is closed with the last that knows it, so that a Ctrl-C at
+    any moment leaves something to be removed by name only.
+    """
+    while True:
+        temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(16)}.tmp"
+        begun.append(temporary)
+        file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        if _lock(file.fileno()) and temporary.exists():
+            return file
+        file.close()
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file that nobody else has locked; file systems without locks go without."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,148 @@
+"""Warnings at the user's line, and what Python's limits and packages that are missing become."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from inspect import isfunction
+from typing import Any, TypeVar
+
+from graphls.base.errors import (
+    GraphIndexError,
+    GraphlsError,
+    GraphMemoryError,
+    GraphRecursionError,
+    GraphRuntimeError,
+    GraphTypeError,
+    GraphValueError,
+)
+from graphls.base.location import Location, is_own, line_of, user_location
+from graphls.base.tracebacks import are_full
+
+Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def warn(message: str, location: Location | None = None) -> None:
+    """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
+    frame: Any = sys._getframe(1)
+    depth = 2
+    while frame.f_back is not None and is_own(frame.f_code.co_filename):
+        frame, depth = frame.f_back, depth + 1
+    place = location or user_location()
+    warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
+
+
+def checked(function: Callable[..., Result], *arguments: object) -> Result:
+    """`function(*arguments)`, in which want of memory becomes a GraphMemoryError.
+
+    A depth beyond Python's limit becomes a GraphRecursionError.
+    """
+    try:
+        return function(*arguments)
+    except GraphlsError:
+        raise
+    except MemoryError as error:
+        raise GraphMemoryError(f"The memory is too small: {error}.") from None
+    except RecursionError as error:
+        raise too_deep(error) from None
+
+
+def load_package(name: str, subject: str, install: str) -> Any:
+    """A module of a package that graphls can do without.
+
+    Raises GraphRuntimeError where it is missing, of which `subject` is the beginning and `install` the end, and where
+    it is there and cannot be loaded; KeyboardInterrupt for a Ctrl-C, which extension modules make an ImportError.
+    """
+    try:
+        return import_module(name)
+    except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from None
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        fault = "is not installed" if is_missing else "is installed and cannot be loaded"
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise GraphRuntimeError(f"{subject} {fault} ({reason}); run {install}.") from None
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error goes back to a Ctrl-C."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+RAW: dict[Any, type[GraphlsError]] = {
+    MemoryError: GraphMemoryError,
+    IndexError: GraphIndexError,
+    (TypeError, AttributeError): GraphTypeError,
+    (ValueError, LookupError, ArithmeticError): GraphValueError,
+}
+"""What errors of Python and NumPy become that a wrong argument has raised within graphls."""
+
+
+def guarded(function: Function) -> Function:
+    """The function, in which errors of Python and NumPy about its arguments are those of graphls, with the user's line.
+
+    What code of a user raises that it calls stays as it is. Where tracebacks are full, they show what was raised.
+    """
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            if isinstance(error, (GraphlsError, RecursionError)) or not _is_within(error):
+                raise
+            made = next((made for kinds, made in RAW.items() if isinstance(error, kinds)), None)
+            if made is None:
+                raise
+            name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+            cause = error if are_full() else None
+            raise made(f"{name} does not take these arguments: {error}.") from cause
+
+    return called  # type: ignore[return-value]
+
+
+def guard_functions(namespace: dict[str, Any]) -> None:
+    """Guard the public functions that a module defines, whose `globals()` are given (see `guarded`)."""
+    for name, item in list(namespace.items()):
+        if isfunction(item) and name[0] != "_" and item.__module__ == namespace["__name__"]:
+            namespace[name] = guarded(item)
+
+
+def _is_within(error: BaseException) -> bool:
+    """Whether an error has come up in code of graphls and of what it calls, not in that of a user."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not (is_own(file) or file.startswith("<__array") or _NUMERIC.search(file)):
+            return False
+        trace = trace.tb_next
+    return True
+
+
+_NUMERIC = re.compile(r"site-packages.(numpy|ml_dtypes|scipy)\b")
+
+
+def wants_memory(error: BaseException) -> bool:
+    """Whether what a runtime raised says that it found no memory."""
+    return isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)) is not None
+
+
+def too_large() -> GraphMemoryError:
+    """The error for a step whose engine found no memory."""
+    return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
+
+
+def too_deep(error: RecursionError) -> GraphRecursionError:
+    """The error for code that came to Python's limit of nested calls."""
+    return GraphRecursionError(
+        f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "
+        "end, or raise the limit with sys.setrecursionlimit for cells that are nested so deep.",
+        line_of(error) or user_location(),
+    )

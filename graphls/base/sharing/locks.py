@@ -1,0 +1,116 @@
+"""Who may touch the states of steps: one thread at a time, by a lock that steps on common states share."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from graphls.base.sharing.forks import Guard
+
+COMPILING = Guard()
+"""Held while a cell is traced and compiled: constructs may change their cells, and a network has one mode at a time."""
+SEEDING = Guard()
+"""Held while a seed is set, so that the seed, the generator and the random state of steps are those of one call."""
+_JOINING = Guard()
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Hold COMPILING while the collector of cycles rests, which would look at every node again and again."""
+    with COMPILING.lock:
+        was_enabled = gc.isenabled()
+        try:
+            gc.disable()
+            yield
+        finally:
+            if was_enabled:
+                gc.enable()
+
+
+class Group(Guard):
+    """States that steps use together. Who runs a step, or reads or replaces a value, holds `lock`.
+
+    `changes` counts how often a storage got another buffer, so that a session sees with one comparison that everything
+    it bound is still current. `into` is the group that this one has become part of.
+    """
+
+    __slots__ = ("changes", "into")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
+        self.into: Group | None = None
+
+    def is_held(self) -> bool:
+        """Whether this thread has the lock."""
+        owned: bool = self.lock._is_owned()  # type: ignore[attr-defined]
+        return owned
+
+    def root(self) -> Group:
+        """The group that this one is part of by now."""
+        group = self
+        while group.into is not None:
+            group = group.into
+        return group
+
+
+class Shared(Protocol):
+    """What steps share and a lock protects: the storage of a parameter."""
+
+    group: Group
+
+
+LOOSE = Group()
+"""The group of storages that no step uses yet."""
+
+
+def joined(storages: Iterable[Shared]) -> Group:
+    """The group of some storages and of all that share steps with them, which are one from here on."""
+    storages = list(storages)
+    with _JOINING.lock:
+        groups = _groups(storages)
+        own = [group for group in groups if group is not LOOSE]
+        target = own[0] if own else Group()
+        if groups == [target]:
+            return target
+        with ExitStack() as stack:
+            for group in groups:
+                stack.enter_context(group.lock)
+            target.changes = 1 + max(group.changes for group in (*groups, target))
+            for group in own[1:]:
+                group.into = target
+            for storage in storages:
+                storage.group = target
+        return target
+
+
+@contextmanager
+def holding(storage: Shared) -> Iterator[Group]:
+    """The group of a storage, which no other thread reads or changes meanwhile."""
+    while True:
+        group = storage.group.root()
+        with group.lock:
+            if storage.group.root() is group:
+                yield group
+                return
+
+
+@contextmanager
+def holding_all(storages: Iterable[Shared]) -> Iterator[None]:
+    """Keep other threads away from several storages, so that their values are those of one moment."""
+    storages = list(storages)
+    while True:
+        groups = _groups(storages)
+        with ExitStack() as stack:
+            for group in groups:
+                stack.enter_context(group.lock)
+            if _groups(storages) == groups:
+                yield
+                return
+
+
+def _groups(storages: list[Shared]) -> list[Group]:
+    """The groups of storages, in the order in which every thread takes their locks."""
+    return sorted({storage.group.root() for storage in storages}, key=lambda group: group.number)

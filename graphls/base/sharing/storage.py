@@ -1,0 +1,164 @@
+"""Where the value of a parameter lives, shared by every compiled step that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphls.base.sharing.locks import LOOSE, Group, holding
+
+
+class OnDevice(Protocol):
+    """A buffer in the memory of a device."""
+
+    def numpy(self) -> Any:
+        """Its value as a NumPy array."""
+
+
+Array = np.ndarray[Any, Any]
+Buffer = Array | OnDevice
+
+
+class Division(Protocol):
+    """How a value is divided among ranks, of which each holds one `part` of that shape."""
+
+    part: tuple[int, ...]
+
+    def of(self, whole: Array) -> Array:
+        """The part of this rank."""
+
+    def joined(self, part: Array) -> Array:
+        """The whole value, of this part and those for which it asks the other ranks."""
+
+    def leaves(self, current: Callable[[], Array]) -> None:
+        """Keep what there has been until now, the value or a part of it, as another one comes."""
+
+    def joined_by_all(self, part: Array) -> Array:
+        """The whole value, of the parts that all ranks give at the same time, as they go on with it."""
+
+
+class Clock:
+    """Counts the steps that a session has completed; where it keeps two buffers per state, they swap with each."""
+
+    __slots__ = ("ticks",)
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+
+def array_in(buffer: Buffer) -> Array:
+    """The array that a buffer is, or that of one on a device."""
+    return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+
+
+class Storage:
+    """The buffers of one parameter: one that is updated in place, or two that a session swaps.
+
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
+    the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
+    reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
+    attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold
+    the part of this rank, and to read the value asks the others for theirs.
+    """
+
+    __slots__ = ("division", "dtype", "expected", "group", "held")
+
+    def __init__(self, buffer: Array) -> None:
+        self.dtype = buffer.dtype
+        self.held: tuple[tuple[Buffer, ...], Clock | None] = (buffer,), None
+        self.expected: Any = None
+        self.division: Division | None = None
+        self.group: Group = LOOSE
+
+    @property
+    def buffers(self) -> tuple[Any, ...]:
+        """The buffers, of which one holds the value."""
+        return self.held[0]
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that swaps the buffers, where there are two."""
+        return self.held[1]
+
+    @property
+    def index(self) -> int:
+        """The index of the buffer that holds the value now."""
+        clock = self.held[1]
+        return 0 if clock is None else clock.ticks & 1
+
+    @property
+    def current(self) -> Any:
+        """The buffer that holds the value now."""
+        buffers, clock = self.held
+        return buffers[0 if clock is None else clock.ticks & 1]
+
+    def read(self) -> Array:
+        """The value as an array, which shares memory with the buffer where it can."""
+        array = self.own()
+        return self.division.joined(array) if self.division is not None and self.is_part else array
+
+    def own(self) -> Array:
+        """What this process has of the value, which may be a part of it, as `read` gives it."""
+        return self.held_here().astype(self.dtype, copy=False)
+
+    def held_here(self) -> Array:
+        """What the buffer holds, which may be a part of the value."""
+        return array_in(self.current)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the buffer holds a part of the value."""
+        return self.division is not None and self.held_here().shape == self.division.part
+
+    def fit(self, shape: tuple[int, ...]) -> None:
+        """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
+        if self.division is None or (array := self.held_here()).shape == shape:
+            return
+        self.move(self.division.of(array) if shape == self.division.part else self.division.joined_by_all(array))
+
+    def held_as(self, shape: tuple[int, ...]) -> Array:
+        """What the buffer holds once it fits that shape, of the whole value or of the part of this rank."""
+        self.fit(shape)
+        return self.held_here()
+
+    def twin(self) -> Storage:
+        """Another storage, which holds what this one holds and has the same division."""
+        with holding(self):
+            made = Storage(self.held_here().astype(self.dtype))
+        made.division = self.division  # whose parts, for others that ask, stay those of this one
+        return made
+
+    def copy(self) -> Array:
+        """The value in an array of its own, as it is between two steps."""
+        with holding(self):
+            return np.array(self.read())
+
+    def replace(self, buffer: Buffer) -> None:
+        """Hold another value, in this buffer alone."""
+        with holding(self):
+            self.expected = None
+            if self.division is not None:
+                self.division.leaves(self.own)
+            self.move(buffer)
+
+    def move(self, buffer: Buffer) -> None:
+        """Hold the value in another buffer, alone."""
+        self._hold((buffer,), None)
+
+    def swap_with(self, other: Buffer, clock: Clock) -> None:
+        """Keep two buffers that are swapped by every tick of `clock`; the current one stays current."""
+        buffers = (self.current, other)
+        self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
+
+    def _hold(self, buffers: tuple[Buffer, ...], clock: Clock | None) -> None:
+        with holding(self) as group:
+            group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
+            self.held = buffers, clock
+
+    def __getstate__(self) -> dict[str, Array]:
+        return {"buffer": self.copy()}
+
+    def __setstate__(self, state: dict[str, Array]) -> None:
+        self.__init__(state["buffer"])  # type: ignore[misc]

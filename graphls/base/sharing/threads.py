@@ -1,0 +1,138 @@
+"""Threads and tasks that a Ctrl-C leaves whole.
+
+Python raises a Ctrl-C between two instructions of the main thread. The conditions, events and pools of its own library,
+and its list of threads, are written in Python as well. One that lands in them leaves a lock that is never
+released, becomes another error, or is printed and lost, as in the callback of a thread that is freed. So threads are
+started with interrupts deferred and free themselves, and what waits for them waits in C.
+"""
+
+from __future__ import annotations
+
+import atexit
+import signal
+import time
+from _thread import allocate_lock, get_ident
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread, current_thread, main_thread
+from typing import Any, Generic, Protocol, TypeVar
+
+from graphls.base.sharing.forks import call_after_fork
+
+Result = TypeVar("Result")
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Hold a Ctrl-C back until the end."""
+    before = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or not callable(before):
+        yield
+        return
+    caught: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            before(*caught[0])
+
+
+class Task(Generic[Result]):
+    """A call that some thread makes, and others wait for."""
+
+    __slots__ = ("_running", "_thread", "_work", "error", "value")
+    value: Result
+
+    def __init__(self, function: Callable[..., Result], *arguments: object) -> None:
+        self._work: tuple[Callable[..., Result], tuple[object, ...]] | None = (function, arguments)
+        self._thread: int | None = None
+        self._running = allocate_lock()
+        self._running.acquire()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Make the call, once."""
+        assert self._work is not None
+        (function, arguments), self._work = self._work, None
+        self._thread = get_ident()
+        try:
+            self.value = function(*arguments)
+        except BaseException as error:
+            self.error = error
+        self._running.release()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until the call has been made, but not for ever where seconds are given; its own thread goes on."""
+        if self._thread == get_ident():
+            return
+        if seconds is None:
+            with self._running:  # no Ctrl-C comes between its acquisition and its release
+                return
+        end = time.monotonic() + seconds
+        while self._running.locked() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def result(self) -> Result:
+        """What the call has given, or raises what it has raised."""
+        self.wait()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class Runnable(Protocol):
+    """What a thread runs: a task of any result."""
+
+    def run(self) -> None:
+        """Do it, once."""
+
+
+def start(name: str, task: Runnable, daemon: bool = True) -> None:
+    """Do a task in a thread of its own."""
+    with interrupts_deferred():
+        Thread(target=task.run, name=name, daemon=daemon).start()
+
+
+class TaskQueue:
+    """Tasks that one thread does in order; it starts with the first, and anew in a forked process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._forget()
+        call_after_fork(self._forget)
+        atexit.register(self._close)
+
+    def _forget(self) -> None:
+        self._lock = allocate_lock()
+        self._tasks: SimpleQueue[Runnable | None] = SimpleQueue()
+        self._thread: Task[None] | None = None
+
+    def do(self, function: Callable[..., Result], *arguments: object) -> Task[Result]:
+        """Have a call made after those before it."""
+        if self._thread is None:
+            self._start()
+        task = Task(function, *arguments)
+        self._tasks.put(task)
+        return task
+
+    def _start(self) -> None:
+        with self._lock, interrupts_deferred():
+            if self._thread is None:
+                thread = Task(_serve, self._tasks)
+                start(self._name, thread)
+                self._thread = thread
+
+    def _close(self) -> None:
+        """Do what there is to do, then end the thread."""
+        if self._thread is not None:
+            self._tasks.put(None)
+            self._thread.wait()
+
+
+def _serve(tasks: SimpleQueue[Runnable | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
+        del task  # whose result is not to be kept until the next one comes

@@ -1,0 +1,110 @@
+"""HTML that stands alone: every text escaped, colours inherited from the page, light or dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from graphls.base.text.colours import both
+
+DARK = (
+    '[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast:not(.vscode-high-contrast-light)",
+    '[theme="dark"]', '[data-theme="dark"]', '[data-bs-theme="dark"]', '[data-md-color-scheme="slate"]',
+)  # fmt: skip
+"""What JupyterLab, VS Code, Colab and sites of documents have around a page that they show dark."""
+LIGHT = (
+    '[data-jp-theme-light="true"]', ".vscode-light", ".vscode-high-contrast-light",
+    '[theme="light"]', '[data-theme="light"]', '[data-bs-theme="light"]', '[data-md-color-scheme="default"]',
+)  # fmt: skip
+STYLE = "".join(
+    f"<style>:is({','.join(hosts)}) .graphls-card{{color-scheme:{scheme}}}</style>"
+    for hosts, scheme in ((DARK, "dark"), (LIGHT, "light"))
+)
+"""What a reader prefers does not say what a notebook looks like, and no notebook tells its outputs."""
+BOX = (
+    "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px;line-height:1.5;"
+    "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto;"
+    "box-sizing:border-box"
+)
+CELL = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;background:none;border:none"
+RIGHT = "text-align:right;white-space:nowrap"
+NUMBER = f"{CELL};{RIGHT}"
+LABEL = f"{CELL};opacity:.65;font-weight:normal"
+LONG = 30
+"""Characters from which a name in a table may be broken."""
+
+
+def card_head(title: str) -> str:
+    """How a card begins; it ends with `</div>`."""
+    return f'{STYLE}<div class="graphls-card" role="region" aria-label="{escape(title)}" style="{BOX}">'
+
+
+def escape(text: str) -> str:
+    """The text as HTML shows it."""
+    # Not at the top: at its start `python -m graphls` takes an html.py of the working directory for Python's.
+    from html import escape
+
+    return escape(text)
+
+
+class Page:
+    """A box with a headline, facts, a table and notes."""
+
+    def __init__(self, title: str, headline: str) -> None:
+        self.parts = [card_head(title)]
+        self.parts.append(f'<div style="font-weight:600;overflow-wrap:anywhere">{escape(headline)}</div>')
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Labels, each with a text."""
+        rows = (
+            f'<tr style="background:none"><th scope="row" style="{LABEL}">{escape(label)}</th>'
+            f'<td style="{CELL};white-space:pre-wrap;overflow-wrap:anywhere">{escape(text)}</td></tr>'
+            for label, text in facts
+        )
+        self.parts.append(f'<table style="border-collapse:collapse;margin:.5em 0">{"".join(rows)}</table>')
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+        """A table of texts, the first columns to the left and the others, which are numbers, to the right.
+
+        Spaces that the first text of a row begins with stay.
+        """
+        styles = [LABEL if i < left else f"{LABEL};{RIGHT}" for i in range(len(header))]
+        pairs = zip(styles, header, strict=True)
+        head = "".join(f'<th scope="col" style="{style}">{escape(name)}</th>' for style, name in pairs)
+        lines = "".join(f'<tr style="background:none">{_cells(_indented(row), left)}</tr>' for row in rows)
+        self.parts.append(
+            f'<table style="border-collapse:collapse;margin:.5em 0"><thead><tr style="background:none">{head}</tr>'
+            f"</thead><tbody>{lines}</tbody></table>"
+        )
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Sentences, each on a line."""
+        self.parts += [f"<div>{escape(note)}</div>" for note in notes]
+
+    def lines(self, lines: Iterable[tuple[str, str | None]]) -> None:
+        """Lines of text as they are, some with the name of a colour; long ones go on beside the box, which scrolls."""
+        colours = ((line, f";color:{both(name)}" if name else "") for line, name in lines)
+        made = (f'<div style="white-space:pre{colour}">{escape(line) or " "}</div>' for line, colour in colours)
+        self.parts.append(f'<div style="overflow-x:auto;margin:.5em 0">{"".join(made)}</div>')
+
+    def text(self) -> str:
+        """The finished HTML."""
+        return "".join([*self.parts, "</div>"])
+
+
+def _cells(row: Sequence[str], left: int) -> str:
+    texts = (_breaking(escape(text)) if i < left else escape(text) for i, text in enumerate(row))
+    return "".join(f'<td style="{CELL if i < left else NUMBER}">{text}</td>' for i, text in enumerate(texts))
+
+
+def _breaking(text: str) -> str:
+    """A long name that may go on in the next line behind a dot or a slash."""
+    if len(text) <= LONG:
+        return text
+    parts = re.sub(r"([./])(?=[^./\s])", r"\1<wbr>", text)
+    return f'<div style="min-width:18em">{parts}</div>'
+
+
+def _indented(row: Sequence[str]) -> Sequence[str]:
+    name = row[0].lstrip(" ")
+    return ["\N{NO-BREAK SPACE}" * (len(row[0]) - len(name)) + name, *row[1:]]

@@ -1,0 +1,124 @@
+"""Tracebacks that end at the user's line: what Python and notebooks print leaves out the frames of graphls.
+
+`GRAPHLS_TRACEBACK=full` in the environment shows them. An error that comes from within graphls, and is neither a
+GraphlsError nor a test that failed nor a Ctrl-C, is a defect and shown in full.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from graphls.base.errors import GraphlsError
+from graphls.base.location import is_own, is_package
+
+VARIABLE = "GRAPHLS_TRACEBACK"
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+
+def are_full() -> bool:
+    """Whether tracebacks show everything."""
+    return os.environ.get(VARIABLE) == "full"
+
+
+def fold_tracebacks() -> None:
+    """Fold what is printed in this process from now on, at the end of a script, in Python's prompt and in notebooks."""
+    sys.excepthook = folding(sys.excepthook)
+    notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if notebook is not None and not notebook.custom_exceptions:
+        notebook.set_custom_exc((Exception, KeyboardInterrupt), show_in_notebook)
+
+
+def folding(show: Hook) -> Hook:
+    """A hook that shows what another one shows, with folded tracebacks."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with folded(error) as count:
+            if count:
+                print(f"{_left_out(count)}:", file=sys.stderr)
+            show(kind, error, error.__traceback__ if count else trace)
+
+    return hook
+
+
+def show_in_notebook(
+    shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: int | None = None
+) -> None:
+    """Show an error of a cell as IPython does."""
+    with folded(error) as count:
+        shell.showtraceback((kind, error, error.__traceback__ if count else trace), tb_offset=tb_offset)
+        if count:
+            print(f"{_left_out(count)}.", file=sys.stderr)
+
+
+def _left_out(count: int) -> str:
+    return f"{count} frame{'s' * (count != 1)} of graphls left out, {VARIABLE}=full shows all"
+
+
+@contextmanager
+def folded(error: BaseException) -> Iterator[int]:
+    """Within the block, an error and those behind it have no frames of graphls; gives how many there were."""
+    before = [(each, each.__traceback__) for each in _chain(error)]
+    short = [_without_own(each) for each, _ in before]
+    try:
+        for (each, _), kept in zip(before, short, strict=True):
+            each.__traceback__ = _linked(kept)
+        yield sum(len(_frames(trace)) - len(kept) for (_, trace), kept in zip(before, short, strict=True))
+    finally:
+        for each, trace in before:
+            each.__traceback__ = trace
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and those that led to it."""
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and not any(each is other for other in found):
+            found.append(each)
+            waiting += [each.__cause__, each.__context__]
+    return found
+
+
+def _frames(trace: TracebackType | None) -> list[TracebackType]:
+    """A traceback as a list, outermost first."""
+    found = []
+    while trace is not None:
+        found.append(trace)
+        trace = trace.tb_next
+    return found
+
+
+def _without_own(error: BaseException) -> list[TracebackType]:
+    """The frames of an error without those of graphls, and of the standard library where graphls calls it.
+
+    All where nothing would be left, and where the error is a defect of graphls.
+    """
+    frames = _frames(error.__traceback__)
+    kept: list[TracebackType] = []
+    is_inside = False
+    for frame in frames:
+        file = frame.tb_frame.f_code.co_filename
+        is_inside = is_package(file) or (is_inside and is_own(file))
+        if not is_inside:
+            kept.append(frame)
+    is_told = isinstance(error, (GraphlsError, KeyboardInterrupt)) or not is_inside or _is_test(frames[-1])
+    return kept if kept and is_told and not are_full() else frames
+
+
+def _is_test(frame: TracebackType) -> bool:
+    """Whether a frame asks to be left out, as pytest understands it, which those of `graphls.testing` do."""
+    return bool(frame.tb_frame.f_locals.get("__tracebackhide__"))
+
+
+def _linked(frames: list[TracebackType]) -> TracebackType | None:
+    """A new traceback of these frames, so that the one of the error stays for debuggers."""
+    trace: TracebackType | None = None
+    for each in reversed(frames):
+        trace = TracebackType(trace, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return trace

@@ -1,0 +1,209 @@
+"""The command line: run passes over IR text, compare it, run scripts of MindSpore, and look at the installation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from graphls.base.errors import GraphImportError, GraphlsError, visible
+from graphls.base.files.files import write_text
+from graphls.base.reporting import was_interrupted
+from graphls.cli.doctor import examine
+from graphls.cli.dump import add_dump, read_graph
+from graphls.cli.export import add_export
+from graphls.cli.gradient import add_gradient
+from graphls.cli.placement import add_placement
+from graphls.cli.simulate import add_simulate
+from graphls.cli.train import add_train
+from graphls.cli.view import add_view
+from graphls.inspect.viz.html import write_page
+from graphls.ir.graph import Graph, walk
+from graphls.ir.text import dump
+from graphls.ir.verify import verify
+from graphls.passes import find_pass, parse_pipeline
+from graphls.passes.manager import Pipeline, Stage, pass_names
+from graphls.runtime.context import force_device
+
+EXEC = "Run a program as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage.
+
+    `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    of_script = _script_at(arguments) + 1 if arguments[:1] == ["exec"] else len(arguments)
+    options = _parser().parse_args(arguments[:of_script])
+    if options.command is execute:
+        options.arguments = arguments[of_script:]
+    try:
+        return int(options.command(options))
+    except (GraphlsError, OSError, ImportError) as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from None
+        print(f"graphls: {visible(str(error).splitlines()[0])}", file=sys.stderr)
+        return 2 if options.command is compare else 1
+
+
+def _script_at(arguments: Sequence[str]) -> int:
+    """The place of the program in `exec [--device cpu] program arguments`; what follows is the program's own."""
+    place = 1
+    while place < len(arguments) and arguments[place].startswith("-"):
+        if arguments[place].startswith("-m"):  # `-m module` or `-mmodule`
+            return place + (arguments[place] == "-m")
+        place += 2 if arguments[place] == "--device" else 1
+    return place
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run a program that imports mindspore."""
+    from graphls.compat.hook.script import run_and_report, run_main
+
+    if (options.module is None) == (options.program is None):
+        options.refuse("one program is needed: a file, a folder or -m module")
+    force_device(options.device)
+    run = run_and_report if options.report else run_main
+    return run(options.module or options.program, options.arguments, options.module is not None)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="graphls", description="Training steps as one static graph.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    opt = commands.add_parser("opt", help="run passes over a graph in IR text", description=optimize.__doc__)
+    opt.set_defaults(command=optimize, refuse=opt.error)
+    opt.add_argument("file", nargs="?", help="a file of IR text, or - for the standard input")
+    opt.add_argument("-p", "--passes", default="", help="a pipeline such as 'gradient, overflow{mode=window}, dce'")
+    opt.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
+    opt.add_argument("--verify", action="store_true", help="check the graph after every pass")
+    opt.add_argument("--print-between-passes", action="store_true", help="print every stage to stderr")
+    opt.add_argument("--print-differences", action="store_true", help="print what every pass changed to stderr")
+    opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
+    opt.add_argument("--html", metavar="PAGE", help="write a page with a tab for every stage")
+    opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
+    opt.add_argument("--list", action="store_true", help="print the passes that there are, those of plugins too")
+    add_dump(commands)
+    difference = commands.add_parser("diff", help="compare two graphs in IR text", description=compare.__doc__)
+    difference.set_defaults(command=compare)
+    difference.add_argument("before", help="a file of IR text, or - for the standard input")
+    difference.add_argument("after", help="the file to compare it with, or - for the standard input")
+    doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
+    doctor.set_defaults(command=diagnose)
+    doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="what a step on this device needs")
+    script = commands.add_parser("exec", help="run a program that imports mindspore", description=EXEC)
+    script.set_defaults(command=execute, refuse=script.error)
+    script.add_argument("--device", choices=["cpu", "cuda"], default="", help="run on it, whatever the script says")
+    script.add_argument("--report", action="store_true", help="say at the end on stderr what was replaced")
+    script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
+    script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")
+    script.add_argument("arguments", nargs="*", help="what the program finds in sys.argv")
+    add_view(commands)
+    add_placement(commands)
+    add_simulate(commands)
+    add_train(commands)
+    add_export(commands)
+    add_gradient(commands)
+    return parser
+
+
+def _pass_table() -> str:
+    """A row for every pass: its name, and what it does or, of a plugin that does not load, why."""
+    names = pass_names()
+    width = max(map(len, names))
+    return "\n".join(f"{name:{width}}  {_summary(name)}" for name in names)
+
+
+def _summary(name: str) -> str:
+    try:
+        return (find_pass(name).__doc__ or "").partition("\n")[0]
+    except GraphImportError as error:
+        return str(error)
+
+
+def optimize(options: argparse.Namespace) -> int:
+    """Run a pipeline of passes over a graph and print the graph that comes out."""
+    _import(options.modules)
+    if options.list:
+        print(_pass_table())
+        return 0
+    if options.file is None:
+        options.refuse("the following arguments are required: file")
+    pipeline = parse_pipeline(options.passes)
+    graph = read_graph(options.file)
+    stages: list[Stage] = []
+    for stage in _sound_steps(pipeline, graph, options.verify):
+        if options.print_between_passes:
+            print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
+        if options.print_differences and stages:
+            print(f"// {stage.name}\n{graph.diff(stage.graph)}\n", file=sys.stderr)
+        stages.append(stage)
+        graph = stage.graph
+    if options.time_passes:
+        print(_times(stages), file=sys.stderr)
+    if options.html:
+        write_page(options.html, {stage.name: stage.graph for stage in stages}, below=Path.cwd())
+    _write(options.output, dump(graph))
+    return 0
+
+
+def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[Stage]:
+    """The stages; where a pass fails on a graph that breaks a rule of the IR, that is the error."""
+    try:
+        yield from pipeline.steps(graph, verify=verified)
+    except GraphlsError:
+        raise
+    except Exception:
+        verify(graph)
+        raise
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules that register passes, or files below the working directory, but none in place of Python's own."""
+    if modules and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for module in modules:
+        import_module(module.removesuffix(".py").replace(os.sep, "."))
+
+
+def _write(output: str, text: str) -> None:
+    """Write to a file, or to the standard output (-)."""
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(Path(output), text)
+
+
+def _times(stages: Sequence[Stage]) -> str:
+    """A row for every pass: its time, its share of all of them, and the nodes before and after, regions included."""
+    counts = [sum(1 for _ in walk(stage.graph)) for stage in stages]
+    seconds = sum(stage.seconds for stage in stages)
+    rows = [(s.name, s.seconds, counts[i], counts[i + 1]) for i, s in enumerate(stages[1:])]
+    rows.append(("total", seconds, counts[0], counts[-1]))
+    width = max(len(row[0]) for row in rows)
+    lines = [f"{'pass':{width}} {'ms':>10}  share    nodes"]
+    for name, time, before, after in rows:
+        share = time / seconds if seconds else 0.0
+        lines.append(f"{name:{width}} {1000 * time:10.3f}  {share:5.0%}  {before:7} -> {after}")
+    return "\n".join(lines)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print what differs between two graphs in structure: names, lines of users and the order of nodes do not count.
+
+    The exit code is 0 where nothing differs, 1 where something does, and 2 after an error.
+    """
+    difference = read_graph(options.before).diff(read_graph(options.after))
+    print(difference)
+    return 1 if difference else 0
+
+
+def diagnose(options: argparse.Namespace) -> int:
+    """Print the versions that are installed, and whether float16 overflows on each provider as it must.
+
+    With --device cuda, print what a step on a GPU needs, with the command for what is missing, and run a small one.
+    """
+    return examine(options.device)

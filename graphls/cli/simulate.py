@@ -1,0 +1,232 @@
+"""`python -m graphls simulate`: what a training step of one rank would take on many."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.text.plain import size
+from graphls.base.text.tables import Table
+from graphls.cli.dump import read_graph
+from graphls.distributed.communication import init
+from graphls.distributed.cost import ALL_REDUCE, Network
+from graphls.distributed.network import measured
+from graphls.distributed.world import world
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.inspect.profile.measure import PlainCopy
+from graphls.inspect.profile.scaling import Machines, Prediction, Simulation, one_rank, workload
+from graphls.inspect.profile.texts import milliseconds, percent
+from graphls.ir.flops import flops
+from graphls.ir.graph import Graph, Node, inside
+from graphls.ir.types import Type
+from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.session import Inputs, Session
+from graphls.runtime.states import HasStorage
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+HEADER = (
+    "ranks", "step", "waits", "hidden", "efficiency", "times the rows", "memory", "step, sharded", "memory, sharded",
+)  # fmt: skip
+
+
+def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    text = "predict what a training step would take on many ranks"
+    parser = commands.add_parser("simulate", help=text, description=simulate.__doc__)
+    parser.set_defaults(command=simulate)
+    parser.add_argument("file", nargs="?", help="the graph of a step of one rank in IR text, or -")
+    parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
+    parser.add_argument("--latency", default="5us", help="of a message between two ranks, such as 5us")
+    parser.add_argument("--bandwidth", default="25GB/s", help="between two ranks, such as 25GB/s")
+    parser.add_argument("--memory", default="10GB/s", help="how fast a rank copies its own memory, such as 10GB/s")
+    parser.add_argument("--algorithm", choices=["best", *ALL_REDUCE], default="best", help="how ranks add gradients")
+    parser.add_argument("--bucket", default="25MiB", help="the size of gradients that travel together")
+    parser.add_argument("--no-overlap", action="store_true", help="the backward waits while gradients travel")
+    parser.add_argument("--time", help="of a step of one rank, such as 40ms; else the step runs here")
+    parser.add_argument("--local-ranks", type=int, default=1, help="how many ranks share the cores of a machine")
+    parser.add_argument("--places", type=float, help="how many steps its cores compute at a time; else as here")
+    parser.add_argument("--steps", type=int, default=10, help="how many steps run to measure it")
+    parser.add_argument("--measure", action="store_true", help="under mpiexec: print the network between its ranks")
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """Predict the time and memory of a training step on many ranks from its graph and its time on one.
+
+    Every rank has a batch like that of the graph. The step runs here on made-up numbers, unless --time says what it
+    takes elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead.
+    """
+    if options.measure:
+        return _tell_network()
+    if options.file is None:
+        text = "simulate needs the graph of a step in IR text"
+        raise GraphValueError(f"{text}; GRAPHLS_DUMP=folder writes those of a script.")
+    ranks = _numbers(options.ranks)
+    network = Network(
+        _quantity("latency", options.latency, SECONDS, "5us"),
+        _quantity("bandwidth", options.bandwidth.removesuffix("/s"), BYTES, "25GB/s"),
+        options.algorithm,
+        _quantity("memory", options.memory.removesuffix("/s"), BYTES, "10GB/s"),
+    )
+    bucket = int(_quantity("bucket", options.bucket, BYTES, "25MB"))
+    graph = one_rank(read_graph(options.file))
+    work = workload(graph, _times(graph, options), bucket)
+    for line in _lines(Simulation(work, network, not options.no_overlap, _machines(options)), ranks):
+        print(line)
+    return 0
+
+
+def _machines(options: argparse.Namespace) -> Machines:
+    """How many ranks share the cores of a machine; raises GraphValueError for none."""
+    cores = os.cpu_count() or 1
+    places = cores / (threads() or cores) if options.places is None else options.places
+    if options.local_ranks < 1 or not 0 < places < inf:
+        told = f"{options.local_ranks} and {places:g}"
+        raise GraphValueError(f"A machine has one rank or more, and places for some, not {told}.")
+    return Machines(options.local_ranks, places)
+
+
+def _tell_network() -> int:
+    init()
+    group = world()
+    if group.size == 1:
+        text = "There is no network in one process"
+        raise GraphRuntimeError(f"{text}; start `mpiexec -n 2 python -m graphls simulate --measure`.")
+    found = measured(group)
+    if group.rank == 0:
+        between = f"--latency {found.latency * 1e6:.3g}us --bandwidth {found.bandwidth / 1e9:.3g}GB/s"
+        print(f"{between} --memory {found.memory / 1e9:.3g}GB/s")
+    return 0
+
+
+def _times(graph: Graph, options: argparse.Namespace) -> dict[Node, float]:
+    """The seconds of each node: as they run here, or a given time, by the operations and bytes of each."""
+    if options.steps < 1:
+        raise GraphValueError(f"simulate runs one step or more, not {options.steps}.")
+    if options.time is None:
+        return measured_nodes(graph, options.steps)
+    # An element that is read or written takes about as long as some ten operations in a product of matrices.
+    weights = {n: flops(n) + 10 * sum(v.type.size for v in (*n.inputs, *n.outputs)) + 1 for n in graph.nodes}
+    scale = _quantity("time", options.time, SECONDS, "40ms") / sum(weights.values())
+    return {node: scale * weight for node, weight in weights.items()}
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers of ranks, in order and each once; raises GraphValueError for others."""
+    parts = text.split(",")
+    if not all(re.fullmatch(r"\s*[1-9]\d{0,8}\s*", part) for part in parts):
+        raise GraphValueError(f"--ranks takes numbers from 1 on, such as 8,64,512, not {text!r}.")
+    return sorted(set(map(int, parts)))
+
+
+def _quantity(name: str, text: str, units: dict[str, float] | dict[str, int], example: str) -> float:
+    """A positive number with a unit; raises GraphValueError for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(\w+)\s*", text)
+    if found is None or found[2] not in units or float(found[1]) == 0:
+        known = ", ".join(units)
+        raise GraphValueError(f"--{name} takes a positive number and one of {known}, such as {example}, not {text!r}.")
+    return float(found[1]) * units[found[2]]
+
+
+def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:
+    work, network = simulation.work, simulation.network
+    count = len(work.buckets)
+    buckets = f"{count} bucket{'s' * (count != 1)}"
+    yield (
+        f"One rank: {milliseconds(work.seconds)} ms, {milliseconds(work.update)} of it behind the gradients, which are "
+        f"{size(work.gradients)} in {buckets}; moments of {size(work.moments)}."
+    )
+    rows = [_row(simulation, simulation.on(n), simulation.on(n, is_sharded=True)) for n in ranks]
+    yield from Table(HEADER, rows, texts=0).lines()
+    yield from _advice(simulation)
+    between = f"{network.latency * 1e6:.3g} us and {network.bandwidth / 1e9:.3g} GB/s between any two ranks"
+    yield f"This is a model ({network.algorithm}): {between}, none of which is late; see docs/parallel.md."
+
+
+def _row(simulation: Simulation, whole: Prediction, sharded: Prediction) -> tuple[str, ...]:
+    efficiency = simulation.efficiency(whole)
+    return (
+        str(whole.ranks),
+        f"{milliseconds(whole.seconds)} ms",
+        f"{milliseconds(whole.waiting)} ms",
+        percent(whole.hidden),
+        percent(efficiency),
+        f"{efficiency * whole.ranks:.1f}",
+        size(whole.memory),
+        f"{milliseconds(sharded.seconds)} ms",
+        size(sharded.memory),
+    )
+
+
+def _advice(simulation: Simulation) -> Iterator[str]:
+    """Where data parallel training stops paying."""
+    most = simulation.pays_up_to()
+    if most is None:
+        yield "With this batch on each rank, no number of ranks waits for half of its time."
+    else:
+        yield f"With this batch on each rank, beyond some {most} ranks more than half of the time is lost."
+    best = simulation.best_for_one_batch()
+    if best.ranks == 1:
+        yield "To divide this batch among ranks does not pay: one is soonest done."
+    else:
+        faster = simulation.work.seconds / best.seconds
+        yield f"This batch, divided among ranks, is soonest done by some {best.ranks}: {faster:.1f} times as fast."
+
+
+WARM_UP = 2
+
+
+def measured_nodes(graph: Graph, steps: int) -> dict[Node, float]:
+    """The seconds of each node of a graph in one run of it on the CPU, with those in its regions.
+
+    They are shares of the time of a run without the profiler, which is that of a step from its call to its outputs.
+    """
+    from graphls.runtime.onnxruntime.ort import OrtSession
+    from graphls.runtime.onnxruntime.profiled import ProfiledSession
+
+    copy = PlainCopy(graph)
+    inputs = [_example(v.type) for v in copy.graph.inputs]
+    seconds = _seconds(OrtSession(copy.graph, _states(copy.graph)), inputs, steps)
+    with TemporaryDirectory(prefix="graphls-") as folder:
+        session = ProfiledSession(copy.graph, _states(copy.graph), "cpu", Path(folder))
+        _seconds(session, inputs, steps)
+        runs = session.runs(session.end_profile())[WARM_UP:]
+    own = dict.fromkeys(copy.nodes.values(), 0.0)
+    for run in runs:
+        for kernel in run.kernels:
+            if kernel.node is not None:
+                own[copy.nodes[kernel.node]] += kernel.own_seconds
+    whole = {node: own[node] + sum(own[n] for n in inside(node)) for node in graph.nodes}
+    scale = seconds / (sum(whole.values()) or 1.0)
+    return {node: scale * time for node, time in whole.items()}
+
+
+def _states(graph: Graph) -> Mapping[str, HasStorage]:
+    return {state.name: Parameter(Tensor(_example(state.type)), name=state.name) for state in graph.states}
+
+
+def _example(kind: Type) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Small positive floats, of which roots can be taken, and zeros, which are in every range."""
+    if not kind.dtype.is_float:
+        return np.zeros(kind.shape, kind.dtype.numpy)
+    return np.random.default_rng(0).uniform(0.01, 0.02, kind.shape).astype(kind.dtype.numpy)
+
+
+def _seconds(session: Session, inputs: Inputs, steps: int) -> float:
+    """The median of the seconds of some runs."""
+    found = []
+    for _ in range(WARM_UP + steps):
+        begin = perf_counter()
+        session.run(inputs)
+        found.append(perf_counter() - begin)
+    return float(np.median(found[WARM_UP:]))

@@ -1,0 +1,87 @@
+"""`python -m graphls train`: an ONNX model in, the same model trained out."""
+
+from __future__ import annotations
+
+import argparse
+
+from graphls.cli.fixed import add_fixed
+
+
+def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    text = "train an ONNX model on data"
+    parser = commands.add_parser("train", help=text, description=train.__doc__)
+    parser.set_defaults(command=train)
+    parser.add_argument("model", help="an ONNX model of any producer")
+    parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the trained model, written at the end")
+    _add_data(parser.add_argument_group("data"))
+    _add_network(parser.add_argument_group("what is trained"))
+    _add_steps(parser.add_argument_group("steps"))
+    _add_run(parser.add_argument_group("the run"))
+
+
+def _add_data(group: argparse._ArgumentGroup) -> None:
+    kinds = "a file (.npz, .safetensors, .csv), or module:function, which gives arrays, batches or samples"
+    group.add_argument("--data", required=True, metavar="SOURCE", help=kinds)
+    group.add_argument("--validate", metavar="SOURCE", help="data to judge the model by after every epoch")
+    columns = "what the data calls it, or columns that are it together, such as 'x=pixel_*'"
+    group.add_argument("--bind", action="append", default=[], metavar="NAME=COLUMN,...", help=columns)
+    group.add_argument("--label", metavar="NAME", help="the label in the data; else what is no input of the model")
+    group.add_argument("--batch-size", type=int, metavar="ROWS", help="32, unless the model says how many")
+    group.add_argument("--no-shuffle", dest="shuffle", action="store_false", help="take rows in their order")
+
+
+def _add_network(group: argparse._ArgumentGroup) -> None:
+    patterns = "tensors by name or pattern, such as 'head.*'; can be given several times"
+    group.add_argument("--trainable", action="append", metavar="PATTERN", help=f"train these {patterns}")
+    group.add_argument("--frozen", action="append", metavar="PATTERN", help=f"do not train these {patterns}")
+    group.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank, and --trainable")
+    group.add_argument("--lora-match", action="append", metavar="PATTERN", help="weights that have one, by default all")
+    group.add_argument("--lora-alpha", type=float, metavar="NUMBER", help="alpha / RANK scales them; else 1 does")
+    group.add_argument("--adapters", metavar="FOLDER", help="where they are saved apart, as PEFT reads them")
+    group.add_argument("--prediction", metavar="NAME", help="the output that the loss is of, where there are several")
+    add_fixed(group)
+    losses = "cross_entropy, binary_cross_entropy (of logits), mse, l1, huber, none (the output is the loss)"
+    group.add_argument("--loss", required=True, help=f"{losses}, or module:function of prediction and label")
+    group.add_argument("--precision", choices=["float32", "bfloat16", "float16"], help="what the model computes in")
+    group.add_argument("--loss-scale", type=float, default=2.0**16, help="the first one for float16")
+
+
+def _add_steps(group: argparse._ArgumentGroup) -> None:
+    names = "adam, adamw, sgd, momentum, lamb ..., with settings such as 'sgd{momentum=0.9}'"
+    group.add_argument("--optimizer", default="adamw", help=names)
+    group.add_argument("--learning-rate", type=float, metavar="RATE", help="that of the optimizer, unless given")
+    kinds = ["constant", "linear", "cosine"]
+    group.add_argument("--schedule", choices=kinds, default="constant", help="how the rate falls to 0 at the end")
+    group.add_argument("--warmup", type=int, default=0, metavar="STEPS", help="in how many steps the rate rises")
+    group.add_argument("--weight-decay", type=float, metavar="FACTOR")
+    batches = "how many batches make one update, by the mean of their gradients; else one"
+    group.add_argument("--accumulate-steps", type=int, metavar="BATCHES", help=batches)
+    norm = "the largest common norm of the gradients"
+    group.add_argument("--clip", "--clip-norm", dest="clip", type=float, metavar="NORM", help=norm)
+    group.add_argument("--clip-value", type=float, metavar="NUMBER", help="or the largest size of each element of them")
+    averages = "write averages of the tensors over the updates, which decay by it, such as 0.999, and judge with them"
+    group.add_argument("--ema-decay", type=float, metavar="DECAY", help=averages)
+    group.add_argument("--epochs", type=int, default=1)
+
+
+def _add_run(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--resume", action="store_true", help="go on from the last checkpoint, with the same bits")
+    group.add_argument("--checkpoints", metavar="FOLDER", help="else beside the output, such as tuned.checkpoints")
+    group.add_argument("--checkpoint-steps", type=int, metavar="STEPS", help="save so often; else after every epoch")
+    off = {"dest": "has_checkpoints", "action": "store_false"}
+    group.add_argument("--no-checkpoints", help="save none", **off)  # type: ignore[arg-type]
+    group.add_argument("--seed", type=int, default=0, help="of the order of rows and of dropout")
+    group.add_argument("--engine", help="what runs the steps on a CPU, such as openvino; see docs/engines.md")
+    group.add_argument("--device", choices=["cpu", "cuda"], help="where the steps run")
+
+
+def train(options: argparse.Namespace) -> int:
+    """Train an ONNX model on data, and write the same model with the trained tensors.
+
+    Arrays of the data are bound to inputs of the model by name; the one that is left is the label. The output is
+    written at the end, whole or not at all; Ctrl-C leaves a checkpoint, from which --resume goes on.
+    """
+    from graphls.cli.training import run
+
+    return run.train(options)

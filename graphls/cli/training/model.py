@@ -1,0 +1,168 @@
+"""The model that is trained: its inputs, the output that the loss is of, and what of it is trained."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto
+
+import graphls.onnx
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.cli.fixed import fixed_values
+from graphls.interop.adapters import lora
+from graphls.interop.adapters.lora import adapters_of
+from graphls.ir.registry import nearest
+from graphls.ir.types import DTYPES, DType, float16
+from graphls.onnx.importing.files import read
+from graphls.onnx.importing.types import element_type
+from graphls.runtime.lowering.protos import text_of
+
+Shape = tuple["int | None", ...]
+"""Sizes of axes as a model declares them, None for those that it leaves open."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model as it is declared; `shape` is None where the model says nothing of its axes."""
+
+    name: str
+    dtype: DType
+    shape: Shape | None
+
+    @property
+    def row(self) -> Shape | None:
+        """The shape of one row of a batch."""
+        return None if self.shape is None else self.shape[1:]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A cell of a model with what training has to know of it.
+
+    `prediction` is the shape that the model declares for the output that the loss is of, `activation` the node at its
+    end that the loss computes itself and that was therefore left out.
+    """
+
+    cell: graphls.onnx.OnnxCell
+    inputs: tuple[Input, ...]
+    prediction: Shape | None
+    activation: str = ""
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of rows that the model takes at once, where it does not leave that open."""
+        sizes = {i.shape[0] for i in self.inputs if i.shape}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    @property
+    def has_half(self) -> bool:
+        """Whether a float16 tensor of the model is trained, or has an adapter."""
+        trained = self.cell.get_parameters() if adapters_of(self.cell) else self.cell.trainable_params()
+        return any(p.dtype is float16 for p in trained)
+
+    def sizes(self) -> str:
+        """What is trained, in words."""
+        trained = self.cell.trainable_params()
+        rest = len(list(self.cell.get_parameters())) - len(trained)
+        count = sum(p.size for p in trained)
+        frozen = f"; {rest} stay as they are" if rest else ""
+        return f"{len(trained)} tensors with {count:,} elements are trained{frozen}"
+
+
+def network_of(options: argparse.Namespace, activation: str) -> Network:
+    """The network that the options name; an `activation` at its end, such as Softmax, is left out of training.
+
+    Raises as `graphls.onnx.load` does, and GraphValueError where it is not clear which output the loss is of, and
+    where nothing is trained.
+    """
+    original = read(options.model)
+    proto = original.model()
+    output = prediction_of(proto.graph, options.prediction)
+    node, tensor = before(proto.graph, output, activation) if activation else (None, output)
+    fixed = fixed_values(options.fixed)
+    trainable = None if options.lora else options.trainable
+    cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
+    if options.lora:
+        match, others = options.lora_match or "*", options.trainable or ()
+        lora(cell, rank=options.lora, match=match, alpha=options.lora_alpha, trainable=others)
+    if not cell.trainable_params():
+        text = f"{original.name} has no tensor of floats that is trained"
+        raise GraphValueError(f"{text}; name some with --trainable, or fewer with --frozen.")
+    types = cell.program.types
+    inputs = tuple(_input(name, types[name]) for name in cell.open_inputs)
+    declared = {text_of(info.name): info.type for info in proto.graph.output}
+    shape = _shape(declared[output]) if output in declared else None
+    return Network(cell, inputs, shape, "" if node is None else text_of(node.name) or text_of(node.output[0]))
+
+
+def _input(name: str, kind: TypeProto) -> Input:
+    if kind.WhichOneof("value") != "tensor_type":
+        raise GraphTypeError(f"The input {name!r} of the model is no tensor; give the outputs that do not need it.")
+    dtype = element_type(kind.tensor_type.elem_type)
+    if dtype not in DTYPES:
+        text = f"The input {name!r} of the model takes {dtype.long_name}"
+        raise GraphTypeError(f"{text}, which graphls does not compute; train what does not need it.")
+    shape = _shape(kind)
+    if shape == ():
+        text = f"The input {name!r} of the model is one number, and has no rows of data"
+        raise GraphValueError(f"{text}; give it one for all steps with --fixed {name}=1.")
+    return Input(name, dtype, shape)
+
+
+def _shape(kind: TypeProto) -> Shape | None:
+    if not kind.tensor_type.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.dim_value > 0 else None for d in kind.tensor_type.shape.dim)
+
+
+_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+_PASSING = ("Identity", "Cast")
+_SHAPING = (*_PASSING, "Reshape", "Expand", "Squeeze", "Unsqueeze")
+
+
+def prediction_of(graph: GraphProto, name: str | None) -> str:
+    """The output that the loss is of: that of a name, or the only one of floats."""
+    outputs = {text_of(info.name): info.type for info in graph.output}
+    if name is not None:
+        tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
+        if name not in tensors:
+            near = nearest(name, tensors)
+            raise GraphValueError(f"The model has no tensor {name!r}, which --prediction asks for{near}.")
+        return name
+    floats = [name for name, kind in outputs.items() if kind.tensor_type.elem_type in _FLOATS]
+    if len(floats) != 1:
+        listed = ", ".join(map(repr, floats or outputs))
+        text = f"The model has {len(floats)} outputs of floats, and a loss is of one"
+        raise GraphValueError(f"{text}; name it with --prediction, one of {listed}.")
+    return floats[0]
+
+
+def before(graph: GraphProto, output: str, activation: str) -> tuple[NodeProto | None, str]:
+    """The activation that makes an output, and what it takes; no node and the output itself where there is none."""
+    makers = {text_of(o): node for node in graph.node for o in node.output}
+    node = _maker(makers, output, _PASSING)
+    if node is not None and node.op_type == activation:
+        return node, text_of(node.input[0])
+    powers = _written_out(makers, node) if activation == "Softmax" and node is not None else None
+    return (None, output) if powers is None else (node, text_of(powers.input[0]))
+
+
+def _maker(makers: Mapping[str, NodeProto], tensor: str, passing: Container[str]) -> NodeProto | None:
+    """The operator of ONNX that makes a tensor, behind those that pass it on."""
+    node = makers.get(tensor)
+    while node is not None and not text_of(node.domain) and node.op_type in passing:
+        node = makers.get(text_of(node.input[0]))
+    return None if node is None or text_of(node.domain) else node
+
+
+def _written_out(makers: Mapping[str, NodeProto], node: NodeProto) -> NodeProto | None:
+    """The Exp of a softmax that is written out, exp(x) / sum(exp(x)), as exporters of JAX do; None for another node."""
+    if node.op_type != "Div":
+        return None
+    powers = _maker(makers, text_of(node.input[0]), _PASSING)
+    total = _maker(makers, text_of(node.input[1]), _SHAPING)
+    if powers is None or total is None or (powers.op_type, total.op_type) != ("Exp", "ReduceSum"):
+        return None
+    return powers if _maker(makers, text_of(total.input[0]), _PASSING) is powers else None

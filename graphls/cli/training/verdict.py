@@ -1,0 +1,101 @@
+"""What is said of overflows at the end, and the end of a run whose loss is no number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+
+from graphls.base.errors import GraphlsError, GraphValueError
+from graphls.inspect.diagnosis.explanation import OverflowExplanation
+from graphls.inspect.diagnosis.ranges import power
+from graphls.inspect.diagnosis.regimes import Regimes
+from graphls.inspect.diagnosis.report import History, StepReport
+from graphls.train.callbacks import Callback, RunContext
+from graphls.train.callbacks.outputs import loss_of
+
+SETTLED_AFTER, PATIENCE = 20, 8
+MANY = 0.1
+"""The share of skipped steps from which on they cost more than the search for a scale does."""
+MOST_RANGES = 6
+ADVICE = "take a smaller --learning-rate, --clip 1, or look for large numbers in the data"
+
+
+class NotFinite(GraphValueError):
+    """The loss of a step is infinite or nan, and its parameters with it."""
+
+
+class Verdict(Callback):
+    """Follows the loss and, where `scale` is the loss scale at the start, the steps that overflow.
+
+    `explain` is called with the row of a step that has just been skipped: of the first one, and of one where the scale
+    keeps falling. Raises NotFinite after a step that was taken although its loss is no number.
+    """
+
+    def __init__(self, scale: float | None, explain: Callable[[Sequence[object]], OverflowExplanation]) -> None:
+        self.scale, self.explain = scale, explain
+        self.regimes = Regimes(scale, SETTLED_AFTER, PATIENCE)
+        self.history = History()
+        self.skipped: list[int] = []
+        self.explanation: OverflowExplanation | None = None
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Look at the outcome of a step."""
+        told = run_context.original_args()
+        if self.scale is not None and self._is_skipped(StepReport(told.net_outputs, self.history), told):
+            return
+        loss = loss_of(told.net_outputs)
+        if loss is not None and not math.isfinite(loss):
+            text = f"The loss is {loss} in step {told.cur_step_num}, epoch {told.cur_epoch_num}, and training ends"
+            raise NotFinite(f"{text}; {ADVICE}.")
+
+    def _is_skipped(self, report: StepReport, told: dict[str, object]) -> bool:
+        change = self.regimes.after(report)
+        if report.skipped:
+            self.skipped.append(told["cur_step_num"])  # type: ignore[arg-type]
+            if self.explanation is None or (change is not None and change.regime == "falling"):
+                with suppress(GraphlsError):  # a run goes on without an explanation
+                    self.explanation = self.explain(told["train_dataset_element"])  # type: ignore[arg-type]
+        return report.skipped
+
+    @property
+    def trained_nothing(self) -> bool:
+        """Whether every step was skipped."""
+        return 0 < len(self.skipped) == self.history.steps
+
+    def lines(self) -> Iterator[str]:
+        """What there is to say: how many steps were skipped, where from, and what to do."""
+        if self.scale is None or not self.history.steps:
+            return
+        now = power(self.regimes.scale or self.scale)
+        if not self.skipped:
+            yield f"No step overflowed; the loss scale is {now}."
+            return
+        steps = f"{len(self.skipped)} of {self.history.steps} steps overflowed and were skipped"
+        yield f"{steps} ({_ranges(self.skipped)}); the loss scale went from {power(self.scale)} to {now}."
+        if self.explanation is not None:
+            yield self.explanation.summary
+        yield self._advice()
+
+    def _advice(self) -> str:
+        in_forward = self.explanation is not None and self.explanation.phase == "forward"
+        is_often = len(self.skipped) - self._halvings() > max(MANY * self.history.steps, PATIENCE)
+        if in_forward or is_often or self.trained_nothing or self.regimes.regime == "falling":
+            cause = "A scale does not help the forward" if in_forward else "The search for a scale takes fewer steps"
+            return f"{cause}: train with --precision bfloat16 or float32, or with inputs in a smaller range."
+        return "That is how the scale is found; nothing is to be done."
+
+    def _halvings(self) -> float:
+        """How many of the skipped steps it took to get to the present scale."""
+        return math.log2(max((self.scale or 1.0) / (self.regimes.scale or 1.0), 1.0))
+
+
+def _ranges(steps: Sequence[int]) -> str:
+    """Numbers of steps in words, those in a row together."""
+    runs = []
+    for _, group in groupby(enumerate(steps), lambda pair: pair[1] - pair[0]):
+        run = [step for _, step in group]
+        runs.append(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}")
+    rest = f" and {len(runs) - MOST_RANGES} times later" if len(runs) > MOST_RANGES else ""
+    return f"step{'s' * (len(steps) > 1)} {', '.join(runs[:MOST_RANGES])}{rest}"

@@ -1,0 +1,147 @@
+"""Where the names of MindSpore are found in graphls: its modules, without `mindspore`, and what offers their names.
+
+Modules are looked through in order. What they lack is found where MindSpore makes it, or offers it (`known.py`).
+"""
+
+from __future__ import annotations
+
+VERSION = ("graphls.compat.version",)
+NN = ("graphls.nn", "graphls.compat.nn")
+OPS = (
+    "graphls.ops",
+    "graphls.ops.operations",
+    "graphls.compat.ops",
+    "graphls.ops.functional",
+    "graphls.compat.operators.functional",
+    "graphls.compat.operators.boxes",
+    "graphls.compat.operators.collectives",
+    "graphls.compat.operators.debug",
+    "graphls.compat.operators.edit_distance",
+    "graphls.compat.operators.gradient_operators",
+    "graphls.compat.operators.host_operators",
+    "graphls.compat.operators.sparse_updates",
+)
+TRANSFORMER = ("graphls.compat.transformer", *NN)
+SEQUENCES = ("graphls.compat.operators.sequence_ops", *OPS)
+PRIMITIVE = ("graphls.ops.primitive", *OPS)
+MODEL = ("graphls.train", "graphls.compat.train")
+CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
+METRICS = ("graphls.train.metrics",)
+SERIALIZATION = ("graphls.train.serialization", "graphls.train")
+AMP = ("graphls.nn.amp", "graphls.compat.amp")
+TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
+CONTEXT = ("graphls.runtime.context",)
+DTYPE = ("graphls.frontend.tensors.dtypes", "graphls.compat.kinds")
+JIT = ("graphls.step.calling.jit",)
+PARAMETER = ("graphls.frontend.tensors.parameter",)
+TENSOR = ("graphls.frontend.tensors.tensor",)
+INITIALIZER = ("graphls.nn.initializer", "graphls.compat.initializers")
+RANDOM = ("graphls.frontend.tensors.random",)
+PARALLEL = ("graphls.runtime.context.parallel", "graphls.compat.parallel")
+ROOT = ("graphls.compat.root",)
+STANDARD = ("graphls.compat.standard_method", "graphls.compat.operators.functional", "graphls.ops")
+BOOST = ("graphls.compat.boost",)
+HAL = ("graphls.compat.hal",)
+BIJECTORS = ("graphls.compat.probability.bijectors",)
+PROBABILITY = ("graphls.compat.probability.distributions", "graphls.compat.probability.counts", *BIJECTORS)
+BAYESIAN = ("graphls.compat.probability.bayesian_layers",)
+OPTIM = ("graphls.compat.mint.optim", "graphls.compat.mint.optimizers")
+CHECKS = ("graphls.compat.checkparam",)
+PROFILER = ("graphls.compat.profiler",)
+COMMUNICATION = ("graphls.compat.operators.collectives", "graphls.distributed.communication")
+DATASET = ("graphls.dataset",)
+SAMPLERS = ("graphls.dataset.samplers",)
+VISION = ("graphls.dataset.vision",)
+TRANSFORMS = ("graphls.dataset.transforms",)
+TEXT = ("graphls.dataset.text",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.schema",)
+MINDRECORD = (
+    "graphls.dataset.mindrecord",
+    "graphls.dataset.mindrecord.writer",
+    "graphls.dataset.mindrecord.index",
+    "graphls.dataset.mindrecord.convert",
+    *MINDRECORD_ERRORS,
+)
+NUMPY = (
+    "graphls.compat.numpy.functions",
+    "graphls.compat.numpy.arrays",
+    "graphls.compat.numpy.math",
+    "graphls.frontend.tensors.dtypes",
+)
+
+
+def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Modules of MindSpore directly in one of its packages that all offer the same."""
+    return {f"{path}.{name}" if path else name: modules for name in names.split()}
+
+
+PATHS: dict[str, tuple[str, ...]] = {
+    "": (*VERSION, "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER, *ROOT),
+    "_c_expression": (*ROOT, "graphls.compat.executors"),
+    **_below("", "_extends graph._parse", STANDARD),
+    "boost": BOOST,
+    "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),
+    **_below("", "hal runtime runtime.device", HAL),
+    "amp": AMP,
+    "context": (*CONTEXT, *PARALLEL, *ROOT),
+    "dtype": DTYPE,
+    "log": ("graphls.base.log",),
+    "version": VERSION,
+    "common.dtype": DTYPE,
+    "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER, *ROOT),
+    **_below("", "common.api graph.api", (*JIT, "graphls.compat.executors")),
+    "communication": COMMUNICATION,
+    "_checkparam": CHECKS,
+    "profiler": PROFILER,
+    "profiler.profiling": PROFILER,
+    "parallel": PARALLEL,
+    "nn": (*NN, *METRICS),
+    **_below("nn.transformer", "layers loss moe op_parallel_config transformer", TRANSFORMER),
+    "nn.transformer": TRANSFORMER,
+    "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
+    "ops": OPS,
+    "ops.communication": COMMUNICATION,
+    **_below("ops", "primitive _primitive_cache", PRIMITIVE),
+    **_below("ops.operations", "_sequence_ops _scalar_ops", SEQUENCES),
+    "ops.operations._inner_ops": ("graphls.compat.operators.inner_operators", *SEQUENCES),
+    "ops.operations._grad_ops": (
+        "graphls.compat.operators.gradient_operators", "graphls.compat.operators.shape_gradients", *OPS,
+    ),
+    **_below("ops.composite", "array_ops clip_ops random_ops", OPS),
+    "train": TRAIN,
+    "train._utils": ("graphls.compat.train_utils",),
+    **_below("", "dataset dataset.utils", DATASET),
+    **_below("dataset", "config core.config", ("graphls.dataset.config",)),
+    "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
+    **_below("dataset", "engine.samplers samplers", (*SAMPLERS, *DATASET)),
+    "mindrecord": MINDRECORD,
+    "multiprocessing": ("multiprocessing",),
+    "dataset.text": TEXT,
+    **_below("dataset.transforms", "c_transforms", TRANSFORMS),
+    "dataset.transforms": TRANSFORMS,
+    "dataset.transforms.py_transforms": ("graphls.dataset.transforms.py_transforms", *TRANSFORMS),
+    "dataset.vision": VISION,
+    "dataset.vision.c_transforms": VISION,
+    "dataset.vision.py_transforms": ("graphls.dataset.vision.py_transforms", *VISION),
+    "mint": ("graphls.compat.mint.functions",),
+    "mint.linalg": ("graphls.compat.mint.linalg",),
+    "mint.special": ("graphls.compat.mint.special",),
+    "mint.nn": ("graphls.compat.mint.nn", "graphls.compat.mint.layers"),
+    "mint.nn.functional": ("graphls.compat.mint.functional",),
+    **_below("", "mint.optim experimental", OPTIM),
+    "nn.utils": INITIALIZER,
+    "nn.probability": PROBABILITY,
+    "nn.probability.bnn_layers": BAYESIAN,
+    "nn.probability.bijector": BIJECTORS,
+    "numpy": NUMPY,
+}
+"""The modules of graphls that stand for a module of MindSpore and those inside it, by the path of the former."""
+
+
+def rooms(path: str) -> tuple[str, ...]:
+    """The modules of graphls that stand for a module of MindSpore: its own, or those of the package around it."""
+    while path and path not in PATHS:
+        path = path.rpartition(".")[0]
+        if not path:
+            return ()
+    return PATHS[path]

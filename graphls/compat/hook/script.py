@@ -1,0 +1,162 @@
+"""Running a script, a folder, a module or a notebook as Python and Jupyter do, with `mindspore` on graphls."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec
+from pkgutil import get_importer
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from graphls.compat.hook.finder import install, is_installed, uninstall
+from graphls.compat.hook.notebook import NotRunnable, run_cells
+from graphls.compat.hook.report import report
+from graphls.runtime.context import kept_context
+from graphls.runtime.context.parallel import kept_parallel_context
+
+
+def run_script(path: str, arguments: Sequence[str] = ()) -> int:
+    r"""Run a file as a main module in this process; returns the exit code that Python would end with.
+
+    As `run_main`, but afterwards `sys.argv`, `sys.path`, `__main__`, the settings of the context and the import hook
+    are as before.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from graphls.compat import run_script
+        >>> _ = Path("script.py").write_text("import mindspore as ms\nprint(ms.Tensor([1, 2]).sum())\n")
+        >>> run_script("script.py")
+        3
+        0
+    """
+    with _kept():
+        return run_main(path, arguments)
+
+
+def run_main(program: str, arguments: Sequence[str] = (), is_module: bool = False) -> int:
+    """Run a program as the main module of this process, for good; returns the exit code that Python would end with.
+
+    A program is a file of Python, a notebook (`.ipynb`), a folder or an archive with a `__main__.py`, or the name of a
+    module, as after `python -m`. `sys.argv`, `sys.path[0]` and `__main__` are as Python sets them, of a notebook as
+    Jupyter does. An error that the program does not catch is printed with its own lines; `SystemExit` passes through.
+    """
+    sys.argv = ["-m" if is_module else program, *arguments]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = _first_folder(program, is_module)
+    install()
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, __cached__=None)
+    try:
+        if program.endswith(".ipynb") and not is_module:
+            return run_cells(_read(program), main)
+        exec(_code(program, is_module, main), main.__dict__)
+    except NotRunnable as error:
+        print(f"graphls: {error}", file=sys.stderr)
+        return error.code
+    except (Exception, KeyboardInterrupt) as error:
+        error = error.with_traceback(_within_program(error))
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def run_and_report(program: str, arguments: Sequence[str] = (), is_module: bool = False) -> int:
+    """As `run_main`; at the end, by an error too, stderr has what of the program something else stood in for."""
+    try:
+        return run_main(program, arguments, is_module)
+    finally:
+        print(report(), file=sys.stderr)
+
+
+def _first_folder(program: str, is_module: bool) -> str:
+    """Where imports look first: a folder or an archive itself, else that of the file, or the current one."""
+    if is_module:
+        return os.getcwd()
+    return _absolute(program) if get_importer(program) else os.path.dirname(os.path.realpath(program))
+
+
+def _absolute(path: str) -> str:
+    """A path as it was named, from the root on; `os.path.abspath` would shorten it, as Python does not."""
+    return os.path.join(os.getcwd(), path)
+
+
+def _code(program: str, is_module: bool, main: ModuleType) -> CodeType:
+    """The code of a program; the main module gets the names that Python gives it."""
+    if not is_module and get_importer(program) is None:
+        path = _absolute(program)
+        loader = SourceFileLoader("__main__", path)
+        main.__dict__.update(__file__=path, __loader__=loader)
+        return loader.source_to_code(_read(program), path)
+    spec = _spec_of_module(program) if is_module else _spec_of_folder(program)
+    code: CodeType | None = getattr(spec.loader, "get_code", lambda name: None)(spec.name)
+    if code is None:
+        raise NotRunnable(f"No code object available for {spec.name}")
+    names = {"__file__": spec.origin, "__loader__": spec.loader, "__package__": spec.parent, "__spec__": spec}
+    main.__dict__.update(names, __cached__=spec.cached)
+    if is_module:
+        sys.argv[0] = str(spec.origin)
+    return code
+
+
+def _read(path: str) -> bytes:
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            return file.read()
+    except OSError as error:
+        raise NotRunnable(f"can't open file {path!r}: {error.strerror}", 2) from None
+
+
+def _spec_of_folder(path: str) -> ModuleSpec:
+    """What runs of a folder or an archive: its module `__main__`."""
+    importer: Any = get_importer(_absolute(path))
+    spec: ModuleSpec | None = importer.find_spec("__main__")
+    if spec is None:
+        raise NotRunnable(f"can't find '__main__' module in {path!r}")
+    return spec
+
+
+def _spec_of_module(name: str) -> ModuleSpec:
+    """What runs of a module: itself, or of a package its module `__main__`; imports the packages that it is in."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # a package that holds the module imports what is not there
+        spec = None
+    if spec is None:
+        raise NotRunnable(f"No module named {name}")
+    if spec.submodule_search_locations is None:
+        return spec
+    if name.endswith(".__main__") or find_spec(f"{name}.__main__") is None:
+        raise NotRunnable(f"No module named {name}.__main__; {name!r} is a package and cannot be directly executed")
+    return _spec_of_module(f"{name}.__main__")
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Give the process back, behind a block, what running a program changes of it."""
+    argv, path, main, is_new = sys.argv, [*sys.path], sys.modules["__main__"], not is_installed()
+    try:
+        with kept_context(), kept_parallel_context():
+            yield
+    finally:
+        sys.argv, sys.path[:], sys.modules["__main__"] = argv, path, main
+        if is_new:
+            uninstall()
+
+
+def _within_program(error: BaseException) -> TracebackType | None:
+    """The traceback without the lines that run a program, which come first."""
+    found = error.__traceback__
+    while found is not None and _runs_programs(found.tb_frame.f_code.co_filename):
+        found = found.tb_next
+    return found
+
+
+def _runs_programs(file: str) -> bool:
+    return file == __file__ or file.startswith("<frozen importlib")

@@ -1,0 +1,1 @@
+"""`mindspore.mint` and `mindspore.experimental.optim`, in the manner of PyTorch."""

@@ -1,0 +1,11 @@
+"""`mindspore.mint.linalg`: norms, inverses and factors of matrices, in the manner of PyTorch."""
+
+from __future__ import annotations
+
+from graphls.base.reporting import guard_functions
+from graphls.compat.hook.torch_names import offering
+
+__getattr__, __all__ = offering("mint.linalg")
+
+
+guard_functions(globals())

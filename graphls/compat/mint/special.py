@@ -1,0 +1,11 @@
+"""`mindspore.mint.special`: special functions in the manner of PyTorch, over those of `graphls.ops`."""
+
+from __future__ import annotations
+
+from graphls.base.reporting import guard_functions
+from graphls.compat.hook.torch_names import offering
+
+__getattr__, __all__ = offering("mint.special")
+
+
+guard_functions(globals())

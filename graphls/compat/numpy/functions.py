@@ -1,0 +1,130 @@
+"""`mindspore.numpy`: functions of `graphls.ops` under NumPy's names, and with NumPy's arguments where these differ."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.base.errors import GraphAttributeError
+from graphls.base.reporting import guard_functions
+from graphls.compat.hook.torch_names import with_numpy_names
+from graphls.compat.numpy.host import NAMES, by_numpy
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.registry import nearest
+from graphls.ir.types import DTypeLike, as_dtype, float32, int32
+from graphls.ops.operands import ShapeLike, Sizes, tensor_of
+from graphls.ops.record import ALSO, FUNCTIONS
+
+pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
+
+
+def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
+    """A tensor of numbers, of nested sequences of them, or of a tensor, with `ndmin` axes or more."""
+    found = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
+    missing = max(0, ndmin - found.ndim)
+    return ops.reshape(found, (1,) * missing + found.shape) if missing else found
+
+
+def asarray(a: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
+    """The tensor itself, or one of numbers; in another dtype where one is given."""
+    tensor = tensor_of(a)
+    return tensor if dtype is None else ops.cast(tensor, dtype)
+
+
+def zeros(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
+    """Zeros, float32 unless another dtype is given."""
+    return ops.zeros(shape, dtype)
+
+
+def ones(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
+    """Ones, float32 unless another dtype is given."""
+    return ops.ones(shape, dtype)
+
+
+empty = zeros
+
+
+def full(shape: Sizes, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
+    """One number everywhere, in its own dtype unless another is given."""
+    return ops.full(shape, fill_value, dtype=dtype)
+
+
+def arange(
+    start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
+    """The numbers from `start` up to, but without, `stop`, int32 of integers; with one argument from 0 up to that."""
+    made = ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
+    return made if dtype is not None or made.dtype.is_float else ops.cast(made, int32)
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Tensor:
+    """`num` numbers at equal distances from `start` to `stop`, with or without the latter; float32 by default."""
+    return Tensor(np.linspace(start, stop, num, endpoint), dtype or float32)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float32) -> Tensor:
+    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
+    return Tensor(np.eye(N, M, k, as_dtype(dtype).numpy))
+
+
+def identity(n: int, dtype: DTypeLike = float32) -> Tensor:
+    """Ones on the diagonal of an n by n matrix."""
+    return eye(n, dtype=dtype)
+
+
+def ravel(x: TensorLike) -> Tensor:
+    """All elements along one axis."""
+    return ops.reshape(x, (-1,))
+
+
+def cumsum(a: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Sums from the start of an axis on; without an axis, of all elements in order."""
+    return ops.cumsum(ravel(a), 0, dtype) if axis is None else ops.cumsum(a, axis, dtype)
+
+
+def repeat(a: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
+    """Each element `repeats` times along an axis; without one, of all elements in order."""
+    return ops.repeat_interleave(ravel(a), repeats, 0) if axis is None else ops.repeat_interleave(a, repeats, axis)
+
+
+def transpose(a: TensorLike, axes: Sizes | None = None) -> Tensor:
+    """The axes in another order, by default the opposite one."""
+    return ops.transpose(a) if axes is None else ops.transpose(a, axes)
+
+
+def shape(x: TensorLike) -> tuple[int, ...]:
+    """The sizes of the axes."""
+    return tensor_of(x).shape
+
+
+def size(a: TensorLike) -> int:
+    """The number of elements."""
+    return tensor_of(a).size
+
+
+_NAMES = """
+argwhere bitwise_not column_stack copysign count_nonzero dsplit dstack fmod gcd hsplit invert isclose
+isneginf isposinf lcm nanmean norm positive rand randn signbit take_along_axis vsplit
+"""
+SAME = {name: FUNCTIONS[name] for name in _NAMES.split()}
+"""Functions that are those of `graphls.ops`, in the order of their arguments."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in NAMES:
+        return by_numpy(name)
+    if name not in {**SAME, **ALSO["numpy"]}:
+        hint = "" if name.startswith("__") else nearest(name, __dir__())
+        raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
+    return with_numpy_names({**SAME, **ALSO["numpy"]}[name])
+
+
+def __dir__() -> list[str]:
+    own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
+    return sorted({*own.split(), "shape", "size", *NAMES, *SAME, *ALSO["numpy"]})
+
+
+guard_functions(globals())

@@ -1,0 +1,1 @@
+"""Operator classes and functions of MindSpore that lie in modules of their own."""

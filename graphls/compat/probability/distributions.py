@@ -1,0 +1,386 @@
+"""`mindspore.nn.probability.distribution`: distributions as cells, whose methods are operations of a graph.
+
+A distribution has its parameters, or each method takes them behind its value: `Normal(0.0, 1.0).prob(x)` is
+`Normal().prob(x, 0.0, 1.0)`. Cells call methods by name, too: `distribution("log_prob", x)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from graphls import ops
+from graphls.base.errors import GraphAttributeError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.ir.types import DTypeLike, float32
+from graphls.nn.cell import Cell
+from graphls.ops.operands import tensor_of
+
+__all__ = [
+    "Bernoulli", "Cauchy", "Distribution", "Exponential", "Gumbel", "Laplace", "LogNormal", "Logistic", "Normal",
+    "Uniform",
+]  # fmt: skip
+
+
+class Distribution(Cell):
+    """A distribution of numbers; a subclass defines `_log_prob` and what else it has a formula for.
+
+    Raises GraphValueError where a parameter is given nowhere, GraphAttributeError for what it has no formula for.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        *parameters: TensorLike | None,
+        seed: int | None = None,
+        dtype: DTypeLike = float32,
+        name: str = "",
+        **options: TensorLike | None,
+    ) -> None:
+        super().__init__()
+        given = {**dict(zip(self.names, parameters, strict=False)), **options}
+        for key in given:
+            if key not in self.names:
+                raise GraphTypeError(f"{type(self).__name__} has no parameter {key!r}.")
+        self.dtype, self.seed = dtype, seed
+        self.parameters = {key: self._tensor(value) for key, value in given.items() if value is not None}
+
+    def construct(self, name: str, *args: TensorLike, **options: TensorLike) -> Any:
+        return getattr(self, name)(*args, **options)
+
+    def prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The density, or the probability of a whole number."""
+        return ops.exp(self.log_prob(value, *parameters))
+
+    def log_prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The logarithm of the density."""
+        return self._formula("log_prob", value, *self._all(parameters))
+
+    def cdf(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The probability of at most this value."""
+        return self._formula("cdf", value, *self._all(parameters))
+
+    def log_cdf(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The logarithm of `cdf`."""
+        return ops.log(self.cdf(value, *parameters))
+
+    def survival_function(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The probability of more than this value."""
+        if hasattr(self, "_survival_function"):
+            return self._formula("survival_function", value, *self._all(parameters))
+        return 1.0 - self.cdf(value, *parameters)
+
+    def log_survival(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
+        """The logarithm of `survival_function`."""
+        return ops.log(self.survival_function(value, *parameters))
+
+    def mean(self, *parameters: TensorLike | None) -> Tensor:
+        """The mean."""
+        return self._formula("mean", *self._all(parameters))
+
+    def mode(self, *parameters: TensorLike | None) -> Tensor:
+        """The value of the largest density."""
+        return self._formula("mode", *self._all(parameters))
+
+    def var(self, *parameters: TensorLike | None) -> Tensor:
+        """The variance."""
+        return self._formula("var", *self._all(parameters))
+
+    def sd(self, *parameters: TensorLike | None) -> Tensor:
+        """The standard deviation."""
+        return ops.sqrt(self.var(*parameters))
+
+    def entropy(self, *parameters: TensorLike | None) -> Tensor:
+        """The entropy, by natural logarithms."""
+        return self._formula("entropy", *self._all(parameters))
+
+    def kl_loss(self, dist: str, *parameters: TensorLike) -> Tensor:
+        """The divergence from this distribution to one of the same class with other parameters."""
+        if dist != type(self).__name__:
+            raise GraphValueError(f"kl_loss knows {type(self).__name__!r} only, not {dist!r}.")
+        count = len(self.names)
+        others = tuple(map(self._tensor, parameters[:count]))
+        return self._formula("kl", *self._all(parameters[count:]), *others)
+
+    def cross_entropy(self, dist: str, *parameters: TensorLike) -> Tensor:
+        """The entropy and the divergence together."""
+        return self.entropy(*parameters[len(self.names) :]) + self.kl_loss(dist, *parameters)
+
+    def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
+        """Numbers of the distribution: `shape`, then the shape of the parameters."""
+        own = self._all(parameters)
+        wide = own[0] + own[-1]
+        uniform = ops.rand(*shape, *wide.shape, seed=self.seed)
+        return self._formula("quantile", ops.clamp(uniform, 1e-7, 1 - 1e-7), *own)
+
+    def _formula(self, name: str, *args: Any) -> Tensor:
+        formula = getattr(self, f"_{name}", None)
+        if formula is None:
+            raise GraphAttributeError(f"{type(self).__name__} has no {name}.")
+        return tensor_of(formula(*(arg if is_tensor(arg) else self._tensor(arg) for arg in args)))
+
+    def _tensor(self, value: TensorLike) -> Tensor:
+        return ops.cast(tensor_of(value), self.dtype)
+
+    def _all(self, given: tuple[Any, ...]) -> list[Tensor]:
+        """All parameters: those of a call, else those of the distribution."""
+        found = []
+        for i, name in enumerate(self.names):
+            value = given[i] if i < len(given) and given[i] is not None else self.parameters.get(name)
+            if value is None:
+                text = f"{type(self).__name__} needs its parameter {name!r}, when it is made or called."
+                raise GraphValueError(text)
+            found.append(self._tensor(value))
+        return found
+
+
+class _LocationScale(Distribution):
+    """A distribution that is moved and stretched: by its first and second parameter."""
+
+    names = ("loc", "scale")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).names and "parameters" in self.__dict__:
+            return self.parameters.get(name)
+        return super().__getattr__(name)
+
+
+class Normal(_LocationScale):
+    """The normal distribution with a mean and a standard deviation."""
+
+    names = ("mean", "sd")
+
+    def _log_prob(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return -0.5 * ops.square((x - mean) / sd) - ops.log(sd) - 0.5 * math.log(2 * math.pi)
+
+    def _cdf(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return 0.5 * (1 + ops.erf((x - mean) / sd / math.sqrt(2)))
+
+    def _quantile(self, u: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return mean + sd * math.sqrt(2) * ops.erfinv(2 * u - 1)
+
+    def _mean(self, mean: Tensor, sd: Tensor) -> Any:
+        return mean + 0 * sd
+
+    _mode = _mean
+
+    def _var(self, mean: Tensor, sd: Tensor) -> Any:
+        return ops.square(sd) + 0 * mean
+
+    def _entropy(self, mean: Tensor, sd: Tensor) -> Any:
+        return 0.5 * math.log(2 * math.pi * math.e) + ops.log(sd) + 0 * mean
+
+    def _kl(self, mean: Tensor, sd: Tensor, other: Tensor, other_sd: Tensor) -> Any:
+        return ops.log(other_sd / sd) + (ops.square(sd) + ops.square(mean - other)) / (2 * ops.square(other_sd)) - 0.5
+
+
+class LogNormal(Normal):
+    """The distribution of exp(x) for a normal x with a mean and a standard deviation."""
+
+    names = ("loc", "scale")
+
+    def _log_prob(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return super()._log_prob(ops.log(x), mean, sd) - ops.log(x)
+
+    def _cdf(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return super()._cdf(ops.log(x), mean, sd)
+
+    def _quantile(self, u: Tensor, mean: Tensor, sd: Tensor) -> Any:
+        return ops.exp(super()._quantile(u, mean, sd))
+
+    def _mean(self, mean: Tensor, sd: Tensor) -> Any:
+        return ops.exp(mean + 0.5 * ops.square(sd))
+
+    def _mode(self, mean: Tensor, sd: Tensor) -> Any:
+        return ops.exp(mean - ops.square(sd))
+
+    def _var(self, mean: Tensor, sd: Tensor) -> Any:
+        return ops.expm1(ops.square(sd)) * ops.exp(2 * mean + ops.square(sd))
+
+    def _entropy(self, mean: Tensor, sd: Tensor) -> Any:
+        return super()._entropy(mean, sd) + mean
+
+
+class Uniform(Distribution):
+    """Equal densities between two numbers."""
+
+    names = ("low", "high")
+
+    def _log_prob(self, x: Tensor, low: Tensor, high: Tensor) -> Any:
+        inside = ops.logical_and(x >= low, x < high)
+        return ops.where(inside, -ops.log(high - low), ops.full_like(x + low, -math.inf))
+
+    def _cdf(self, x: Tensor, low: Tensor, high: Tensor) -> Any:
+        return ops.clamp((x - low) / (high - low), 0.0, 1.0)
+
+    def _quantile(self, u: Tensor, low: Tensor, high: Tensor) -> Any:
+        return low + u * (high - low)
+
+    def _mean(self, low: Tensor, high: Tensor) -> Any:
+        return (low + high) / 2
+
+    def _var(self, low: Tensor, high: Tensor) -> Any:
+        return ops.square(high - low) / 12
+
+    def _entropy(self, low: Tensor, high: Tensor) -> Any:
+        return ops.log(high - low)
+
+
+class Exponential(Distribution):
+    """Times between events of a rate."""
+
+    names = ("rate",)
+
+    def _log_prob(self, x: Tensor, rate: Tensor) -> Any:
+        return ops.where(x >= 0, ops.log(rate) - rate * x, ops.full_like(rate * x, -math.inf))
+
+    def _cdf(self, x: Tensor, rate: Tensor) -> Any:
+        return ops.where(x >= 0, -ops.expm1(-rate * x), ops.zeros_like(rate * x))
+
+    def _quantile(self, u: Tensor, rate: Tensor) -> Any:
+        return -ops.log1p(-u) / rate
+
+    def _mean(self, rate: Tensor) -> Any:
+        return 1 / rate
+
+    def _mode(self, rate: Tensor) -> Any:
+        return ops.zeros_like(rate)
+
+    def _var(self, rate: Tensor) -> Any:
+        return 1 / ops.square(rate)
+
+    def _entropy(self, rate: Tensor) -> Any:
+        return 1 - ops.log(rate)
+
+    def _kl(self, rate: Tensor, other: Tensor) -> Any:
+        return ops.log(rate) - ops.log(other) + other / rate - 1
+
+
+class Bernoulli(Distribution):
+    """1 with a probability, else 0."""
+
+    names = ("probs",)
+
+    def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
+        return x * ops.log(probs) + (1 - x) * ops.log1p(-probs)
+
+    def _cdf(self, x: Tensor, probs: Tensor) -> Any:
+        zero, one = ops.zeros_like(x + probs), ops.ones_like(x + probs)
+        return ops.where(x < 0, zero, ops.where(x < 1, 1 - probs + zero, one))
+
+    def _quantile(self, u: Tensor, probs: Tensor) -> Any:
+        return ops.cast(u < probs, self.dtype)
+
+    def _mean(self, probs: Tensor) -> Any:
+        return probs
+
+    def _mode(self, probs: Tensor) -> Any:
+        return ops.cast(probs > 0.5, self.dtype)
+
+    def _var(self, probs: Tensor) -> Any:
+        return probs * (1 - probs)
+
+    def _entropy(self, probs: Tensor) -> Any:
+        return -probs * ops.log(probs) - (1 - probs) * ops.log1p(-probs)
+
+    def _kl(self, probs: Tensor, other: Tensor) -> Any:
+        return probs * ops.log(probs / other) + (1 - probs) * ops.log((1 - probs) / (1 - other))
+
+
+class Laplace(_LocationScale):
+    """Two exponential distributions, on both sides of a mean."""
+
+    names = ("mean", "sd")
+
+    def _log_prob(self, x: Tensor, mean: Tensor, scale: Tensor) -> Any:
+        return -ops.abs(x - mean) / scale - ops.log(2 * scale)
+
+    def _cdf(self, x: Tensor, mean: Tensor, scale: Tensor) -> Any:
+        z = (x - mean) / scale
+        return 0.5 - 0.5 * ops.sign(z) * ops.expm1(-ops.abs(z))
+
+    def _quantile(self, u: Tensor, mean: Tensor, scale: Tensor) -> Any:
+        return mean - scale * ops.sign(u - 0.5) * ops.log1p(-2 * ops.abs(u - 0.5))
+
+    def _mean(self, mean: Tensor, scale: Tensor) -> Any:
+        return mean + 0 * scale
+
+    _mode = _mean
+
+    def _var(self, mean: Tensor, scale: Tensor) -> Any:
+        return 2 * ops.square(scale) + 0 * mean
+
+    def _entropy(self, mean: Tensor, scale: Tensor) -> Any:
+        return 1 + ops.log(2 * scale) + 0 * mean
+
+
+class Logistic(_LocationScale):
+    """The distribution whose `cdf` is the logistic function."""
+
+    def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        z = (x - loc) / scale
+        return -z - 2 * ops.softplus(-z) - ops.log(scale)
+
+    def _cdf(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return ops.sigmoid((x - loc) / scale)
+
+    def _quantile(self, u: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return loc + scale * (ops.log(u) - ops.log1p(-u))
+
+    def _mean(self, loc: Tensor, scale: Tensor) -> Any:
+        return loc + 0 * scale
+
+    _mode = _mean
+
+    def _var(self, loc: Tensor, scale: Tensor) -> Any:
+        return ops.square(scale) * (math.pi**2 / 3) + 0 * loc
+
+    def _entropy(self, loc: Tensor, scale: Tensor) -> Any:
+        return ops.log(scale) + 2 + 0 * loc
+
+
+class Gumbel(_LocationScale):
+    """The distribution of largest values."""
+
+    def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        z = (x - loc) / scale
+        return -(z + ops.exp(-z)) - ops.log(scale)
+
+    def _cdf(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return ops.exp(-ops.exp(-(x - loc) / scale))
+
+    def _quantile(self, u: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return loc - scale * ops.log(-ops.log(u))
+
+    def _mean(self, loc: Tensor, scale: Tensor) -> Any:
+        return loc + scale * 0.5772156649015329
+
+    def _mode(self, loc: Tensor, scale: Tensor) -> Any:
+        return loc + 0 * scale
+
+    def _var(self, loc: Tensor, scale: Tensor) -> Any:
+        return ops.square(scale) * (math.pi**2 / 6) + 0 * loc
+
+    def _entropy(self, loc: Tensor, scale: Tensor) -> Any:
+        return 1 + ops.log(scale) + 0.5772156649015329 + 0 * loc
+
+
+class Cauchy(_LocationScale):
+    """The distribution of the quotient of two normal numbers; it has no mean."""
+
+    def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return -math.log(math.pi) - ops.log(scale) - ops.log1p(ops.square((x - loc) / scale))
+
+    def _cdf(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return ops.atan((x - loc) / scale) / math.pi + 0.5
+
+    def _quantile(self, u: Tensor, loc: Tensor, scale: Tensor) -> Any:
+        return loc + scale * ops.tan(math.pi * (u - 0.5))
+
+    def _mode(self, loc: Tensor, scale: Tensor) -> Any:
+        return loc + 0 * scale
+
+    def _entropy(self, loc: Tensor, scale: Tensor) -> Any:
+        return math.log(4 * math.pi) + ops.log(scale) + 0 * loc

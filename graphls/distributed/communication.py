@@ -1,0 +1,237 @@
+"""Ranks and groups: the processes that `mpiexec` has started, or one process, which is rank 0 of 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphls.base import log
+from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.distributed.groups import create, destroy, destroy_all
+from graphls.distributed.watch import start_watch
+from graphls.distributed.world import WORLD, Group, find_group, join
+
+__all__ = [
+    "HCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "GlobalComm", "create_group", "destroy_group",
+    "get_group_rank_from_world_rank", "get_group_size", "get_local_rank", "get_local_rank_size",
+    "get_process_group_ranks", "get_rank", "get_world_rank_from_group_rank", "init", "release",
+]  # fmt: skip
+
+HCCL_WORLD_COMM_GROUP = "hccl_world_group"
+NCCL_WORLD_COMM_GROUP = "nccl_world_group"
+BACKENDS = ("hccl", "nccl", "mccl", "mpi")
+
+
+class GlobalComm:
+    """The backend and the group of all ranks.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()
+        >>> communication.GlobalComm.INITED, communication.get_group_size(communication.GlobalComm.WORLD_COMM_GROUP)
+        (True, 1)
+        >>> communication.release()
+    """
+
+    BACKEND = ""
+    WORLD_COMM_GROUP = NCCL_WORLD_COMM_GROUP
+    INITED = False
+
+
+def init(backend_name: str | None = None, timeout: float | None = None) -> None:
+    """Set up communication with the other processes that mpiexec has started; a process alone is its own world.
+
+    Whatever the `backend_name`, ranks talk through MPI. From here on, an error that ends one of several ranks ends all.
+    So does a communication that takes longer than `timeout` seconds, or than the variable HCCL_EXEC_TIMEOUT says;
+    without either a rank waits as long as it takes, and says after 30 seconds for which one. A process alone logs once
+    that it is. Raises GraphTypeError for a name that is no string and a timeout that is no number, GraphValueError for
+    an unknown name and a timeout that is not above 0, GraphRuntimeError where another launcher has started several, and
+    where mpi4py is missing.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # under `mpiexec -n 4 python train.py` there are four ranks
+        >>> communication.get_rank(), communication.get_group_size()
+        (0, 1)
+        >>> communication.release()
+    """
+    if backend_name is not None and not isinstance(backend_name, str):
+        raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
+    if backend_name not in (None, *BACKENDS):
+        message = f"The backend_name of init is 'hccl', 'nccl', 'mccl' or 'mpi', not {backend_name!r}."
+        raise GraphValueError(message)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
+        raise GraphTypeError(f"The timeout of init is a number of seconds, not {timeout!r}.")
+    if timeout is not None and not timeout > 0:
+        raise GraphValueError(f"The timeout of init is a number of seconds above 0, not {timeout}.")
+    group = join()
+    if group.size == 1 and not GlobalComm.INITED:
+        log.warning("This process trains alone, as rank 0 of 1; `mpiexec -n 4 python script.py` starts four.")
+    start_watch(group, timeout)
+    GlobalComm.BACKEND = backend_name or ""
+    GlobalComm.INITED = True
+
+
+def release() -> None:
+    """End communication and forget all groups, on all ranks; `init` sets it up again.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.release()
+        >>> communication.init()
+        >>> communication.create_group("first", [0])  # there is none of this name any more
+        >>> communication.release()
+    """
+    destroy_all()
+    GlobalComm.BACKEND = ""
+    GlobalComm.INITED = False
+
+
+def get_rank(group: str | None = None) -> int:
+    """The number of this process in the group, from 0. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_rank()
+        0
+        >>> communication.release()
+    """
+    return _group("get_rank", group).rank
+
+
+def get_group_size(group: str | None = None) -> int:
+    """The number of processes in the group. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_group_size()
+        1
+        >>> communication.release()
+    """
+    return _group("get_group_size", group).size
+
+
+def get_local_rank(group: str | None = None) -> int:
+    """The number of this process among those of the group on this machine. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_local_rank()
+        0
+        >>> communication.release()
+    """
+    found = _group("get_local_rank", group)
+    return found.local.index(found.rank)
+
+
+def get_local_rank_size(group: str | None = None) -> int:
+    """The number of processes of the group on this machine. Raises GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_local_rank_size()
+        1
+        >>> communication.release()
+    """
+    return len(_group("get_local_rank_size", group).local)
+
+
+def create_group(group: str, rank_ids: Sequence[int]) -> None:
+    """Make a group of some ranks; all ranks call it, with the same arguments and in the same order.
+
+    Raises GraphTypeError for other arguments than a name and numbers, GraphValueError for a name that there is and for
+    numbers of no ranks, GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_group_size("first")
+        1
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
+    _require_init("create_group")
+    if not isinstance(group, str):
+        raise GraphTypeError(f"The name of a group is a string, not {group!r}.")
+    if not isinstance(rank_ids, (list, tuple)) or not all(type(rank) is int for rank in rank_ids):
+        raise GraphTypeError(f"The rank_ids of a group are a list of integers, not {rank_ids!r}.")
+    create(group, rank_ids)
+
+
+def destroy_group(group: str) -> None:
+    """Forget a group; raises GraphValueError where there is none of that name, GraphRuntimeError before `init`.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
+    _require_init("destroy_group")
+    destroy(group)
+
+
+def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:
+    """The number among all ranks of one of a group; raises GraphValueError where the group has none such.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_world_rank_from_group_rank("first", 0)
+        0
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
+    members = _group("get_world_rank_from_group_rank", group).members
+    if group_rank_id not in range(len(members)):
+        raise GraphValueError(f"The group {group!r} has no rank {group_rank_id}, only {len(members)} ranks.")
+    return members[group_rank_id]
+
+
+def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
+    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.create_group("first", [0])
+        >>> communication.get_group_rank_from_world_rank(0, "first")
+        0
+        >>> communication.destroy_group("first")
+        >>> communication.release()
+    """
+    members = _group("get_group_rank_from_world_rank", group).members
+    if world_rank_id not in members:
+        raise GraphValueError(f"Rank {world_rank_id} is none of the group {group!r}, which has {list(members)}.")
+    return members.index(world_rank_id)
+
+
+def get_process_group_ranks(group: str | None = None) -> list[int]:
+    """The numbers, among all ranks, of those of a group.
+
+    Examples:
+        >>> from graphls import communication
+        >>> communication.init()  # of one rank, which is alone; mpiexec starts several
+        >>> communication.get_process_group_ranks()
+        [0]
+        >>> communication.release()
+    """
+    return list(_group("get_process_group_ranks", group).members)
+
+
+def _group(caller: str, group: str | None) -> Group:
+    _require_init(caller)
+    return find_group(WORLD if group == GlobalComm.WORLD_COMM_GROUP else group)
+
+
+def _require_init(caller: str) -> None:
+    if not GlobalComm.INITED:
+        raise GraphRuntimeError(f"{caller} needs communication to be set up; call init() first.")

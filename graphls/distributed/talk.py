@@ -1,0 +1,104 @@
+"""The thread on which ranks talk: one, so that every rank communicates in the order in which it was asked to."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from threading import current_thread
+from typing import Any, TypeVar
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError, GraphRuntimeError
+from graphls.base.sharing.threads import Task, TaskQueue
+from graphls.distributed.waiting import WAITING, Call, call_of, parting
+from graphls.distributed.world import Group
+
+Result = TypeVar("Result")
+NAME = "graphls-communication"
+SPIN = 1e-4
+"""Seconds for which it is looked again and again whether a communication has ended, as a short one soon has."""
+NAP = 2e-5
+"""Seconds between two looks behind that."""
+_QUEUE = TaskQueue(NAME)
+
+
+def aside(function: Callable[[], Result]) -> Task[Result]:
+    """Have a call made on the thread of communication, behind those before it."""
+    return _QUEUE.do(function)
+
+
+def talk(
+    group: Group,
+    what: str,
+    act: Callable[[], Any] = lambda: None,
+    awaits: Callable[[], Sequence[int]] | None = None,
+    moves: bool = False,
+    patience: float = inf,
+) -> None:
+    """Communicate, on that thread, seen by what watches for ranks that have left, when all ranks of the group do.
+
+    Before `act`, all ranks compare what they are about to do, unless `awaits` says of whom this one has not heard: in
+    that case not all take part, and it `moves` where what those give may be on its way. Where `act` gives a request,
+    wait for its end, without a load: MPI itself waits in a loop, which would take the core of what computes meanwhile,
+    here or on another rank. Raises GraphRuntimeError, on all ranks, where they are about to do different things, and
+    where MPI cannot; TimeoutError where others do not come within the seconds of `patience`.
+    """
+    call = call_of(group, what)
+    call.awaits, call.moves = awaits, moves
+    if current_thread().name == NAME:
+        _talk(call, act, patience)
+    else:
+        aside(lambda: _talk(call, act, patience)).result()
+
+
+def _talk(call: Call, act: Callable[[], Any], patience: float) -> None:
+    if WAITING.parted:
+        raise GraphRuntimeError(WAITING.parted)
+    WAITING.begin(call)
+    try:
+        if call.awaits is None:
+            _compare(call, patience)
+        _wait(act())
+    except GraphlsError:
+        raise
+    except RuntimeError as error:  # MPI.Exception is one
+        raise GraphRuntimeError(f"MPI could not run {call}: {error}.") from error
+    finally:
+        WAITING.end()
+
+
+def _wait(request: Any, patience: float = inf) -> None:
+    begin = time.monotonic()
+    while request is not None and not request.Test():
+        waited = time.monotonic() - begin
+        if waited > patience:
+            raise TimeoutError
+        if waited > SPIN:
+            time.sleep(NAP)
+
+
+def _compare(call: Call, patience: float) -> None:
+    """Meet all ranks of the group, in one message of 16 bytes; raise where they are about to do different things.
+
+    Nothing of the communication itself is sent before, so that no rank takes what another one means otherwise; nor is
+    anything behind it, also where a script catches the error, as ranks then are at different places.
+    """
+    if call.group.size == 1:
+        return
+    from mpi4py import MPI
+
+    own = int.from_bytes(hashlib.blake2b(call.compared.encode(), digest_size=7).digest(), "little")
+    most = np.array((own, -own), np.int64)
+    _wait(call.group.comm.Iallreduce(MPI.IN_PLACE, most, MPI.MAX), patience)
+    if most[0] != own or most[1] != -own:
+        everyone = call.group.comm.allgather((call.compared, str(call), call.origin))
+        other = next(rank for rank, told in enumerate(everyone) if told[0] != everyone[0][0])
+        members = call.group.members
+        (_, runs, origin), (_, does, its) = everyone[other], everyone[0]
+        if runs == does:
+            runs, does = f"{runs} {origin}", f"{does} {its}"
+        WAITING.parted = parting(members[other], runs, members[0], does)
+        raise GraphRuntimeError(WAITING.parted)

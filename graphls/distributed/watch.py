@@ -1,0 +1,212 @@
+"""Ranks that raise or leave early end all ranks, and say why."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+from graphls.base.tracebacks import folded
+from graphls.distributed.inquiry import Inquiry
+from graphls.distributed.waiting import WAITING, Call, Status
+from graphls.distributed.world import Group, launched
+
+PATIENCE = 2.0
+"""How many seconds a rank waits for others before it asks what they do, and ends all where one of them has left."""
+TELL = 30.0
+"""How many seconds a rank waits before it says for whom; it says so again after twice as many, and so on."""
+BETWEEN = 0.2
+"""How many seconds lie between two looks for ranks that have left."""
+LEAVING, ASKING, TELLING = 17, 20, 21
+"""The tags of messages: of a rank that leaves, and of one that asks what others wait for, with its answer."""
+LIMIT = "HCCL_EXEC_TIMEOUT"
+"""The variable in which launchers of MindSpore say how many seconds a communication may take."""
+
+
+BEHIND_ALL: list[Callable[[], None]] = []
+"""What ends when all ranks are through, and before MPI does."""
+
+
+class Watch:
+    """What looks for ranks that have left, in a thread, over a communicator of its own."""
+
+    def __init__(self, group: Group, limit: float | None) -> None:
+        self.group, self.limit = group, limit
+        self.comm = group.comm.Dup()
+        self.others = [rank for rank in group.members if rank != group.rank]
+        self.left: set[int] = set()
+        self.is_through = False
+        self.leaving: Call | None = None
+        self.inquiry: Inquiry | None = None
+        self.asked: set[int] = set()
+        self.sent: list[Any] = []
+        self.process = os.getpid()
+        self.raised, self.exit = sys.excepthook, os._exit
+        sys.excepthook = self.fail
+        os._exit = self.exit_at_once
+        atexit.register(self.leave)
+        self.thread = threading.Thread(target=self.look, name="graphls-ranks", daemon=True)
+        self.thread.start()
+
+    def fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        """End all ranks with the error of this one."""
+        if os.getpid() != self.process:
+            return self.raised(kind, error, trace)
+        with folded(error) as count:
+            told = "".join(traceback.format_exception(kind, error, error.__traceback__ if count else trace))
+        self.end_all(f"{told}Rank {self.group.rank} of {self.group.size} has failed with this, which ends all ranks.\n")
+
+    def end_all(self, text: str) -> None:
+        """Say why, and end all ranks."""
+        sys.stdout.flush()
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        self.comm.Abort(1)
+
+    def look(self) -> None:
+        """Look, again and again, whether who is waited for has left, or will never come."""
+        while not self.is_through:
+            time.sleep(BETWEEN)
+            self._receive()
+            call = WAITING.now
+            waited = 0.0 if call is None else time.monotonic() - call.since
+            if call is None or waited < min(PATIENCE, TELL, self.limit or TELL):
+                continue
+            gone = sorted(self.left.intersection(call.group.members))
+            if gone and waited >= PATIENCE and call is not self.leaving:
+                text = f"Rank {gone[0]} has left while rank {self.group.rank} waits for it in {call}"
+                self.end_all(f"GraphRuntimeError: {text}; all ranks run the same steps.\n")
+            self._inquire(call, waited)
+
+    def _inquire(self, call: Call, waited: float) -> None:
+        """Ask all ranks what they wait for, and say, or end all, what follows from their answers."""
+        inquiry = self.inquiry
+        if inquiry is None or inquiry.call is not call:
+            inquiry = self.inquiry = Inquiry(call, self.group.rank, TELL)
+        if inquiry.is_open(self.others):
+            return
+        own = WAITING.status()
+        if inquiry.asked and WAITING.now is call:
+            told = inquiry.deadlock(own)
+            if told:
+                self.end_all(f"GraphRuntimeError: {told}\n")
+            self._tell(inquiry, own, waited)
+        if not inquiry.is_due(waited):
+            return
+        inquiry.ask()
+        for rank in self.others:
+            self._ask(inquiry, rank)
+
+    def _ask(self, inquiry: Inquiry, rank: int) -> None:
+        """Ask a rank, unless it still has to answer: then, as soon as it has."""
+        if rank not in self.asked:
+            self.asked.add(rank)
+            self._send(inquiry.asked, rank, ASKING)
+
+    def _send(self, message: object, rank: int, tag: int) -> None:
+        self.sent = [request for request in self.sent if not request.Test()]
+        self.sent.append(self.comm.isend(message, rank, tag))
+
+    def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
+        """Say for whom this rank waits, and end all after the limit."""
+        text = inquiry.told(own, waited)
+        may_take_long = inquiry.call is self.leaving and not inquiry.silent(own)  # as others may go on without this one
+        if self.limit is not None and waited >= self.limit and not may_take_long:
+            rest = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"
+            self.end_all(f"GraphRuntimeError: {text}, {rest}.\n")
+        if waited >= inquiry.next:
+            inquiry.next = 2 * waited
+            if inquiry.is_first(own):
+                sys.stderr.write(f"{text}.\n")
+                sys.stderr.flush()
+
+    def _receive(self) -> None:
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        while self.comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+            message = self.comm.recv(source=status.source, tag=status.tag)
+            if status.tag == LEAVING:
+                self.left.add(message)
+            elif status.tag == ASKING:
+                self._send((message, WAITING.status()), status.source, TELLING)
+            else:
+                self.asked.discard(status.source)
+                if self.inquiry is not None and message[0] == self.inquiry.asked:
+                    self.inquiry.answers[status.source] = message[1]
+                elif self.inquiry is not None:
+                    self._ask(self.inquiry, status.source)
+
+    def exit_at_once(self, status: int) -> NoReturn:
+        """What `os._exit` does: the others hear of a rank that ends well before its time, as of one that just ends."""
+        if os.getpid() == self.process and status == 0 and self.leaving is None:
+            from mpi4py import MPI
+
+            self.leave()
+            MPI.Finalize()
+        self.exit(status)
+
+    def leave(self) -> None:
+        """Tell the others that this rank is through, and wait, without a load, until they are."""
+        if os.getpid() != self.process:
+            return
+        self.leaving = Call("its exit", "", "", self.group, lambda: sorted(set(self.others) - self.left), True)
+        sent = [self.comm.isend(self.group.rank, rank, LEAVING) for rank in self.others]
+        WAITING.begin(self.leaving)
+        while len(self.left) < len(self.others):
+            time.sleep(0.01)
+        self.is_through = True
+        self.thread.join()
+        for request in sent:
+            request.wait()
+        for end in BEHIND_ALL:
+            end()
+
+
+def end_all_before_init() -> None:
+    """Let an error that ends one of several ranks end all, also before they have met in `init`.
+
+    There is no communicator to abort. The mpiexec of MPICH lets the others wait in `init` for ever for one that ends
+    with an error before it, and ends them only where it dies of a signal.
+    """
+    raised, process = sys.excepthook, os.getpid()
+
+    def fail(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        raised(kind, error, trace)
+        if os.getpid() == process:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(process, signal.SIGTERM)
+
+    sys.excepthook = fail
+
+
+if launched() > 1:
+    end_all_before_init()
+
+
+class Watching:
+    """The watch of this process, from `init` on."""
+
+    watch: Watch | None = None
+
+
+def start_watch(group: Group, limit: float | None) -> None:
+    """Let an error that ends one of several ranks end all, and one that is waited for longer than a limit, in seconds.
+
+    Without one it is what the variable LIMIT says, if it says one.
+    """
+    said = os.environ.get(LIMIT, "")
+    limit = float(said) if limit is None and said.isdecimal() and int(said) else limit
+    if group.comm is not None and Watching.watch is None:
+        Watching.watch = Watch(group, limit)
+    elif Watching.watch is not None and limit is not None:
+        Watching.watch.limit = limit

@@ -1,0 +1,117 @@
+"""The world of ranks: all processes that `mpiexec` has started, and groups of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from socket import gethostname
+from types import MappingProxyType
+from typing import Any
+
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.reporting import load_package
+
+WORLD = "world"
+"""The name of the group of all ranks."""
+
+NAMES_OF_WORLD = (None, "", WORLD, "hccl_world_group", "nccl_world_group", "mccl_world_group")
+"""What scripts call it."""
+
+LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+"""Where the mpiexec of MPICH, and of Open MPI, says how many processes it has started."""
+
+FOREIGN = ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM")
+"""Where launchers that are no MPI say it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the ranks: their numbers in the world and their machines.
+
+    They talk through `comm`, which is None for a process alone.
+    """
+
+    name: str
+    members: tuple[int, ...]
+    rank: int
+    hosts: tuple[str, ...] = ("",)
+    comm: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many ranks it has."""
+        return len(self.members)
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """The numbers in the group of those on this machine."""
+        return tuple(rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank])
+
+
+ALONE = Group(WORLD, (0,), 0)
+
+
+class Ranks:
+    """The world of this process: that of it alone until `join` has run."""
+
+    groups: Mapping[str, Group] = MappingProxyType({WORLD: ALONE})
+
+
+def world() -> Group:
+    """The group of all ranks."""
+    return Ranks.groups[WORLD]
+
+
+def find_group(name: str | None = None) -> Group:
+    """The group of that name, all ranks for none.
+
+    Raises GraphValueError where there is no such group, and where this rank is not in it.
+    """
+    group = world() if name in NAMES_OF_WORLD else Ranks.groups.get(str(name))
+    if group is None:
+        raise GraphValueError(f"There is no group {name!r}; make it with create_group, on all ranks.")
+    if group.rank < 0:
+        raise GraphValueError(f"Rank {world().rank} is none of the group {name!r}, which has {group.members}.")
+    return group
+
+
+def join() -> Group:
+    """Meet the other processes that mpiexec has started; a process alone is its own world.
+
+    Raises GraphRuntimeError where another launcher has started several, and where mpi4py is missing.
+    """
+    if world().comm is not None:
+        return world()
+    if launched() <= 1:
+        _require_no_other_launcher()
+        return ALONE
+    subject = "mpiexec has started several processes, and mpi4py, through which they talk,"
+    MPI = load_package("mpi4py.MPI", subject, "pip install 'graphls[mpi]'")
+    comm = MPI.COMM_WORLD
+    if comm.size == 1:
+        text = "mpiexec has started several processes, each of which mpi4py finds alone, as it has loaded another MPI"
+        raise GraphRuntimeError(f"{text}; use the mpiexec of the MPI that is installed beside mpi4py.")
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:  # mpi4py asks for it
+        text = "This MPI does not let several threads call it, as graphls does to watch ranks while they communicate"
+        raise GraphRuntimeError(f"{text}; use one with MPI_THREAD_MULTIPLE, such as that of `pip install mpich`.")
+    hosts = tuple(comm.allgather(gethostname()))
+    Ranks.groups = {WORLD: Group(WORLD, tuple(range(comm.size)), comm.rank, hosts, comm)}
+    return world()
+
+
+def launched() -> int:
+    """How many processes mpiexec has started, this one with them; 1 where there was none."""
+    return max(map(_number, LAUNCHED))
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else 1
+
+
+def _require_no_other_launcher() -> None:
+    for variable in FOREIGN:
+        if _number(variable) > 1:
+            text = f"{variable} says that {os.environ[variable]} processes train together, and none of them is of MPI"
+            raise GraphRuntimeError(f"{text}; start the script alone, or with `mpiexec -n {os.environ[variable]}`.")

@@ -1,0 +1,1 @@
+"""From Python to a graph: tensors, parameters, and the tracer."""

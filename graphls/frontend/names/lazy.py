@@ -1,0 +1,105 @@
+"""Names that are looked up when they are asked for, so that `import graphls` stays light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from graphls.base.errors import GraphAttributeError
+from graphls.frontend.names.habits import PACKAGE, instead
+
+ROOMS = (
+    "graphls.runtime.context",
+    "graphls.step.calling.jit",
+    "graphls.frontend.tensors.dtypes",
+    "graphls.train",
+    "graphls.train.callbacks",
+    "graphls.train.callbacks.checkpoint",
+    "graphls.train.model",
+    "graphls.train.serialization",
+)
+"""Modules whose public names are names of `graphls`, too."""
+
+MODULES = {
+    **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "onnx", "train")},
+    "random": "graphls.frontend.tensors.random",
+}
+"""Modules that `graphls` has as attributes without importing them."""
+
+MISSING = object()
+"""What `find` gives for a name that no module offers."""
+
+
+def attribute(name: str, own: Iterable[str]) -> Any:
+    """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
+    if name in MODULES:
+        return import_module(MODULES[name])
+    found = find(name, ROOMS) if not name.startswith("_") else MISSING
+    if found is MISSING:
+        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
+        advice = _elsewhere(name) or instead(name, PACKAGE, known)
+        raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
+    return found
+
+
+def _elsewhere(name: str) -> str:
+    """`; use ops.zeros` for what is a function or a cell, and has no better advice."""
+    if name.startswith("_") or name in PACKAGE:
+        return ""
+    rooms = (room for room in ("ops", "nn") if name in dir(import_module(f"graphls.{room}")))
+    return next((f"; use {room}.{name}" for room in rooms), "")
+
+
+def find(name: str, rooms: Iterable[str]) -> Any:
+    """What the first of some modules offers under a name; see `is_missing` for where none does.
+
+    A module with `__all__`, or a `__dir__` of its own, offers what that lists, another what is defined in it.
+    """
+    for module in map(import_module, rooms):
+        if _offers(module, name):
+            value = getattr(module, name, MISSING)
+            if value is not MISSING and not isinstance(value, ModuleType):
+                return value
+    return MISSING
+
+
+def _offers(module: ModuleType, name: str) -> bool:
+    fields = vars(module)
+    if "__all__" in fields or "__dir__" in fields:
+        return name in (fields.get("__all__") or dir(module))
+    return _is_own(module, fields.get(name))
+
+
+def _is_own(module: ModuleType, value: object) -> bool:
+    """Whether a value of a module is defined in it, rather than imported."""
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
+
+
+def offering(found: Mapping[str, object]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers the items of a mapping, and nothing else."""
+
+    def get(name: str) -> Any:
+        if name in found:
+            return found[name]
+        raise AttributeError(name)
+
+    return get, lambda: sorted(found)
+
+
+def is_missing(found: object) -> bool:
+    """Whether `find` has found nothing."""
+    return found is MISSING
+
+
+def public_names(rooms: Iterable[str]) -> list[str]:
+    """The names that some modules offer."""
+    found: dict[str, None] = {}
+    for module in map(import_module, rooms):
+        found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
+    return list(found)
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    return [name for name in dir(module) if not name.startswith("_") and _offers(module, name)]

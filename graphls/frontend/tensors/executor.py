@@ -1,0 +1,88 @@
+"""What executes the operations on tensors in a thread: a trace, a cell that runs step by step, or else NumPy.
+
+Tensors and parameters import this module, so its protocols do not name them.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from typing import Any, ClassVar, Literal, Protocol
+
+from graphls.ir.graph import Value
+
+
+class Executor(Protocol):
+    """What a trace and a cell that runs do alike."""
+
+    def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
+        """Apply a primitive to tensors and numbers; returns a tensor or a tuple of them."""
+
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
+        """The operands in the dtype that the network computes this operation in."""
+
+    def without_casts(self) -> AbstractContextManager[Any]:
+        """A block in which no operand is cast."""
+
+
+class Trace(Executor, Protocol):
+    """A trace, as far as tensors know it; `graphls.frontend.trace` has it."""
+
+    is_trace: ClassVar[Literal[True]]
+
+    def value(self, operand: object) -> Value:
+        """The value of an operand in the graph."""
+
+    def current(self, parameter: Any) -> Value:
+        """The value of a parameter at this point of the step."""
+
+    def decide(self, condition: Value) -> bool:
+        """The answer to `if condition` on the path that is being traced."""
+
+
+class Running(Executor, Protocol):
+    """A cell that runs step by step, as far as tensors know it; `graphls.nn` has it."""
+
+    is_trace: ClassVar[Literal[False]]
+
+    @property
+    def casts_any(self) -> bool:
+        """Whether operands are cast, for the cell or for what it computes."""
+
+    def casts(self, parameter: Any) -> bool:
+        """Whether the cell sees the value of a parameter in another dtype."""
+
+    def read(self, parameter: Any) -> Any:
+        """The value of a parameter as the cell sees it."""
+
+
+EXECUTOR: ContextVar[tuple[int, Trace | Running] | None] = ContextVar("graphls_executor", default=None)
+"""What executes operations, and the thread that this holds for: others may have a copy of its context, as those of
+`asyncio.to_thread` have, and a trace is none of their business.
+
+Who sets it reads it before a `try` and sets it inside, so that a Ctrl-C finds nothing that `finally` does not set back.
+"""
+
+
+def executor() -> Trace | Running | None:
+    """What executes operations in this thread: a trace, or else a cell that runs step by step."""
+    here = EXECUTOR.get()
+    return here[1] if here is not None and here[0] == get_ident() else None
+
+
+def execute_by(executor: Trace | Running) -> None:
+    """Let a trace, or a cell that runs, execute the operations of this thread from here on."""
+    EXECUTOR.set((get_ident(), executor))
+
+
+def current_tracer() -> Trace | None:
+    """The tracer that is running in this thread, if one is."""
+    here = executor()
+    return here if here is not None and here.is_trace is True else None
+
+
+def running() -> Running | None:
+    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
+    here = executor()
+    return here if here is not None and here.is_trace is False else None

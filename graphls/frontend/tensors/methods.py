@@ -1,0 +1,38 @@
+"""What tensors have from `graphls.ops`: methods and Python's operators, given to them where they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls.frontend.tensors.foreign import offers_array
+
+UNARY = ("neg", "pos", "abs", "invert")
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+METHODS: dict[str, Callable[..., Any]] = {}
+"""The methods of tensors by their names."""
+
+
+class Methods:
+    """The base of tensors. Records of operations (`ops/record.py`) fill it; a stub beside this file lists all."""
+
+    __slots__ = ()
+
+
+def give_operator(symbol: str, function: Callable[..., object]) -> None:
+    """Make a function what an operator of tensors computes: `__add__`, and `__radd__` with the tensor on its right."""
+    if symbol in UNARY:
+        setattr(Methods, f"__{symbol}__", lambda self: function(self))
+        return
+    setattr(Methods, f"__{symbol}__", lambda self, other: function(self, other) if _fits(other) else NotImplemented)
+    if symbol not in COMPARISONS:
+        swapped = lambda self, other: function(other, self) if _fits(other) else NotImplemented  # noqa: E731
+        setattr(Methods, f"__r{symbol}__", swapped)
+
+
+def _fits(other: object) -> bool:
+    return isinstance(other, (Methods, int, float, np.ndarray, np.generic)) or offers_array(other)

@@ -1,0 +1,72 @@
+"""Calls of cells in a trace: what holds while one runs, and what is remembered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CellType
+from typing import Any
+
+from graphls.base.location import Location
+from graphls.frontend.trace.casting import Casting
+from graphls.frontend.trace.frames import Frame
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import DType
+
+
+@dataclass
+class CallRecord:
+    """What a call of a cell saw and gave, so that a gradient can be taken of the forward that is there.
+
+    `start` and `end` are the numbers of writes that had been made before and after it.
+    """
+
+    cell: Any
+    inputs: tuple[Any, ...]
+    outputs: Any
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class CellCall:
+    """A call of a cell under its path of names: the class, and the values that it gave."""
+
+    path: str
+    kind: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """What runs, and all that holds for what is emitted until it ends.
+
+    A tracer has a stack of these. The call of a cell, a phase of a step, a run of a construct and a region each put one
+    on it, which differs from the one below in what they change.
+    """
+
+    builder: Builder
+    """Takes the nodes of the graph, or of the region that is being traced."""
+    frame: Frame = field(default_factory=Frame)
+    """What the run of a construct has done so far."""
+    cell: Any = None
+    scope: str = ""
+    phase: str = "forward"
+    loc: Location | None = None
+    """The line of what is traced, where that is not the line that runs: that of a model of another framework."""
+    float_type: DType | None = None
+    """The `to_float` of the cell."""
+    casting: Casting | None = None
+    in_loop: bool = False
+    """Whether this is one iteration of a loop, which is traced again where it writes states that are not carried."""
+    in_branch: bool = False
+    """Whether this is one answer of a condition on a tensor."""
+    shown: list[Any] = field(default_factory=list)
+    """What this branch or loop shows of its values (`Shown`), which is done behind it."""
+    records: tuple[list[CallRecord], ...] = field(default_factory=lambda: ([],))
+    """The calls so far in the graph and in each region around this place, whose forward a gradient may use."""
+    decided: Mapping[Value, bool] = field(default_factory=dict)
+    """Conditions whose answer is known in this branch."""
+    partial: dict[tuple[Value, bool], list[tuple[CellType, Any]]] = field(default_factory=dict)
+    """Variables that have a value only where a condition has an answer, with that value."""

@@ -1,0 +1,48 @@
+"""Which dtype an operation is computed in, where the network and not the operation decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Tensor, is_tensor
+from graphls.ir.types import DType, float32, float64
+
+
+def in_dtype(leaf: object, wanted: DType | None) -> Any:
+    """A float tensor in the wanted dtype; anything else as it is."""
+    if wanted is None or not is_tensor(leaf):
+        return leaf
+    leaf = leaf if isinstance(leaf, Tensor) else Tensor(leaf)
+    return dispatch.cast(leaf, wanted) if leaf.dtype.is_float and leaf.dtype is not wanted else leaf
+
+
+@dataclass(frozen=True)
+class Casting:
+    """The dtypes of operations inside a cell, by their names; a cell inside that has `to_float` follows that instead.
+
+    Float operands of those in `lowered` are cast to `low`, a 16-bit float, and of those in `widened` to float32. With
+    `gives_back`, results of the former are cast to float32 again; a pair of casts that meets goes away when the graph
+    is folded. float64 stays as it is.
+    """
+
+    low: DType
+    lowered: frozenset[str] = frozenset()
+    widened: frozenset[str] = frozenset()
+    gives_back: bool = False
+
+    def operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
+        """The operands of an operation in the dtype that it is computed in."""
+        wanted = self.low if name in self.lowered else float32 if name in self.widened else None
+        return tuple(o if _is_exempt(o) else in_dtype(o, wanted) for o in operands)
+
+    def results(self, name: str, results: tuple[object, ...]) -> tuple[Any, ...]:
+        """The results of an operation as the network goes on with them."""
+        if not self.gives_back or name not in self.lowered:
+            return results
+        return tuple(r if _is_exempt(r) else in_dtype(r, float32) for r in results)
+
+
+def _is_exempt(operand: object) -> bool:
+    return not isinstance(operand, Tensor) or operand.dtype is float64

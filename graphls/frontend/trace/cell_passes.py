@@ -1,0 +1,74 @@
+"""Passes of a cell: what it computes goes through them while it is traced, and gradients are those of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves
+from graphls.frontend.tensors.tensor import Symbol
+from graphls.frontend.trace.tracer import Tracer
+from graphls.ir.build import substitute, substitute_region
+from graphls.ir.graph import Graph, Node, Value, uses, walk
+
+
+class CellPass(Protocol):
+    """A pass that keeps every value of the graph and computes some of them in another way.
+
+    The states are the parameters of the cell by their paths of attributes, those included that nothing has read.
+    """
+
+    def rewrite(self, graph: Graph, training: bool) -> Graph:
+        """The graph after the pass, with the same states; what it writes, the cell writes."""
+
+
+class HasPasses(Protocol):
+    """What is known here of a cell."""
+
+    _passes: tuple[CellPass, ...]
+    training: bool
+
+    def parameters_and_names(self) -> Any:
+        """Its parameters with their paths of attributes."""
+
+
+def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs: object) -> None:
+    """Put what the passes of a cell make of its nodes, those from `first` on, in their place.
+
+    `start` is the number of writes when the cell was called.
+    """
+    nodes, before = tracer.builder.nodes, dict(tracer.writes[:start])
+    parameters = dict(cell.parameters_and_names())
+    values = ((path, before.get(p) or tracer.states.get(p)) for path, p in parameters.items())
+    seen = {path: value for path, value in values if value is not None}
+    graph = _graph(nodes[first:], parameters, seen, outputs)
+    old = {value for node in walk(graph) for value in node.outputs}
+    for each in cell._passes:
+        graph = each.rewrite(graph, cell.training)
+    back = {state: seen[state.name] for state in graph.states if state.name in seen}
+    used = {value for node in graph.nodes for value in uses(node)}
+    for state in graph.states:
+        if state in used and state not in back:
+            back[state] = tracer.state(parameters[state.name])
+    nodes[first:] = [substitute(node, back) for node in graph.nodes]
+    made = [value for node in walk(graph) for value in node.outputs if value not in old]
+    for value in made:
+        value.name = tracer.builder.names.fresh(value.name)
+    tracer.note(made)
+    for write in graph.writes:
+        tracer.set_written(parameters[write.state.name], back.get(write.value, write.value))
+
+
+def _graph(
+    nodes: Sequence[Node], parameters: Mapping[str, Parameter], seen: Mapping[str, Value], outputs: object
+) -> Graph:
+    """The nodes as a graph of their own."""
+    states = {path: Value(path, parameter.type, is_state=True) for path, parameter in parameters.items()}
+    standing = {value: states[path] for path, value in seen.items()}
+    given = tuple(leaf.graph_value for leaf in leaves(outputs) if type(leaf) is Symbol)
+    region = substitute_region(Graph("cell", (), (), tuple(nodes), (), given), standing)
+    made = {value for node in region.nodes for value in node.outputs}
+    read = dict.fromkeys(value for node in region.nodes for value in uses(node))
+    inputs = tuple(value for value in (*read, *region.outputs) if value not in made and not value.is_state)
+    return region.replace(inputs=tuple(dict.fromkeys(inputs)), states=tuple(states.values()))

@@ -1,0 +1,37 @@
+"""The one place where cells and gradient functions reach up: what compiles for calls outside of a trace.
+
+`graphls.step.calling`, which stands above, registers itself as it is imported; `import graphls` imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Function = Callable[..., Any]
+
+
+class Compiler(Protocol):
+    """What `graphls.step.calling.cache` offers to the rooms below."""
+
+    def call_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
+        """Call a cell: compile it once for inputs like these, and run it."""
+
+    def compile_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
+        """The step that a call of the cell runs."""
+
+    def kept_cache(self, of: Function, key: tuple[object, ...], function: Function) -> Function:
+        """The compiled steps of a function that is made of another one as `key` says."""
+
+
+_compilers: list[Compiler] = []
+
+
+def register(compiler: Compiler) -> None:
+    """Have calls outside of a trace compiled by this."""
+    _compilers.append(compiler)
+
+
+def compiler() -> Compiler:
+    """What compiles for calls outside of a trace."""
+    return _compilers[-1]

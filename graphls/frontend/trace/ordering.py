@@ -1,0 +1,56 @@
+"""`ops.depend` in a trace: what is made after something else, and what a tensor was made to wait for."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.frontend.trace.states import Scratch, StateSymbol
+from graphls.frontend.trace.tracer import Tracer
+from graphls.ir.graph import Value
+
+Tree = TypeVar("Tree")
+
+
+def depend(tracer: Tracer, value: Tree, expression: object) -> Tree:
+    """`value`, made after everything in `expression`."""
+    tensors = [leaf for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter))]
+    after = tuple(value for tensor in tensors for value in ends(tracer, tensor))
+    if not after:
+        return value
+
+    def ordered(leaf: object) -> object:
+        if isinstance(leaf, Parameter):
+            return StateSymbol(tracer, leaf, after)
+        if isinstance(leaf, StateSymbol):
+            return StateSymbol(tracer, leaf.parameter, (*leaf.after, *after))
+        if not is_tensor(leaf):
+            return leaf
+        of = tracer.value(leaf)
+        return Symbol(tracer.emit("depend", (of,), {}, after=after, name=of.name)[0])
+
+    found: Tree = map_leaves(ordered, value)
+    return found
+
+
+def ends(tracer: Tracer, tensor: Tensor) -> tuple[Value, ...]:
+    """What has run when a tensor is there: its value, or what a scratch tensor was made to depend on."""
+    if isinstance(tensor, StateSymbol) and isinstance(tensor.parameter, Scratch):
+        return tensor.after
+    return (tracer.value(tensor),)
+
+
+def awaited(tracer: Tracer, tensor: object) -> tuple[Value, ...]:
+    """What a tensor was made to depend on by `depend`, the first things first."""
+    if isinstance(tensor, StateSymbol):
+        return tensor.after
+    return tracer.aliases.awaited(tracer.value(tensor))
+
+
+def behind_depends(tracer: Tracer, item: object) -> object:
+    """The value or parameter that a symbol stands for, apart from `depend`; anything else as it is."""
+    if isinstance(item, StateSymbol):
+        return item.parameter
+    return tracer.aliases.original(item.graph_value) if isinstance(item, Symbol) else item

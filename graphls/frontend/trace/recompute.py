@@ -1,0 +1,82 @@
+"""Cells that are computed again for their gradient, so that what they make in between need not be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Symbol
+from graphls.frontend.trace.tracer import Tracer
+from graphls.ir.build import Builder, Names, copy_nodes
+from graphls.ir.graph import Graph, Node, Value, inside, uses
+
+
+def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
+    """The outputs that these nodes made, with a gradient that runs the nodes again.
+
+    The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
+    and no runtime knows, so that nobody finds out that its values were there before. What calls Python runs once.
+    """
+    nodes = [node for node in nodes if not any(n.primitive.calls_python for n in (node, *inside(node)))]
+    made = {value for node in nodes for value in node.outputs}
+    symbols = (leaf for leaf in leaves(outputs) if type(leaf) is Symbol)
+    floats = (symbol.graph_value for symbol in symbols if symbol.dtype.is_float and symbol.size)
+    results = list(dict.fromkeys(value for value in floats if value in made))
+    outside = dict.fromkeys(value for node in nodes for value in uses(node) if value not in made)
+    sources = [value for value in outside if value.type.dtype.is_float]
+    if not results or not sources:
+        return outputs
+    region = _backward(tracer.builder.names, nodes, results, sources)
+    values = tracer.emit("custom_gradient", (*results, *sources), {"outputs": len(results)}, regions=(region,))
+    found = dict(zip(results, map(Symbol, values), strict=True))
+    return map_leaves(lambda leaf: found.get(leaf.graph_value, leaf) if type(leaf) is Symbol else leaf, outputs)
+
+
+def _backward(names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value]) -> Graph:
+    """The region of a custom gradient: results, sources and gradients of the results in, those of the sources out."""
+    parameters = [Value(names.fresh(v.name), v.type) for v in (*results, *sources, *results)]
+    given, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
+    e = _builder(names, nodes)
+    late = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in given]
+    regions = (_again(names, nodes, results, sources, slopes, late), _zeros(names, nodes, sources))
+    gradients = e.emit("cond", (_always(e, slopes[0]),), regions=regions)
+    return Graph("region", tuple(parameters), (), tuple(e.nodes), (), gradients)
+
+
+def _again(
+    names: Names,
+    nodes: Sequence[Node],
+    results: Sequence[Value],
+    sources: Sequence[Value],
+    slopes: Sequence[Value],
+    late: Sequence[Value],
+) -> Graph:
+    """The nodes on `late` in place of the sources, and the gradients of that."""
+    e, mapping = _builder(names, nodes), dict(zip(sources, late, strict=True))
+    e.nodes = copy_nodes(nodes, mapping, names, "backward")
+    again = [mapping[value] for value in results]
+    gradients = e.emit("gradient", (*again, *slopes, *late), {"of": len(results), "wrt": len(late)})
+    return Graph("region", (), (), tuple(e.nodes), (), gradients)
+
+
+def _zeros(names: Names, nodes: Sequence[Node], sources: Sequence[Value]) -> Graph:
+    e = _builder(names, nodes)
+    zeros = tuple(e.constant(0, v.type.dtype, v.type.shape) for v in sources)
+    return Graph("region", (), (), tuple(e.nodes), (), zeros)
+
+
+def _always(e: Builder, slope: Value) -> Value:
+    """True, by a number that is known only when the backward has come here."""
+    axes = range(slope.type.rank)
+    number = e.slice(slope, starts=tuple(0 for _ in axes), stops=tuple(1 for _ in axes), steps=tuple(1 for _ in axes))
+    finite = e.reshape(e.is_finite(number), shape=())
+    result: Value = e.logical_or(finite, e.logical_not(finite))
+    return result
+
+
+def _builder(names: Names, nodes: Sequence[Node]) -> Builder:
+    """A builder of backward nodes with the scope and line of the last of these."""
+    e = Builder(names)
+    e.phase, e.scope, e.loc = "backward", nodes[-1].scope, nodes[-1].loc
+    return e

@@ -1,0 +1,104 @@
+"""What a function does, as the nodes of a region that runs again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Symbol, is_tensor
+from graphls.frontend.trace.branches import explore
+from graphls.frontend.trace.frames import Recorded
+from graphls.frontend.trace.states import copies
+from graphls.frontend.trace.tracer import Tracer
+from graphls.ir.graph import Node, Value, needs, with_blocks
+from graphls.ir.types import TOKEN
+
+
+def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
+    """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
+    frame, start = tracer.here.frame, len(tracer.writes)
+    recorded = frame.replayed(kind)
+    if recorded is not None:
+        tracer.write_again(recorded.writes)
+        return copied(recorded.outputs)
+    outputs = explore(tracer, run)
+    frame.record(Recorded(kind, copied(outputs), tuple(tracer.writes[start:])))
+    return outputs
+
+
+@dataclass
+class Run:
+    """What one run of a function made: nodes, a pytree of symbols, the parameters that it wrote, and what it shows."""
+
+    nodes: list[Node]
+    result: Any
+    states: dict[Parameter, Value]
+    shown: list[Any]
+
+    @classmethod
+    def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
+        """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
+        start = len(tracer.writes)
+        try:
+            # What the region writes is for its outputs alone: behind it, the states are as before.
+            with tracer.region(shown=[]) as region:
+                tracer.write_again(states.items())
+                result = explore(tracer, function)
+                result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
+                return cls(region.builder.nodes, result, dict(tracer.writes[start:]), region.shown)
+        finally:
+            tracer.forget_writes(start)
+
+    def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
+        """Move the nodes that depend on nothing of the region's own, and so never change, before it."""
+        # In the order in which they stand, so that whatever needs what stays is known to stay as well.
+        changing, kept = set(own), []
+        for node in self.nodes:
+            if _is_fixed(node) or not changing.isdisjoint(needs(node)):
+                changing.update(node.outputs)
+                kept.append(node)
+            else:
+                tracer.builder.append(node)
+        self.nodes = kept
+
+    def lift_random(self, tracer: Tracer, length: int) -> tuple[list[Value], list[Value]]:
+        """Let the graph around draw random tensors for all iterations; returns those of one, and the arrays of all."""
+        elements: list[Value] = []
+        arrays: list[Value] = []
+
+        def lifted(nodes: Sequence[Node]) -> list[Node]:
+            kept = []
+            for node in nodes:
+                if is_drawn(node):
+                    arrays.append(_drawn_for_all(tracer, node, length))
+                    elements.append(node.output)
+                else:
+                    kept.append(with_blocks(node, lifted))
+            return kept
+
+        self.nodes = lifted(self.nodes)
+        return elements, arrays
+
+
+def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
+    """What a random node draws in all iterations, as one array; those that have no shape are drawn one by one."""
+    with tracer.builder.at(node) as e:
+        if "shape" in node.attrs:
+            attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
+            return e.emit(node.primitive, node.inputs, attrs, name=node.output.name)[0]
+        sites = ({**node.attrs, "site": next(tracer.sites)} for _ in range(length))
+        rows = [e.emit(node.primitive, node.inputs, attrs)[0] for attrs in sites]
+        return e.emit("concat", [e.reshape(row, shape=(1, *row.type.shape)) for row in rows], {"axis": 0})[0]
+
+
+def is_drawn(node: Node) -> bool:
+    """Whether a node draws a random tensor."""
+    return node.primitive.on_host
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether a node stays where it is: random tensors differ in each iteration, and overflow windows open there."""
+    return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)

@@ -1,0 +1,77 @@
+"""Branches of rewritten functions: both run where the graph computes the condition, and are joined by a `cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import CellType
+from typing import Any
+
+from graphls.base.location import user_location
+from graphls.frontend.trace.branch_merge import Outcome, joined
+from graphls.frontend.trace.branches import ending, explore
+from graphls.frontend.trace.regions import once
+from graphls.frontend.trace.rewriting.state import Attributes, State, is_empty, set_cell
+from graphls.frontend.trace.rewriting.truth import condition_of, decided
+from graphls.frontend.trace.tracer import Tracer, current_tracer
+from graphls.ir.graph import Value
+
+Function = Callable[..., Any]
+
+
+def branch(test: object, yes: Function, no: Function, variables: object = None, attributes: Attributes = ()) -> Any:
+    """`yes()` or `no()` by a condition; both, joined by a `cond`, where the graph computes it."""
+    value = condition_of(test)
+    if value is None:
+        return yes() if test else no()
+    return chosen(value, yes, no, lambda: State(variables, (yes, no), attributes))
+
+
+def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], State]) -> Any:
+    """`yes()` or `no()` by a value of the graph; both, joined, where no outer branch has decided it."""
+    known = decided(value)
+    if known is not None:
+        return yes() if known else no()
+    tracer = current_tracer()
+    assert tracer is not None
+    value, is_negated = tracer.aliases.canonical(value)
+    # `if not p` is `if p` the other way round, so that what one has found out of p holds for the other.
+    functions = {True: no, False: yes} if is_negated else {True: yes, False: no}
+    state = state_of()
+    revived = {answer: _revived(tracer, (value, answer), state) for answer in functions}
+    outcome: Outcome = once(tracer, "if", lambda: _joined(tracer, value, functions, state, revived), Outcome.copied)
+    for answer, parts in outcome.partial.items():
+        found = [(state.cells[name], held) for name, held in parts.items()]
+        revivable = tracer.here.partial
+        revivable[value, answer] = [*revivable.get((value, answer), ()), *found]
+    return state.take(outcome, tracer)
+
+
+def _revived(tracer: Tracer, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
+    """Variables that have got a value under this answer before, and have none without it."""
+    found = []
+    names = {id(cell): name for name, cell in state.reached.items()}
+    for cell, held in tracer.here.partial.get(key, ()):
+        if id(cell) in names and is_empty(cell):
+            state.cells[names[id(cell)]] = cell
+            found.append((cell, held))
+    return found
+
+
+def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived: Any) -> Outcome:
+    before, loc = state.read(), user_location()
+
+    def run(answer: bool) -> Outcome:
+        state.write(before)
+        for cell, held in revived[answer]:
+            set_cell(cell, held)
+        result = functions[answer]()
+        return state.ended(result)
+
+    endings = [
+        ending(tracer, value, answer, loc, lambda answer=answer: explore(tracer, lambda: run(answer)))  # type: ignore[misc]
+        for answer in (True, False)
+    ]
+    state.write(before)
+    outcome: Outcome = joined(tracer, value, loc, *endings)
+    return replace(outcome, values=state.changes(before, outcome.values))

@@ -1,0 +1,150 @@
+"""What rewritten functions call: plain Python for Python's values, and parts of the graph for those of a trace."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import CellType
+from typing import Any
+
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Symbol, Tensor
+from graphls.frontend.trace.rewriting.branching import branch, chosen
+from graphls.frontend.trace.rewriting.forms import rewritten
+from graphls.frontend.trace.rewriting.loops import Function, looped
+from graphls.frontend.trace.rewriting.selection import element
+from graphls.frontend.trace.rewriting.state import Attributes, State
+from graphls.frontend.trace.rewriting.truth import boolean, both, chain, condition_of, decided, either, opposite
+from graphls.frontend.trace.tracer import current_tracer
+
+__all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "going_on", "loop", "opposite", "steps"]
+
+
+def callee(function: object) -> Any:
+    """What a call calls: a function of the user's in its form for a trace."""
+    if current_tracer() is None:
+        return function
+    return boolean if function is bool else rewritten(function)
+
+
+# -- loops ----------------------------------------------------------------------------------------------------
+
+
+def going_on(flags: Callable[[], Sequence[object]]) -> Any:
+    """Whether none of these jumps has happened."""
+    jumped: Any = False
+    for flag in flags():
+        jumped = either(jumped, lambda flag=flag: flag)  # type: ignore[misc]
+    return opposite(jumped)
+
+
+def loop(
+    test: Function,
+    body: Function,
+    variables: object,
+    stops: Callable[[], Sequence[object]],
+    growing: Sequence[str],
+    attributes: Attributes = (),
+) -> None:
+    """`while test(): body()`, a `while_loop` from where the graph computes the condition; `stops` has its jumps."""
+
+    def condition() -> Any:
+        return both(going_on(stops), test)
+
+    while True:
+        answer = condition()
+        value = condition_of(answer)
+        if value is not None and decided(value) is not False:
+            looped(condition, body, State(variables, (test, body), attributes), growing)
+            return
+        if value is not None or not answer:
+            return
+        body()
+
+
+def each(
+    items: Iterable[object],
+    body: Function,
+    variables: object,
+    stops: Callable[[], Sequence[object]],
+    growing: Sequence[str],
+    attributes: Attributes = (),
+) -> None:
+    """`for item in items: body(item)`; after a jump that the graph decides, the rest is guarded by conditions."""
+    if isinstance(items, Steps):
+        counted(items, body, State(variables, (body,), attributes), lambda: going_on(stops), growing)
+        return
+    for item in items:
+        go = going_on(stops)
+        value = condition_of(go)
+        if value is None:
+            body(item)
+        else:
+            chosen(value, partial(body, item), _nothing, lambda: State(variables, (body,), attributes))
+        go = going_on(stops)
+        if condition_of(go) is None and not go:
+            return
+
+
+def steps(function: Any, *bounds: Any) -> Any:
+    """`range(*bounds)`, of which the graph may compute the bounds."""
+    if function is builtins.range and any(condition_of(bound) is not None for bound in bounds):
+        return Steps.of(bounds)
+    return callee(function)(*bounds)
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A `range` of which the graph computes a bound."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+    @classmethod
+    def of(cls, bounds: Sequence[object]) -> Steps:
+        """From the arguments of `range`; raises GraphTypeError for what is no integer."""
+        for bound in bounds:
+            kind = bound.dtype.kind if isinstance(bound, Tensor) else type(bound).__name__
+            if kind not in ("int", "uint"):
+                raise GraphTypeError(f"The bounds of a range are integers, not {bound!r}.")
+        if len(bounds) > 2 and isinstance(bounds[2], int) and not bounds[2]:
+            raise GraphValueError("The step of a range is not 0.")
+        given = [bound.reshape(()) if isinstance(bound, Tensor) else bound for bound in bounds]
+        start, stop = (0, given[0]) if len(given) == 1 else given[:2]
+        dtype = next(b.dtype for b in given if isinstance(b, Tensor))
+        return cls(Tensor(start, dtype) if isinstance(start, int) else start, stop, given[2] if len(given) > 2 else 1)
+
+    def is_before(self, position: object) -> Any:
+        """Whether a position is one of the range."""
+        up, down = position < self.stop, position > self.stop
+        if isinstance(self.step, int):
+            return up if self.step > 0 else down
+        up, down = (dispatch.apply("logical_and", *pair) for pair in ((self.step > 0, up), (self.step < 0, down)))
+        return dispatch.apply("logical_or", up, down)
+
+
+def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], object], growing: Sequence[str]) -> None:
+    """`for item in steps: body(item)`."""
+    position = CellType(_symbol(steps.start))
+    state.cells["@position"] = position
+
+    def one() -> None:
+        now = position.cell_contents
+        body(now)
+        position.cell_contents = dispatch.cast(now + steps.step, steps.start.dtype)
+
+    looped(lambda: both(going_on(), lambda: steps.is_before(position.cell_contents)), one, state, growing)
+
+
+def _symbol(tensor: Tensor) -> Symbol:
+    tracer = current_tracer()
+    assert tracer is not None
+    return Symbol(tracer.value(tensor))

@@ -1,0 +1,261 @@
+"""Loops whose condition the graph computes: a `while_loop` that carries what the body changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError, GraphNameError, TraceError
+from graphls.base.location import Location, user_location
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.frontend.trace.branch_merge import KINDS, UNBOUND, Outcome, Unjoinable
+from graphls.frontend.trace.host_calls import warn_of_lost
+from graphls.frontend.trace.regions import Run, is_drawn, once
+from graphls.frontend.trace.rewriting.state import State
+from graphls.frontend.trace.rewriting.truth import boolean
+from graphls.frontend.trace.states import StateSymbol
+from graphls.frontend.trace.tracer import current_tracer
+from graphls.ir.graph import Graph, Value, walk
+from graphls.ir.types import DType
+
+Function = Callable[..., Any]
+MOST_ROUNDS = 50
+
+
+def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
+    """`while condition(): body()`; raises TraceError for what cannot be carried from one iteration to the next."""
+    tracer = current_tracer()
+    assert tracer is not None
+    loop = _Loop(tracer, condition, body, state, growing, user_location())
+    state.take(once(tracer, "while", loop.run, Outcome.copied), tracer)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A leaf that is carried: what it is at the start, and the Python number that it was before, if it was one."""
+
+    start: Value
+    number: Any = None
+
+
+@dataclass
+class _Loop:
+    """A loop while it is traced: again and again, until it is known what is carried."""
+
+    tracer: Any
+    condition: Function
+    body: Function
+    state: State
+    growing: Sequence[str]
+    loc: Location | None
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+
+    def run(self) -> Outcome:
+        """The outcome of the loop, which is emitted."""
+        before = self.state.read()
+        starts = {key: self._start(key, tree) for key, tree in before.items()}
+        for _ in range(MOST_ROUNDS):
+            body = self._traced(starts, self.body)
+            after: Outcome = body.run.result
+            known = len(self.parameters)
+            self.parameters = tuple(dict.fromkeys((*self.parameters, *body.run.states)))
+            found = {key: self._continued(key, start, after.values[key]) for key, start in starts.items()}
+            if known == len(self.parameters) and all(found[key] is starts[key] for key in starts):
+                outputs = self._emitted(starts, body)
+                self.state.write(before)
+                held = {key: _filled(start, outputs) for key, start in starts.items()}
+                changes = self.state.changes(before, held)
+                return Outcome(None, changes, {**after.unbound, **self.unbound})
+            # What has changed is carried in the next trial, where the body may treat it in another way than a constant.
+            starts = found
+        raise TraceError("What this loop changes has another type in each iteration.", self.loc)
+
+    # -- what is carried --------------------------------------------------------------------------------------
+
+    def _start(self, key: Any, tree: object) -> Any:
+        """A pytree in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
+        if isinstance(key, int):
+            return tree
+        if key.startswith("@continued"):  # belongs to one iteration of the loop
+            return UNBOUND
+        is_counter = key in self.growing
+
+        def marked(leaf: object) -> Any:
+            if type(leaf) is Symbol:
+                return Carried(leaf.graph_value)
+            return self._number(leaf) if is_counter and _is_number(leaf) else leaf
+
+        return map_leaves(marked, tree)
+
+    def _number(self, number: Any, dtype: DType | None = None) -> Carried:
+        return Carried(self.tracer.constant(array_of(number, dtype)), number)
+
+    def _continued(self, key: object, start: object, after: object) -> Any:
+        """The start again if the body leaves it as it is or carries it on, else another one to try."""
+        if start is UNBOUND or after is UNBOUND:
+            return self._unbound(key, start, after)
+        try:
+            if structure(start) != structure(after):
+                kinds = f"{_described(start)} before its body and {_described(after)} behind it"
+                raise Unjoinable(f"This loop must keep the structure of{{name}}, which is {kinds}.")
+            old = leaves(start)
+            new = [self._leaf(*pair) for pair in zip(old, leaves(after), strict=True)]
+        except Unjoinable as error:
+            name = key.partition(".")[0] if isinstance(key, str) else None
+            if name is None or name.startswith("@"):
+                raise TraceError(str(error).format(name=" what it changes"), self.loc) from None
+            self.unbound[name] = TraceError(str(error).format(name=f" {name!r}"), self.loc)
+            return UNBOUND
+        return start if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(start, new)
+
+    def _unbound(self, key: Any, start: object, after: object) -> Any:
+        """A variable that has a value only before the loop, or only after its body; results start as zeros."""
+        if start is UNBOUND and after is not UNBOUND:
+            if key == "@result":
+                return map_leaves(self._zeros, after)
+            text = f"{key!r} gets a value only in this loop, which may not run; give it one before."
+            self.unbound.setdefault(key, GraphNameError(text, self.loc))
+        return UNBOUND
+
+    def _zeros(self, leaf: object) -> Any:
+        if not is_tensor(leaf) or isinstance(leaf, Parameter):
+            return leaf
+        return Carried(self.tracer.zeros(leaf.type if isinstance(leaf, Tensor) else Tensor(leaf).type))
+
+    def _leaf(self, start: object, after: object) -> Any:
+        if not isinstance(start, Carried):
+            return self._fixed(start, after)
+        kind = start.start.type
+        if _is_number(after) and not kind.shape and KINDS[kind.dtype.kind] >= KINDS[Tensor(after).dtype.kind]:
+            return start
+        if not is_tensor(after) and not _is_number(after):
+            raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives something else.")
+        given = after.type if isinstance(after, Tensor) else Tensor(after).type
+        if given == kind:
+            return start
+        if start.number is not None and not given.shape and KINDS[given.dtype.kind] >= KINDS[kind.dtype.kind]:
+            return self._number(start.number, given.dtype)
+        raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives {given}.")
+
+    def _fixed(self, start: object, after: object) -> Any:
+        """A leaf that was the same in each iteration so far."""
+        if after is start or (type(start) is type(after) is Symbol and start.graph_value is after.graph_value):
+            return start
+        if not is_tensor(after) and type(after) is type(start) and after == start:
+            return start
+        if _is_number(start) and (_is_number(after) or is_tensor(after)):
+            beside = Tensor(after).dtype if not isinstance(after, Tensor) else after.dtype
+            own = Tensor(start).dtype
+            return self._number(start, beside if KINDS[beside.kind] >= KINDS[own.kind] else own)
+        if is_tensor(start) and (is_tensor(after) or _is_number(after)):
+            return Carried(self.tracer.value(start))
+        raise Unjoinable("This loop must keep{name}, which is neither a tensor nor a number.")
+
+    # -- the regions ------------------------------------------------------------------------------------------
+
+    def _traced(self, starts: Mapping[object, object], function: Function) -> _Region:
+        """One run of the body or the condition, on values of its own for what is carried."""
+        carried = [c for start in starts.values() for c in leaves(start) if isinstance(c, Carried)]
+        values = [c.start for c in carried] + [self.tracer.current(p) for p in self.parameters]
+        own = [Value(self.tracer.builder.names.fresh(v.name), v.type) for v in values]
+
+        def once() -> Outcome:
+            symbols = iter(map(Symbol, own))
+            held = {
+                key: map_leaves(lambda leaf: next(symbols) if isinstance(leaf, Carried) else leaf, start)
+                for key, start in starts.items()
+            }
+            self.state.write(held)
+            result = function()
+            return self.state.ended(result)
+
+        states = dict(zip(self.parameters, own[len(carried) :], strict=True))
+        self.tracer.unbound.update(self.unbound)
+        with self.tracer.inside(in_loop=True):
+            run = Run.of(self.tracer, once, states)
+        return _Region(run, carried, values, own)
+
+    def _emitted(self, starts: Mapping[object, object], body: _Region) -> dict[int, Symbol]:
+        """The loop as a node; its outputs by the identity of what is carried."""
+        tracer = self.tracer
+        test = self._traced(starts, self._answer)
+        if set(test.run.states) - set(self.parameters) or any(
+            test.run.states[p] is not v for p, v in zip(self.parameters, test.own[len(test.carried) :], strict=True)
+        ):
+            raise TraceError("The condition of a loop cannot write parameters; write them in its body.", self.loc)
+        yields = self._yields(starts, body)
+        body.run.hoist(tracer, body.own)
+        answer = test.run.result.result.graph_value
+        test.run.hoist(tracer, test.own)
+        # A condition that is the same in each iteration is hoisted whole, and then never becomes false.
+        if not test.run.nodes and answer not in test.own:
+            text = "This loop does not end once it begins: its body changes nothing that its condition depends on."
+            raise TraceError(text, self.loc)
+        warn_of_lost([*body.run.shown, *test.run.shown])
+        regions = (
+            Graph("region", tuple(test.own), (), tuple(test.run.nodes), (), (answer,)),
+            Graph("region", tuple(body.own), (), tuple(body.run.nodes), (), tuple(yields)),
+        )
+        if any(is_drawn(node) for region in regions for node in walk(region)):
+            text = "A loop draws no random numbers where the graph decides how often it runs; use ops.while_loop with "
+            raise TraceError(f"{text}max_iterations.", self.loc)
+        outputs = tracer.emit("while_loop", body.values, {}, regions=regions)
+        for parameter, value in zip(self.parameters, outputs[len(body.carried) :], strict=True):
+            tracer.set_written(parameter, value)
+        return {id(c): Symbol(v) for c, v in zip(body.carried, outputs, strict=False)}
+
+    def _answer(self) -> Symbol:
+        """The condition as a bool without axes."""
+        answer = boolean(self.condition())
+        symbol = Symbol(self.tracer.value(answer if isinstance(answer, Tensor) else Tensor(answer)))
+        return dispatch.apply("reshape", symbol, shape=()) if symbol.shape else symbol
+
+    def _yields(self, starts: Mapping[object, object], body: _Region) -> list[Value]:
+        after: Outcome = body.run.result
+        kept = [key for key, start in starts.items() if start is not UNBOUND]
+        pairs = [p for key in kept for p in zip(leaves(starts[key]), leaves(after.values[key]), strict=True)]
+        values = [self._value(mark, leaf, body) for mark, leaf in pairs if isinstance(mark, Carried)]
+        return values + [body.run.states[p] for p in self.parameters]
+
+    def _value(self, mark: Carried, leaf: object, body: _Region) -> Value:
+        if _is_number(leaf):
+            number: Value = self.tracer.constant(np.asarray(leaf, mark.start.type.dtype.numpy))
+            return number
+        leaf = leaf.parameter if isinstance(leaf, StateSymbol) else leaf
+        if isinstance(leaf, Parameter):
+            return body.run.states.get(leaf) or self.tracer.current(leaf)
+        value: Value = self.tracer.value(leaf)
+        return value
+
+
+@dataclass
+class _Region:
+    """A run of the body or of the condition, with the values it takes for what is carried."""
+
+    run: Run
+    carried: list[Carried]
+    values: list[Value]
+    own: list[Value]
+
+
+def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
+    """A pytree with the outputs of the loop in place of what is carried."""
+    return map_leaves(lambda leaf: outputs[id(leaf)] if isinstance(leaf, Carried) else leaf, start)
+
+
+def _described(tree: object) -> str:
+    """What a pytree is at its top, in words."""
+    if tree is None or not isinstance(tree, (list, tuple, dict)):
+        return "None" if tree is None else "one value"
+    return f"a {type(tree).__name__} of {len(tree)}"
+
+
+def _is_number(item: object) -> bool:
+    return isinstance(item, (bool, int, float))

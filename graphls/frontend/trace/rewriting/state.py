@@ -1,0 +1,145 @@
+"""What a branch or a loop of a function may change: variables, attributes, and the containers and tensors they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from types import CellType
+from typing import Any
+
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Symbol
+from graphls.frontend.trace.branch_merge import UNBOUND, Outcome
+from graphls.frontend.trace.tracer import Tracer
+
+Attributes = Sequence[tuple[Callable[[], Any], str]]
+
+
+class State:
+    """Variables by name, attributes by their path, and by number the lists, dicts and symbols that functions can reach.
+
+    All of these can be read, and set to what they were or to what they are behind a `cond` or a loop.
+    """
+
+    def __init__(self, variables: Any, functions: Iterable[Any], attributes: Attributes = ()) -> None:
+        self.cells: dict[str, CellType] = dict(_cells(variables))
+        self.attributes = dict(_places(attributes))
+        self.reached = {name: cell for f in functions for name, cell in _cells(f)}
+        self.objects = list(_mutable(_content(cell) for _, cell in sorted(self.reached.items())))
+
+    def read(self) -> dict[Any, Any]:
+        """What everything holds now."""
+        held: dict[Any, Any] = {name: _content(cell) for name, cell in self.cells.items()}
+        held.update({key: vars(owner).get(name, UNBOUND) for key, (owner, name) in self.attributes.items()})
+        held.update({number: _copied(item) for number, item in enumerate(self.objects)})
+        return held
+
+    def ended(self, result: object) -> Outcome:
+        """A result, and what everything holds now."""
+        return Outcome(result, self.read(), objects=self.objects)
+
+    def write(self, held: Mapping[object, object]) -> None:
+        """Let what stands in `held` hold this."""
+        for name, cell in self.cells.items():
+            if name in held:
+                set_cell(cell, held[name])
+        for key, (owner, name) in self.attributes.items():
+            if held.get(key, UNBOUND) is not UNBOUND:
+                vars(owner)[name] = held[key]
+            elif key in held:
+                vars(owner).pop(name, None)
+        for number, item in enumerate(self.objects):
+            if number in held:
+                _fill(item, held[number])
+
+    def changes(self, before: Mapping[object, object], after: Mapping[object, object]) -> dict[Any, Any]:
+        """What holds something else than before."""
+        return {key: item for key, item in after.items() if not _is_same(before[key], item)}
+
+    def take(self, outcome: Outcome, tracer: Tracer) -> Any:
+        """Let everything hold what an outcome says; returns its result."""
+        self.write(outcome.values)
+        tracer.unbound.update(outcome.unbound)
+        return outcome.result
+
+
+def set_cell(cell: CellType, value: object) -> None:
+    """Give a variable a value, or none."""
+    if value is not UNBOUND:
+        cell.cell_contents = value
+    elif _content(cell) is not UNBOUND:
+        del cell.cell_contents
+
+
+def is_empty(cell: CellType) -> bool:
+    """Whether a variable has no value."""
+    return _content(cell) is UNBOUND
+
+
+def _cells(function: Any) -> Iterator[tuple[str, CellType]]:
+    if function is not None:
+        yield from zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def _places(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """The attributes that are assigned, without parameters, whose writes a trace knows."""
+    for i, (owner_of, name) in enumerate(attributes):
+        try:
+            owner = owner_of()
+        except (AttributeError, NameError):
+            continue
+        if isinstance(getattr(owner, "__dict__", None), dict) and not isinstance(vars(owner).get(name), Parameter):
+            yield f"{name}.{i}", (owner, name)
+
+
+def _mutable(items: Iterable[object]) -> Iterator[Any]:
+    """The lists, dicts and symbols in a pytree, each once."""
+    seen: set[int] = set()
+    waiting = list(items)[::-1]
+    while waiting:
+        item = waiting.pop()
+        if not isinstance(item, (list, dict, tuple)) and type(item) is not Symbol:
+            continue
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if not isinstance(item, tuple):
+            yield item
+        if not isinstance(item, Symbol):
+            waiting.extend(reversed(list(item.values() if isinstance(item, dict) else item)))
+
+
+def _copied(item: Any) -> Any:
+    if isinstance(item, Symbol):
+        return Symbol(item.graph_value)
+    return dict(item) if isinstance(item, dict) else list(item)
+
+
+def _fill(item: Any, content: Any) -> None:
+    if isinstance(item, Symbol):
+        item._value = content.graph_value
+    elif isinstance(item, dict):
+        item.clear()
+        item.update(content)
+    else:
+        item[:] = content
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """Whether a variable or a container holds the very same objects, and a symbol the same value."""
+    if before is after:
+        return True
+    if type(before) is Symbol and type(after) is Symbol:
+        return before.graph_value is after.graph_value
+    if type(before) is not type(after) or not isinstance(before, (list, dict)) or len(before) != len(after):
+        return False
+    if isinstance(before, dict):
+        return all(key in after and before[key] is after[key] for key in before)
+    return all(map(is_, before, after))

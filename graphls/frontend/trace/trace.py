@@ -1,0 +1,242 @@
+"""From a cell and example inputs to a graph."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError, GraphValueError, TraceError
+from graphls.base.location import Location, location_of, user_location
+from graphls.base.reporting import too_deep
+from graphls.base.sharing.locks import COMPILING
+from graphls.frontend.tensors import executor
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.pytree import leaves, map_leaves
+from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.frontend.trace.branch_merge import NotJoined
+from graphls.frontend.trace.branches import explore
+from graphls.frontend.trace.calls import CellCall
+from graphls.frontend.trace.rewriting.functions import rewritten
+from graphls.frontend.trace.states import StateSymbol, copies
+from graphls.frontend.trace.tracer import Tracer
+from graphls.ir.graph import Graph, Value, Write, in_order, walk
+from graphls.ir.types import int64, type_of
+
+
+@dataclass
+class Traced:
+    """A graph and what ties it to Python: parameters by state name, the structure of its outputs, cells that ran."""
+
+    graph: Graph
+    parameters: dict[str, Parameter]
+    outputs: Any
+    cells: tuple[Any, ...] = ()
+    calls: tuple[CellCall, ...] = ()
+
+
+def trace(
+    function: Callable[..., object], args: tuple[object, ...], names: Sequence[str] = (), name: str = "main"
+) -> Traced:
+    """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
+
+    `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
+    cannot become part of a static graph.
+    """
+    with COMPILING.lock:
+        return _in_some_form(function, args, names, name)
+
+
+def _in_some_form(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
+    """The trace of a function in its rewritten form, or as it stands where that form does not do."""
+    try:
+        return _traced(Tracer(name), function, args, names)
+    except Escaped:
+        # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once
+        # for each answer, the code makes an object anew for each.
+        return _traced(Tracer(name, rewrites=False), function, args, names)
+    except NotJoined as error:
+        # One answer gives a text or a cell and the other another one, which what follows may make tensors of.
+        with suppress(TraceError):
+            return _traced(Tracer(name, rewrites=False), function, args, names)
+        raise error
+
+
+def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object, ...], names: Sequence[str]) -> Traced:
+    inputs: list[Value] = []
+
+    def symbol(path: str, leaf: object) -> Any:
+        if not is_tensor(leaf) or isinstance(leaf, Parameter):
+            return leaf
+        kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+        if min(kind.shape, default=0) < 0:
+            message = f"A graph has static shapes, and {kind.shape} only declares one; give an example of the input."
+            raise GraphValueError(message)
+        inputs.append(Value(tracer.builder.names.fresh(path), kind))
+        return Symbol(inputs[-1])
+
+    wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
+    symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
+    before = executor.EXECUTOR.get()
+    try:
+        executor.execute_by(tracer)
+        called = rewritten(function)
+        results = explore(tracer, lambda: called(*copies(symbols)))
+        has_effect = bool(tracer.written) or any(node.primitive.has_effect for node in tracer.builder.nodes)
+        check_results(function, results, has_effect)
+        return _finished(tracer, tuple(inputs), results)
+    except GraphlsError:
+        raise
+    except NameError as error:
+        raise _without_value(tracer, error) from error
+    except RecursionError as error:
+        raise too_deep(error) from None
+    finally:
+        executor.EXECUTOR.set(before)
+        for ending in reversed(tracer.endings):
+            ending()
+
+
+def _without_value(tracer: Tracer, error: NameError) -> Exception:
+    """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
+    name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
+    return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
+
+
+def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Traced:
+    tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
+    # what a parameter had to wait for orders nothing any more
+    outputs = tuple(tracer.value(leaf.parameter if isinstance(leaf, StateSymbol) else leaf) for leaf in tensors)
+    if tracer.random_state is not None:
+        state = tracer.state(tracer.random_state)
+        one = tracer.constant(np.array([0, 1], int64.numpy))
+        with tracer.phase("update"):
+            tracer.written[tracer.random_state] = tracer.emit("add", (state, one), {}, name="random_step")[0]
+    writes = tuple(
+        Write(s, v) for p, v in tracer.written.items() if (s := tracer.states.get(p)) is not None and v is not s
+    )
+    nodes = in_order(tracer.builder.nodes)
+    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
+    _refuse_strangers(graph)
+    parameters = {v.name: p for p, v in tracer.states.items()}
+    tree = map_leaves(lambda leaf: PLACE if is_tensor(leaf) else leaf, results)
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
+
+
+def _refuse_strangers(graph: Graph) -> None:
+    """Raise Escaped for a tensor of another trace, or of a region of this one, kept from there by an object."""
+    fault = _first_unmade(graph, {*graph.inputs, *graph.states})
+    if fault is not None:
+        value, loc = fault
+        made = (v for n in walk(graph) for v in (*n.outputs, *(i for region in n.regions for i in region.inputs)))
+        raise Escaped(KEPT if value in made else STRANGER, loc or user_location())
+
+
+def _first_unmade(graph: Graph, visible: set[Value]) -> tuple[Value, Location | None] | None:
+    """The first value that is used where nothing makes it, and the line; `visible` is defined around the graph."""
+    own = [*graph.inputs]
+    visible.update(own)
+    for node in graph.nodes:
+        for value in (*node.inputs, *node.after):
+            if value not in visible:
+                return value, node.loc
+        for region in node.regions:
+            fault = _first_unmade(region, visible)
+            if fault is not None:
+                return fault
+        visible.update(node.outputs)
+        own += node.outputs
+    unmade = (v for v in (*graph.outputs, *(w.value for w in graph.writes)) if v not in visible)
+    found = next(unmade, None)
+    visible.difference_update(own)
+    return None if found is None else (found, None)
+
+
+class Escaped(TraceError):
+    """A tensor is used where nothing makes it."""
+
+
+KEPT = (
+    "This uses a tensor that was made in one branch of a condition on a tensor, or in the body of a loop, and was kept "
+    "by an object from there; give it to a variable in both branches."
+)
+
+
+STRANGER = (
+    "This uses a tensor that was made while another cell was traced, or the same at another time; keep what outlives "
+    "a trace in a Parameter."
+)
+
+
+class _Place:
+    """Marks where a tensor stands in the outputs of a traced function, and stays itself when these are copied."""
+
+    def __reduce__(self) -> str:
+        return "PLACE"
+
+    def __repr__(self) -> str:
+        return "<tensor>"
+
+
+PLACE = _Place()
+"""What stands for a tensor in the structure of a result."""
+
+
+def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
+    """The outputs in the structure that the function gave them, with tensors as leaves."""
+    if tree is PLACE:
+        return tensors[0]
+    if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is PLACE for leaf in tree):
+        return tuple(tensors)
+    iterator = iter(tensors)
+    return map_leaves(lambda leaf: next(iterator) if leaf is PLACE else leaf, tree)
+
+
+def check_results(function: Callable[..., object], results: object, has_effect: bool) -> None:
+    """Raise TraceError, with the line of the function, for results that no step can give.
+
+    They are what runs only later, such as generators, and None where the function has no effect: it writes no
+    parameter and calls no Python.
+    """
+    for leaf in leaves(results):
+        if isinstance(leaf, (Iterator, Coroutine, AsyncGenerator)):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            text = f"{_named(function)} gives {_with_article(leaf)}, and a step runs to its end; {_advice(leaf)}."
+            raise TraceError(text, _line(function))
+    if results is None and not has_effect:
+        text = f"{_named(function)} gives None and writes no parameter, so there is nothing to compute"
+        raise TraceError(f"{text}; end it with `return` and a tensor.", _line(function))
+
+
+def _with_article(thing: object) -> str:
+    kind = type(thing).__name__.replace("_", " ")
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _advice(leaf: object) -> str:
+    if isinstance(leaf, (Coroutine, AsyncGenerator)):
+        return "write it with `def`, without `async`"
+    return "return the tensors in a tuple or a list"
+
+
+def _code_of(function: Callable[..., object]) -> Any:
+    construct = getattr(type(function), "construct", None)
+    return getattr(inspect.unwrap(construct or function), "__code__", None)
+
+
+def _named(function: Callable[..., object]) -> str:
+    if hasattr(type(function), "construct"):
+        return f"The construct of {type(function).__name__}"
+    return f"The function {getattr(function, '__name__', type(function).__name__)}"
+
+
+def _line(function: Callable[..., object]) -> Location | None:
+    code = _code_of(function)
+    return None if code is None else location_of(code)

@@ -1,0 +1,295 @@
+"""The tracer: runs `construct` once on symbols and records what it does as a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError, GraphValueError, TraceError
+from graphls.base.location import user_location
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.executor import executor
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.random import random_state
+from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of
+from graphls.frontend.trace.aliases import Aliases
+from graphls.frontend.trace.calls import Call, CellCall
+from graphls.frontend.trace.casting import in_dtype
+from graphls.frontend.trace.frames import Fork, Frame, Recorded
+from graphls.frontend.trace.states import Scratch, StateSymbol
+from graphls.ir.build import Builder, Names
+from graphls.ir.graph import Graph, Value
+from graphls.ir.registry import Operation, lookup
+from graphls.ir.types import DType, Type, type_of
+
+MOST_ANSWERS = 10_000
+
+
+@dataclass
+class Tracer:
+    """One trace: what runs, the current value of every state, and what is remembered of cells and values.
+
+    `made` numbers values in the order in which they were made; `windows` has the token of the overflow window that is
+    open on a status; `paths` has, for a cell that calls others, the paths to these.
+    """
+
+    is_trace: ClassVar[Literal[True]] = True
+
+    name: str = "main"
+    rewrites: bool = True
+    """Whether functions of users run in their rewritten form."""
+    stack: list[Call] = field(default_factory=lambda: [Call(Builder())])
+    aliases: Aliases = field(default_factory=Aliases)
+    made: dict[Value, int] = field(default_factory=dict)
+    states: dict[Parameter, Value] = field(default_factory=dict)
+    written: dict[Parameter, Value] = field(default_factory=dict)
+    writes: list[tuple[Parameter, Value]] = field(default_factory=list)
+    windows: dict[Any, Value] = field(default_factory=dict)
+    sites: Iterator[int] = field(default_factory=count)
+    """Numbers of random call sites."""
+    random_state: Parameter | None = None
+    cells: dict[int, Any] = field(default_factory=dict)
+    cell_calls: list[CellCall] = field(default_factory=list)
+    paths: dict[int, dict[int, str]] = field(default_factory=dict)
+    functions: dict[Any, tuple[str, Any]] = field(default_factory=dict)
+    """The functions that the graph calls, with their names, by what tells them apart."""
+    function_names: Names = field(default_factory=Names)
+    asked: Counter[Value] = field(default_factory=Counter)
+    endings: list[Callable[[], None]] = field(default_factory=list)
+    """What is done when the trace has ended, the last one first."""
+    fork: Fork | None = None
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
+
+    # -- what runs --------------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Call:
+        """What runs, and what holds for all that is emitted now."""
+        return self.stack[-1]
+
+    @property
+    def builder(self) -> Builder:
+        """What takes nodes now: that of the graph, or of the region that is being traced."""
+        return self.stack[-1].builder
+
+    @contextmanager
+    def inside(self, **changes: Any) -> Iterator[Call]:
+        """Trace a part for which something else holds than around it: fields of `Call`."""
+        depth = len(self.stack)
+        try:
+            self.stack.append(replace(self.stack[-1], **changes))
+            yield self.stack[-1]
+        finally:
+            del self.stack[depth:]  # and what a RecursionError, which leaves no room to end, has left above it
+
+    def region(self, **changes: object) -> AbstractContextManager[Call]:
+        """Trace into a region of its own."""
+        here = self.here
+        own = {"frame": Frame(), "records": (*here.records, []), "partial": dict(here.partial)}
+        return self.inside(builder=Builder(here.builder.names), **own, **changes)
+
+    def phase(self, name: str) -> AbstractContextManager[Call]:
+        """What is emitted inside belongs to another phase."""
+        return self.inside(phase=name)
+
+    def without_casts(self) -> AbstractContextManager[Call]:
+        """A block in which no operand is cast."""
+        return self.inside(casting=None)
+
+    # -- values -----------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        primitive: Operation | str,
+        inputs: Sequence[Value],
+        attrs: Mapping[str, object],
+        *,
+        after: Sequence[Value] = (),
+        regions: tuple[Graph, ...] = (),
+        name: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Append a node, or find it again where a construct is traced once more for another answer."""
+        operation = lookup(primitive) if isinstance(primitive, str) else primitive
+        here = self.here
+        recorded = here.frame.replayed(operation.name)
+        if recorded is not None:
+            found: tuple[Value, ...] = recorded.outputs
+            return found
+        e = here.builder
+        e.phase, e.scope, e.loc = here.phase, here.scope, here.loc or user_location()
+        outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
+        here.frame.record(Recorded(operation.name, outputs))
+        self.note(outputs)
+        self.aliases.note(operation.name, outputs, inputs, after)
+        return outputs
+
+    def note(self, values: Iterable[Value]) -> None:
+        """Remember when these values were made."""
+        for value in values:
+            self.made[value] = len(self.made)
+
+    def apply(self, name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
+        """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
+        operands = self.cast_operands(name, operands)
+        dtype = dispatch.first_dtype(operands)
+        values = tuple(self.value(o, dtype) for o in operands)
+        outputs: tuple[Any, ...] = tuple(map(Symbol, self.emit(name, values, attrs)))
+        casting = self.here.casting
+        outputs = outputs if casting is None else casting.results(name, outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
+        """The operands in the dtype that the network computes this operation in."""
+        casting = self.here.casting
+        return operands if casting is None else casting.operands(name, operands)
+
+    def value(self, operand: object, dtype: DType | None = None) -> Value:
+        """The value of an operand in the graph: a symbol's own, a parameter's current one, or a constant."""
+        if isinstance(operand, Symbol):
+            return operand.graph_value
+        if isinstance(operand, Parameter):
+            return self.read(operand)
+        if isinstance(operand, (Tensor, np.ndarray, np.generic)) or dtype is None:
+            return self.constant(array_of(operand))
+        return self.constant(np.asarray(operand, dtype.numpy))
+
+    def constant(self, array: Any) -> Value:
+        """A constant node; equal constants of one construct are made once."""
+        frame = self.here.frame
+        key = (type_of(array), array.tobytes())
+        found = frame.constants.get(key)
+        if found is None:
+            array = np.array(array)
+            array.flags.writeable = False
+            (found,) = self.emit("constant", (), {"value": array}, name="c")
+            frame.constants[key] = found
+        return found
+
+    # -- states -----------------------------------------------------------------------------------------------
+
+    def state(self, parameter: Parameter) -> Value:
+        """The state of a parameter, as it is before the step."""
+        if isinstance(parameter, Scratch):
+            return self.zeros(parameter.type)
+        if parameter not in self.states:
+            name = self.builder.names.fresh(parameter.name)
+            self.states[parameter] = Value(name, parameter.type, is_state=True)
+        return self.states[parameter]
+
+    def current(self, parameter: Parameter) -> Value:
+        """The value of a parameter at this point of the step."""
+        written = self.written.get(parameter)
+        return self.state(parameter) if written is None else written
+
+    def scratch(self, name: str, type: Type) -> StateSymbol:
+        """A new scratch tensor; the same one where a construct is traced once more for another answer."""
+        made = self.kept("scratch", lambda: Scratch(np.zeros(type.shape, type.dtype.numpy), name))
+        return StateSymbol(self, made, ())
+
+    def kept(self, kind: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, once: the same object where a construct is traced once more for another answer."""
+        frame = self.here.frame
+        recorded = frame.replayed(kind)
+        if recorded is None:
+            recorded = Recorded(kind, make())
+            frame.record(recorded)
+        return recorded.outputs
+
+    def read(self, parameter: Parameter) -> Value:
+        """The current value as the running cell sees it: cast where the cell has `to_float`."""
+        value = self.current(parameter)
+        wanted = self.here.float_type
+        if wanted is None or not value.type.dtype.is_float or value.type.dtype is wanted:
+            return value
+        return self.emit("cast", (value,), {"dtype": wanted}, name=parameter.name.rsplit(".", 1)[-1])[0]
+
+    def write(self, parameter: Parameter, operand: object) -> Value:
+        """Give a parameter a new value from here on; it is cast to the parameter's dtype.
+
+        Raises GraphValueError where the shape differs.
+        """
+        value = self.value(operand, parameter.dtype)
+        if value.type.shape != parameter.shape:
+            message = f"Parameter {parameter.name!r} holds {parameter.type} and cannot take a {value.type}."
+            raise GraphValueError(message)
+        if value.type.dtype is not parameter.dtype:
+            (value,) = self.emit("cast", (value,), {"dtype": parameter.dtype})
+        self.state(parameter)
+        self.set_written(parameter, value)
+        return value
+
+    def set_written(self, parameter: Parameter, value: Value) -> None:
+        """Remember the value that a parameter has from here on."""
+        self.written[parameter] = value
+        self.writes.append((parameter, value))
+
+    def write_again(self, writes: Iterable[tuple[Parameter, Value]]) -> None:
+        """Do what a call or a branch that is not traced once more has written."""
+        for parameter, value in writes:
+            self.set_written(parameter, value)
+
+    def forget_writes(self, start: int) -> None:
+        """Go back to the states as they were after the first `start` writes."""
+        if start < len(self.writes):
+            del self.writes[start:]
+            self.written = dict(self.writes)
+
+    def random(self, primitive: str, attrs: Mapping[str, object]) -> Symbol:
+        """A random tensor that this call site draws anew in every step."""
+        if self.random_state is None:
+            self.random_state = random_state()
+        site = self.here.frame.site(self.sites)
+        return Symbol(self.emit(primitive, (self.state(self.random_state),), {**attrs, "site": site})[0])
+
+    # -- calls ------------------------------------------------------------------------------------------------
+
+    def note_owner(self, method: object) -> None:
+        """Remember the cell that a method belongs to: the graph depends on its settings."""
+        owner = getattr(method, "__self__", None)
+        if hasattr(owner, "configuration"):
+            self.cells[id(owner)] = owner
+
+    def cast_input(self, leaf: Any) -> Any:
+        """An input of the running cell, in its `to_float` type."""
+        return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.here.float_type)
+
+    # -- branches ---------------------------------------------------------------------------------------------
+
+    def decide(self, condition: Value) -> bool:
+        """The answer to `if condition` on the path that is being traced."""
+        value, is_negated = self.aliases.canonical(condition)
+        answer = self.here.decided.get(value)
+        if answer is None:
+            self.fork = Fork(value, user_location())
+            raise self.fork
+        self.asked[value] += 1
+        if self.asked[value] > MOST_ANSWERS:
+            text = (
+                f"This condition has been asked {MOST_ANSWERS} times and nothing has changed it; in a loop the body "
+                "must give the tensor another value."
+            )
+            raise TraceError(text)
+        return answer is not is_negated
+
+    def zeros(self, type: Type) -> Value:
+        """Zeros of a type."""
+        zero = self.constant(np.zeros((), type.dtype.numpy))
+        return self.emit("broadcast_to", (zero,), {"shape": type.shape})[0] if type.shape else zero
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer that is running in this thread, if one is."""
+    here = executor()
+    return here if isinstance(here, Tracer) else None
+
+
+def in_phase(name: str) -> AbstractContextManager[Any]:
+    """What is traced inside belongs to a phase of the step."""
+    tracer = current_tracer()
+    return tracer.phase(name) if tracer is not None else nullcontext()

@@ -1,0 +1,18 @@
+"""What overflowed, where, and whether it was the forward or the backward; see docs/overflow.md.
+
+A plain `import graphls` leaves this package alone, and a step that is not asked pays nothing for it.
+"""
+
+from graphls.inspect.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
+from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges
+from graphls.inspect.diagnosis.monitor import LossScaleMonitor
+from graphls.inspect.diagnosis.ranges import Range
+from graphls.inspect.diagnosis.regimes import RegimeChange
+from graphls.inspect.diagnosis.report import StepReport
+from graphls.passes.autodiff import widen
+from graphls.passes.overflow import rescale, watch
+
+__all__ = [
+    "GradientRange", "GradientRanges", "LossScaleMonitor", "NonFinite", "Operand", "OverflowExplanation", "Range",
+    "RegimeChange", "Source", "StepReport", "rescale", "watch", "widen",
+]  # fmt: skip

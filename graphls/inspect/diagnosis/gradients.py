@@ -1,0 +1,178 @@
+"""What `step.gradient_ranges` answers: how much room the gradients have in the dtype they are computed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphKeyError
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shown
+from graphls.base.text.range_plot import Range, range_plot
+from graphls.base.text.tables import Table
+from graphls.inspect.diagnosis.ranges import number, power
+from graphls.ir.registry import nearest
+from graphls.ir.types import DType
+
+Array = np.ndarray[Any, Any]
+HEADER = ("parameter", "dtype", "least", "largest", "in float32", "flushed", "subnormal", "not finite", "head room")
+
+
+@dataclass(frozen=True)
+class GradientRange:
+    """The gradient of one parameter, times the loss scale, in the dtype that the backward computes it in.
+
+    `least` and `largest` are magnitudes of its finite elements, `least` of those that are not zero; None where
+    there is none. `wide_largest` is the largest magnitude that the backward gives in float32 in place of 16-bit floats,
+    on the values of the same forward. `flushed` is the share of elements that are zero and are not so there (None for
+    wider dtypes), `subnormal` the share of those below the smallest normal number, `not_finite` that of infinities and
+    nans. `head_room` is log2(largest number of the dtype / `wide_largest`): by how many powers of two the scale can
+    grow before this gradient overflows; negative where it does.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.FixedLossScaleUpdateCell(64.0))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> first, *_ = graphls.compile(train, x, y).gradient_ranges(x, y).ranges
+        >>> first.name, first.largest, first.not_finite
+        ('weight', 256.0, 0.0)
+    """
+
+    name: str
+    dtype: DType
+    size: int
+    least: float | None
+    largest: float | None
+    wide_largest: float | None
+    flushed: float | None
+    subnormal: float
+    not_finite: float
+    head_room: float | None
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What a table shows of it."""
+        flushed = "-" if self.flushed is None else f"{self.flushed:.1%}"
+        room = "-" if self.head_room is None else f"{self.head_room:.1f}"
+        shares = f"{self.subnormal:.1%}", f"{self.not_finite:.1%}"
+        numbers = map(number, (self.least, self.largest, self.wide_largest))
+        return (shown(self.name), self.dtype.long_name, *numbers, flushed, *shares, room)
+
+    @property
+    def shown(self) -> Range:
+        """What a picture shows of it."""
+        note = f"{self.dtype.long_name}, {number(self.least)} to {number(self.largest)}"
+        note += f", {self.flushed:.1%} flushed to zero" if self.flushed else ""
+        note += f", {self.not_finite:.1%} not finite" if self.not_finite else ""
+        ends = self.least, self.largest, self.wide_largest
+        return Range(shown(self.name), *ends, bool(self.flushed), self.not_finite > 0, note)
+
+
+@dataclass(frozen=True)
+class GradientRanges(Sequence[GradientRange]):
+    """The gradients of all parameters of a step on one batch, at its present scale.
+
+    `largest_scale` is the largest power of two with which the step ran and its check saw no overflow, None where
+    none from 2^-60 to 2^120 fits, all do, or the scale is not known. `suggested_scale` is a quarter of it, which leaves
+    room for batches with gradients four times as large, and 1 where no 16-bit float is in the way.
+
+    Examples:
+        >>> import graphls
+        >>> from graphls import nn, tensor
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> loss_cell, sgd = nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)
+        >>> train = nn.TrainOneStepWithLossScaleCell(loss_cell, sgd, nn.FixedLossScaleUpdateCell(64.0))
+        >>> x, y = tensor([[1.0, 2.0]]), tensor([[1.0]])
+        >>> ranges = graphls.compile(train, x, y).gradient_ranges(x, y)
+        >>> ranges.scale, [each.name for each in ranges.ranges]
+        (64.0, ['weight', 'bias'])
+    """
+
+    ranges: tuple[GradientRange, ...]
+    scale: float | None
+    largest_scale: float | None
+    suggested_scale: float | None
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """A range by its position, or by the name of its parameter; raises GraphKeyError for another name."""
+        if not isinstance(index, str):
+            return self.ranges[index]
+        found = [r for r in self.ranges if r.name == index]
+        if not found:
+            near = nearest(index, (r.name for r in self.ranges))
+            raise GraphKeyError(f"There is no gradient of {index!r}{near}.")
+        return found[0]
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    @property
+    def summary(self) -> str:
+        """The scales in one line."""
+        return " ".join(_sentences(self))
+
+    def __str__(self) -> str:
+        return "\n".join([*self._table().lines(), self.summary])
+
+    __repr__ = __str__
+
+    def plot(self) -> str:
+        """A picture of the ranges against the windows of float16 and bfloat16, as the text of an SVG element."""
+        return range_plot([r.shown for r in self.ranges])
+
+    def _repr_html_(self) -> str:
+        page = Page("Gradient ranges", self.summary)
+        page.parts.append(self.plot())
+        self._table().add_to(page)
+        return page.text()
+
+    def _table(self) -> Table:
+        return Table(HEADER, [r.row for r in self.ranges])
+
+
+def _sentences(of: GradientRanges) -> Iterator[str]:
+    if of.scale is not None:
+        yield f"The scale is {power(of.scale)}."
+    if of.largest_scale is not None:
+        yield f"The largest power of two that fits this batch is {power(of.largest_scale)}."
+    if of.suggested_scale is not None:
+        yield f"Suggested: {power(of.suggested_scale)}."
+
+
+def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequence[Array]) -> GradientRange:
+    """The range of a gradient that is the sum of parts as they are and without 16-bit floats."""
+    narrow = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in parts])
+    true = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in wide])
+    limits = finfo(dtype)
+    finite = narrow[np.isfinite(narrow)]
+    nonzero = finite[finite > 0]
+    size = max(1, narrow.size)
+    widest = float(true.max(initial=0.0))
+    return GradientRange(
+        name=name,
+        dtype=dtype,
+        size=narrow.size,
+        least=float(nonzero.min()) if nonzero.size else None,
+        largest=float(finite.max()) if finite.size else None,
+        wide_largest=widest if math.isfinite(widest) else None,
+        flushed=float(np.sum((narrow == 0) & (true > 0)) / size) if dtype.is_half else None,
+        subnormal=float(np.sum(nonzero < float(limits.smallest_normal)) / size),
+        not_finite=(narrow.size - finite.size) / size,
+        head_room=math.log2(float(limits.max) / widest) if widest > 0 and math.isfinite(widest) else None,
+    )
+
+
+def finfo(dtype: DType) -> Any:
+    """The limits of a float dtype."""
+    if dtype.long_name == "bfloat16":
+        import ml_dtypes  # only where bfloat16 is in use, as in ir/types.py
+
+        return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    return np.finfo(dtype.numpy)

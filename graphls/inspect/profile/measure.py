@@ -1,0 +1,222 @@
+"""Measuring a compiled step: sessions of their own, on a copy of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.sharing.storage import array_in
+from graphls.frontend.trace.trace import fill_outputs
+from graphls.inspect.diagnosis.report import is_loss_scale_tuple
+from graphls.inspect.profile.memory import memory_of
+from graphls.inspect.profile.profile import Profile
+from graphls.inspect.summary.plan import StepPlan
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.plan import Plan, is_plan, plan_of
+from graphls.passes.schedule.host_calls import without_effects
+from graphls.runtime.engine import Profiles
+from graphls.runtime.kernels import Run, from_zero
+from graphls.runtime.numpy.reference import ReferenceSession
+from graphls.runtime.numpy.timed import TimedReference
+from graphls.runtime.session import Inputs, Session
+from graphls.runtime.states import Copied, copies
+from graphls.runtime.step import Step
+
+WARM_UP = 2
+"""Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
+
+
+@dataclass
+class Measured:
+    """What was seen of steps: the seconds of each, and of those with loss scaling whether it was skipped."""
+
+    seconds: list[float] = field(default_factory=list)
+    skipped: list[Any] = field(default_factory=list)
+    runs: Sequence[Run] = ()
+
+
+def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
+    """The profile of a step on these arrays; see Compiled.profile."""
+    count = _count(steps)
+    graph = without_effects(step.session_graph)
+    session = step.open_session(graph, copies(step.parameters))
+    plan: Plan = getattr(session, "plan", None) or plan_of(graph)
+    plain = _timed(step, session, arrays, count)
+    found = _measured(step, graph, plan, arrays, count)
+    if not found.runs:
+        raise GraphRuntimeError(
+            "One step has more operators than the profile of ONNX Runtime holds; "
+            "profile a smaller one, or one that is compiled with backend='numpy'."
+        )
+    recorded = len(found.runs)
+    return Profile(
+        graph=graph,
+        backend=_backend(step.session, plan),
+        step_seconds=float(np.mean(found.seconds[:recorded])),
+        unprofiled_seconds=float(np.mean(plain.seconds)),
+        requested=count,
+        skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
+        runs=from_zero(found.runs),
+        memory=memory_of(graph, "numpy" if _is_interpreted(step) else step.session.device, plan),
+        plan=StepPlan(plan),
+    )
+
+
+def _is_interpreted(step: Step) -> bool:
+    return isinstance(step.session, ReferenceSession)
+
+
+def _measured(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
+    """Steps on the clock, by what runs them."""
+    if _is_interpreted(step):
+        return _interpreted(step, graph, arrays, count)
+    if is_plan(plan.graph):
+        return _in_segments(step, graph, plan, arrays, count)
+    return _profiled(step, graph, arrays, count)
+
+
+def _count(steps: SupportsIndex) -> int:
+    try:
+        count = 0 if isinstance(steps, (bool, np.bool_)) else index(steps)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise GraphValueError(f"A profile takes a number of steps from 1 on, not {steps!r}.")
+    return count
+
+
+def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured:
+    """Run some steps, and those that count, each timed from the call to the outputs."""
+    flag = _skip_flag(step)
+    measured = Measured()
+    for iteration in range(WARM_UP + count):
+        start = perf_counter()
+        outputs = session.run(arrays)
+        seconds = perf_counter() - start
+        if iteration >= WARM_UP:
+            measured.seconds.append(seconds)
+            measured.skipped += [] if flag is None else [outputs[flag]]
+    return measured
+
+
+def _skip_flag(step: Step) -> int | None:
+    """Which output says that a step was skipped; None for steps without loss scaling."""
+    if not is_loss_scale_tuple(fill_outputs(step.outputs, [value.type for value in step.graph.outputs])):
+        return None
+    position = fill_outputs(step.outputs, list(range(len(step.graph.outputs))))[1]
+    return position if isinstance(position, int) else None
+
+
+def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
+    """Steps under the profiler of ONNX Runtime."""
+    from graphls.runtime.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
+
+    return _recorded(step, graph, ProfiledSession, lambda copy: copy.nodes, arrays, count)
+
+
+def _recorded(
+    step: Step,
+    graph: Graph,
+    open_session: Callable[[Graph, Mapping[str, Copied], str, Path], Any],
+    origins: Callable[[PlainCopy], Mapping[Node, Node]],
+    arrays: Inputs,
+    count: int,
+) -> Measured:
+    """Steps in a session that writes profiles, which is given plain names; `origins` has the nodes that are meant."""
+    copy = PlainCopy(graph)
+    parameters = _renamed_states(step, graph, copy)
+    with TemporaryDirectory(prefix="graphls-") as folder:
+        session = open_session(copy.graph, parameters, step.session.device, Path(folder))
+        try:
+            measured = _timed(step, session, arrays, count)
+        finally:
+            profile = session.end_profile()
+        nodes = origins(copy)
+        measured.runs = [_renamed(run, nodes) for run in list(session.runs(profile))[WARM_UP:]]
+    return measured
+
+
+def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
+    return replace(run, kernels=tuple(replace(k, node=k.node and nodes.get(k.node)) for k in run.kernels))
+
+
+def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
+    """Steps in the reference interpreter, node by node."""
+    session = TimedReference(graph, copies(step.parameters))
+    measured = _timed(step, session, arrays, count)
+    measured.runs = session.times.runs[WARM_UP:]
+    return measured
+
+
+def _in_segments(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
+    """Steps of the plan that the step runs, each segment of it in the profiler of its engine."""
+    from graphls.runtime.profiled_plan import ProfiledPlan  # which loads ONNX Runtime
+
+    return _recorded(step, plan.graph, ProfiledPlan, lambda copy: _origins(graph, copy), arrays, count)
+
+
+def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copied]:
+    """Copies of the states of a step by their names in a copy of its graph."""
+    parameters = copies(step.parameters)
+    return {copy.values[v].name: parameters[v.name] for v in graph.states}
+
+
+def _origins(graph: Graph, copy: PlainCopy) -> dict[Node, Node]:
+    """The nodes of a graph by those of a copy of its plan; a constant has copies of its own in the segments."""
+    made = {value: node for node in walk(graph) for value in node.outputs}
+    constants = {id(node.attrs): node for node in walk(graph) if node.primitive.is_constant}
+    pairs = ((n, made.get(o.outputs[0]) if o.outputs else None, id(o.attrs)) for n, o in copy.nodes.items())
+    found = ((n, node or constants.get(attrs)) for n, node, attrs in pairs)
+    return {n: node for n, node in found if node is not None}
+
+
+def _backend(session: Any, plan: Plan) -> str:
+    """What ran, in words."""
+    names = ["numpy"] if isinstance(session, ReferenceSession) else dict.fromkeys(s.engine for s in plan.segments)
+    engines = map(find_engine, names)
+    return " and ".join(e.title(session.device) if isinstance(e, Profiles) else e.name for e in engines)
+
+
+class PlainCopy:
+    """A copy of a graph without cell paths, in which every value is called by a number.
+
+    `values` has the copy of each value, `nodes` the node of the original for each node of the copy.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.values: dict[Value, Value] = {}
+        self.graph = self._graph(graph)
+        self.nodes: dict[Node, Node] = dict(zip(walk(self.graph), walk(graph), strict=True))
+
+    def _graph(self, graph: Graph) -> Graph:
+        return Graph(
+            "graph",
+            self._made(graph.inputs),
+            self._made(graph.states),
+            tuple(map(self._node, graph.nodes)),
+            tuple(replace(w, state=self.values[w.state], value=self.values[w.value]) for w in graph.writes),
+            self._used(graph.outputs),
+        )
+
+    def _node(self, node: Node) -> Node:
+        regions = tuple(map(self._graph, node.regions))
+        inputs, after = self._used(node.inputs), self._used(node.after)
+        outputs = self._made(node.outputs)
+        return replace(node, inputs=inputs, outputs=outputs, after=after, regions=regions, scope="")
+
+    def _made(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        for value in values:
+            self.values[value] = Value(f"v{len(self.values)}", value.type, value.is_state)
+        return self._used(values)
+
+    def _used(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(self.values[value] for value in values)

@@ -1,0 +1,188 @@
+"""A plan as tables and as data: its segments, what runs them, and what crosses between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from graphls.base.text.html import Page
+from graphls.base.text.plain import shortened, shown, size
+from graphls.base.text.tables import Table
+from graphls.ir.graph import PHASES, Graph, Value, walk
+from graphls.ir.plan import Plan, Segment, asides
+
+HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
+CROSSING = ("value", "type", "from", "to", "size")
+MOST_ROWS = 12
+LONGEST = 48
+
+
+@dataclass(frozen=True)
+class SegmentRow:
+    """One segment as numbers.
+
+    `nodes` counts those inside of it, constants left out. `reads` and `gives` are bytes of what crosses to it from
+    other segments, and from it to others. `in_place` and `swapped` are the bytes of states that it writes where they
+    lie, and to a second buffer that becomes the state when the step is complete. `runs` says when it runs, empty for
+    always.
+    """
+
+    number: int
+    engine: str
+    nodes: int
+    phases: tuple[str, ...]
+    reads: int
+    gives: int
+    in_place: int
+    swapped: int
+    runs: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its number, and when it runs."""
+        return f"{self.number} {self.runs}".rstrip()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts, one for each column of the table."""
+        states = [f"{size(self.in_place)} in place"] * bool(self.in_place)
+        states += [f"{size(self.swapped)} swapped"] * bool(self.swapped)
+        crossing = (size(self.reads) if self.reads else "", size(self.gives) if self.gives else "")
+        return self.name, self.engine, ", ".join(self.phases), str(self.nodes), *crossing, ", ".join(states)
+
+
+@dataclass(frozen=True)
+class CrossingRow:
+    """One value that crosses between segments: its name and type, its bytes, and the numbers of the segments.
+
+    `made` are those that give it, of which one runs in a step, `read` those that read it. `by_host` says whether the
+    host reads it, too, to choose a branch.
+    """
+
+    value: str
+    type: str
+    bytes: int
+    made: tuple[int, ...]
+    read: tuple[int, ...]
+    by_host: bool = False
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts, one for each column of the table."""
+        read = [*map(str, self.read), *["the host"] * self.by_host]
+        name = shown(shortened(f"%{self.value}", LONGEST))
+        return name, self.type, " or ".join(map(str, self.made)), ", ".join(read), size(self.bytes)
+
+
+class StepPlan:
+    """What a step runs: `segments` in the order in which they run, and the values `crossing` between them, as rows.
+
+    It is a table when printed and in a notebook, and `dataclasses.asdict` makes data of a row. `overlaps` are
+    sentences on what runs at the same time. `graph` is the graph of segments, the step's own where there is one
+    segment only.
+
+        >>> step.plan.segments[0].engine
+        'onnxruntime'
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.graph: Graph = plan.graph
+        self.segments: tuple[SegmentRow, ...] = tuple(_rows(plan))
+        self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
+        self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
+        self._flag = plan.flag
+        self._held = _bytes(state for state in plan.graph.states if state.name in plan.held)
+
+    def __str__(self) -> str:
+        tables = ("\n".join(table.lines()) for table in self._tables())
+        return "\n\n".join([self._headline, *tables, *filter(None, ["\n".join(self._notes())])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        page = Page("Plan", self._headline)
+        for table in self._tables():
+            table.add_to(page)
+        page.notes(self._notes())
+        return page.text()
+
+    @property
+    def _headline(self) -> str:
+        count = len(self.segments)
+        return f"@{shown(shortened(self.graph.name, LONGEST))}: {count} segment{'s' * (count != 1)}"
+
+    def _tables(self) -> Iterator[Table]:
+        yield Table(HEADER, [row.cells for row in self.segments], texts=3)
+        if self.crossing:
+            rows = sorted(self.crossing, key=lambda row: -row.bytes)
+            texts, rest = [row.cells for row in rows[:MOST_ROWS]], rows[MOST_ROWS:]
+            if rest:
+                texts.append((f"({len(rest)} more)", "", "", "", size(sum(row.bytes for row in rest))))
+            yield Table(CROSSING, texts, texts=4)
+
+    def _notes(self) -> Iterator[str]:
+        """Sentences under the tables."""
+        if self.crossing:
+            total, count = sum(row.bytes for row in self.crossing), len(self.crossing)
+            values = "1 value crosses" if count == 1 else f"{count} values cross"
+            yield f"{values} between segments, {size(total)}, in buffers that both share."
+        if self._flag is not None:
+            chosen = "and runs one of the two branches"
+            if self._held:
+                chosen = f"and where it is true, {size(self._held)} of states stay as they are"
+            yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} {chosen}."
+        yield from self.overlaps
+
+
+def _rows(plan: Plan) -> Iterator[SegmentRow]:
+    crossing = set(plan.crossing)
+    when = [("", plan.before), *zip(("if true", "if false"), plan.branches, strict=False), ("", plan.after)]
+    pairs = ((runs, segment) for runs, segments in when for segment in segments)
+    return (_row(number, segment, crossing, runs) for number, (runs, segment) in enumerate(pairs))
+
+
+def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> SegmentRow:
+    graph = segment.graph
+    nodes = [node for node in walk(graph) if not node.primitive.is_constant]
+    phases = {node.phase for node in nodes}
+    return SegmentRow(
+        number,
+        segment.engine,
+        len(nodes),
+        tuple(phase for phase in PHASES if phase in phases),
+        _bytes(v for v in graph.inputs if v in crossing),
+        _bytes(v for v in segment.gives if v in crossing),
+        _bytes(w.state for w in graph.writes if w.in_place),
+        _bytes(w.state for w in graph.writes if not w.in_place),
+        runs,
+    )
+
+
+def _crossing(plan: Plan) -> Iterator[CrossingRow]:
+    made: dict[Value, list[int]] = {}
+    read: dict[Value, list[int]] = {}
+    for number, segment in enumerate(plan.segments):
+        for value in segment.gives:
+            made.setdefault(value, []).append(number)
+        for value in segment.graph.inputs:
+            read.setdefault(value, []).append(number)
+    for v in plan.crossing:
+        yield CrossingRow(v.name, str(v.type), v.type.nbytes, tuple(made[v]), tuple(read.get(v, ())), v is plan.flag)
+
+
+def _overlaps(plan: Plan) -> Iterator[str]:
+    if plan.drawn:
+        total = _bytes(v for node in plan.drawn for v in node.outputs)
+        yield f"Random arrays for the next step ({size(total)}) are drawn while this one runs."
+    for number, end in asides(plan).items():
+        sent = size(_bytes(v for v in plan.before[number].graph.inputs))
+        waiting = f"{end} waits for it" if end < len(plan.segments) else "the step ends behind it"
+        yield f"Segment {number} communicates ({sent}) while {_range(number + 1, end - 1)}; {waiting}."
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first} runs" if first == last else f"{first} to {last} run"
+
+
+def _bytes(values: Iterable[Value]) -> int:
+    return sum(v.type.nbytes for v in dict.fromkeys(values))

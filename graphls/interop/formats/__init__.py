@@ -1,0 +1,1 @@
+"""File formats of checkpoints: MindSpore's, safetensors, PyTorch's."""

@@ -1,0 +1,246 @@
+"""MindSpore's checkpoint files.
+
+A file is a protocol buffer of `Checkpoint`, in the syntax of version 2:
+
+    message Checkpoint {
+      message Value {
+        required string tag = 1;
+        oneof value { TensorProto tensor = 2; MapTensorProto maptensor = 3; }
+      }
+      repeated Value value = 1;
+    }
+    message TensorProto {
+      repeated int64 dims = 1;
+      required string tensor_type = 2;
+      required bytes tensor_content = 3;
+    }
+
+A tensor of shape () has no dims, and contents are little endian. What is larger than a slice stands in several values
+of one tag, one after the other, each with all dims. A string has the type "str", dims [0] and 4 bytes for each
+character. A file may end in `crc_num` and the CRC-32 of everything before it, in 10 bytes, big endian.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.base.files.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
+from graphls.ir.types import (
+    DType,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+Entry = np.ndarray[Any, Any] | str
+"""What a checkpoint holds under a name."""
+
+Part = bytes | memoryview
+
+TYPES: dict[str, DType] = {
+    "Int8": int8, "Int16": int16, "Int32": int32, "Int64": int64,
+    "UInt8": uint8, "UInt16": uint16, "UInt32": uint32, "UInt64": uint64,
+    "Float16": float16, "Float32": float32, "Float64": float64, "BFloat16": bfloat16, "Bool": bool_,
+}  # fmt: skip
+NAMES = {dtype: name for name, dtype in TYPES.items()}
+STRING = "str"
+IGNORED = "random_op"
+"""The tag of the state of MindSpore's random kernels, which mean nothing elsewhere."""
+
+SLICE_BYTES = 512 * 1024 * 1024
+CRC_MARK, CRC_LENGTH = b"crc_num", 10
+CRC_TOTAL = len(CRC_MARK) + CRC_LENGTH
+MOST_AXES, LARGEST = 32, 1 << 48
+"""Axes and elements of the largest tensor that is believed."""
+
+
+class Piece(NamedTuple):
+    """One TensorProto: a tensor, or a slice of one."""
+
+    dims: tuple[int, ...]
+    kind: str
+    content: memoryview
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def encode(entries: Mapping[str, Entry], crc_check: bool = False, slice_bytes: int = SLICE_BYTES) -> Iterator[Part]:
+    """The parts of a checkpoint file; raises GraphTypeError and GraphValueError for what it cannot hold."""
+    crc = 0
+    for name, entry in entries.items():
+        for part in _encoded(name, entry, slice_bytes):
+            crc = binascii.crc32(part, crc) if crc_check else 0
+            yield part
+    if crc_check:
+        yield CRC_MARK + crc.to_bytes(CRC_LENGTH, "big")
+
+
+def _encoded(name: str, entry: Entry, slice_bytes: int) -> Iterator[Part]:
+    if isinstance(entry, str):
+        yield from _value(name, (0,), STRING, memoryview(text_bytes(entry)))
+        return
+    kind = NAMES.get(as_dtype(entry.dtype))
+    if kind is None:
+        raise GraphTypeError(f"A checkpoint holds no {entry.dtype}, as {name!r} is.")
+    flat = np.ascontiguousarray(entry).reshape(-1)
+    for part in np.array_split(flat, max(1, -(-flat.nbytes // slice_bytes))):
+        yield from _value(name, entry.shape, kind, part.view(np.uint8).data)
+
+
+def _value(name: str, dims: Sequence[int], kind: str, content: memoryview) -> Iterator[Part]:
+    head = b"".join(number_field(1, n) for n in dims) + bytes_field(2, kind.encode()) + bytes_head(3, len(content))
+    tensor = bytes_field(1, name.encode()) + bytes_head(2, len(head) + len(content))
+    yield bytes_head(1, len(tensor) + len(head) + len(content)) + tensor + head
+    yield content
+
+
+def text_bytes(text: str) -> bytes:
+    """A string as NumPy stores it."""
+    return text.encode("utf-32-le") or bytes(4)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def decode(data: bytes, crc_check: bool = False) -> dict[str, Entry]:
+    """What a checkpoint file holds, by name; arrays share the memory of `data` where they can.
+
+    Raises GraphValueError for everything that MindSpore would not have written; with `crc_check` also where the
+    content does not fit its CRC.
+    """
+    pieces: dict[str, list[Piece]] = {}
+    last = None
+    for tag, piece in _pieces(_checked_content(data, crc_check)):
+        if tag in pieces and tag != last:
+            raise GraphValueError(f"{tag!r} stands in it twice")
+        pieces.setdefault(tag, []).append(piece)
+        last = tag
+    pieces.pop(IGNORED, None)
+    return {tag: _joined(tag, found) for tag, found in pieces.items()}
+
+
+def has_crc(data: bytes) -> bool:
+    """Whether a file ends in a CRC."""
+    return data[-CRC_TOTAL:-CRC_LENGTH] == CRC_MARK
+
+
+def _checked_content(data: bytes, crc_check: bool) -> memoryview:
+    if not has_crc(data):
+        return memoryview(data)
+    content = memoryview(data)[:-CRC_TOTAL]
+    if crc_check and binascii.crc32(content) != int.from_bytes(data[-CRC_LENGTH:], "big"):
+        raise GraphValueError("the crc check is failed, so the file is damaged")
+    return content
+
+
+def _pieces(content: memoryview) -> Iterator[tuple[str, Piece]]:
+    for number, value in fields(content):
+        if number != 1:
+            raise GraphValueError(f"it has a field {number}, which checkpoints do not have")
+        parts = _message(as_bytes(value, "value"), {1: "tag", 2: "tensor", 3: "maptensor"})
+        if "maptensor" in parts:
+            raise GraphValueError("it holds a map parameter (a hash table), which is not offered")
+        yield _text(_required(parts, "tag")), _piece(_required(parts, "tensor"))
+
+
+def _piece(tensor: memoryview) -> Piece:
+    parts = _message(tensor, {1: "dims", 2: "tensor_type", 3: "tensor_content"}, repeated="dims")
+    dims = tuple(signed(n) for value in parts.get("dims", ()) for n in numbers(value))
+    return Piece(dims, _text(_required(parts, "tensor_type")), _required(parts, "tensor_content"))
+
+
+def _message(message: memoryview, names: Mapping[int, str], repeated: str = "") -> dict[str, list[int | memoryview]]:
+    """The fields of a message by name."""
+    found: dict[str, list[int | memoryview]] = {}
+    for number, value in fields(message):
+        name = names.get(number)
+        if name is None:
+            raise GraphValueError(f"a value has a field {number}, which checkpoints do not have")
+        if name in found and name != repeated:
+            raise GraphValueError(f"a value has two fields {name!r}")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _required(parts: Mapping[str, list[int | memoryview]], name: str) -> memoryview:
+    if name not in parts:
+        raise GraphValueError(f"a value has no {name!r}")
+    return as_bytes(parts[name][0], name)
+
+
+def _text(content: memoryview) -> str:
+    try:
+        return str(content, "utf-8")
+    except UnicodeDecodeError:
+        raise GraphValueError("a name is not in UTF-8") from None
+
+
+def _joined(tag: str, pieces: list[Piece]) -> Entry:
+    """The tensor that stands in one or several values."""
+    dims, kind, content = pieces[0]
+    if any(piece[:2] != (dims, kind) for piece in pieces):
+        raise GraphValueError(f"the slices of {tag!r} differ in shape or dtype")
+    if len(pieces) > 1:  # an array, which whoever loads it can keep; bytes would have to be copied once more
+        content = np.concatenate([np.frombuffer(piece.content, np.uint8) for piece in pieces]).data
+    if kind == STRING:
+        return _string(tag, content)
+    dtype = TYPES.get(kind)
+    if dtype is None:
+        raise GraphValueError(f"{tag!r} is of the type {kind!r}, which graphls does not have")
+    return _array(tag, dims, dtype, content)
+
+
+def _string(tag: str, content: memoryview) -> str:
+    try:
+        return str(content, "utf-32-le").rstrip("\0")
+    except UnicodeDecodeError:
+        raise GraphValueError(f"the string {tag!r} is damaged") from None
+
+
+def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -> np.ndarray[Any, Any]:
+    if dims == (0,) and len(content) == dtype.itemsize:
+        dims = ()  # older versions write a tensor of shape () so
+    _check_shape(tag, dims)
+    if prod(dims) * dtype.itemsize != len(content):
+        raise GraphValueError(
+            f"{tag!r} has the shape {_shortened(dims)} in {dtype!r} and {len(content)} bytes, which do not fit together"
+        )
+    return array_of_bytes(tag, dims, dtype, content)
+
+
+def array_of_bytes(
+    name: str, shape: Sequence[int], dtype: DType, content: memoryview | bytearray
+) -> np.ndarray[Any, Any]:
+    """The array of so many bytes; raises GraphValueError for impossible shapes and for booleans that are none."""
+    _check_shape(name, tuple(shape))
+    if dtype is bool_ and len(content) and np.frombuffer(content, np.uint8).max() > 1:
+        raise GraphValueError(f"{name!r} holds booleans that are neither 0 nor 1")
+    return np.frombuffer(content, dtype.numpy).reshape(shape)
+
+
+def _check_shape(name: str, dims: tuple[int, ...]) -> None:
+    """Raise GraphValueError for a shape that no array has, also where it has no elements."""
+    if len(dims) > MOST_AXES or min(dims, default=0) < 0 or prod(n or 1 for n in dims) > LARGEST:
+        raise GraphValueError(f"{name!r} has the impossible shape {_shortened(dims)}")
+
+
+def _shortened(dims: tuple[int, ...]) -> str:
+    return str(dims) if len(dims) <= 8 else f"({', '.join(map(str, dims[:8]))}, ...)"

@@ -1,0 +1,107 @@
+"""Checkpoints in the format of safetensors; strings stand in the metadata of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphValueError
+from graphls.base.reporting import load_package
+from graphls.interop.formats.checkpoint import Entry, array_of_bytes
+from graphls.ir.types import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+TYPES: dict[str, DType] = {
+    "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,
+    "F16": float16, "F32": float32, "F64": float64, "BF16": bfloat16, "BOOL": bool_,
+}  # fmt: skip
+INSTALL = 'pip install "graphls[train]"'
+METADATA, OURS = "__metadata__", "graphls:"
+
+
+def encode(entries: Mapping[str, Entry], notes: Mapping[str, str] | None = None) -> bytes:
+    """The content of a file, with `notes` in its metadata as they are.
+
+    Raises GraphRuntimeError where safetensors is not installed.
+    """
+    arrays = {name: _dense(entry) for name, entry in entries.items() if not isinstance(entry, str)}
+    texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)} | dict(notes or {})
+    if METADATA in arrays:
+        raise GraphValueError(f"A file of safetensors cannot hold a tensor called {METADATA!r}.")
+    return bytes(_package().numpy.save(arrays, metadata=texts or None))
+
+
+def decode(data: bytes) -> dict[str, Entry]:
+    """What a file holds, by name, strings last.
+
+    Raises GraphValueError for a file that is damaged, GraphRuntimeError where safetensors is not installed.
+    """
+    package = _package()
+    try:
+        found = package.deserialize(data)
+    except package.SafetensorError as error:
+        raise GraphValueError(f"it is no file of safetensors ({error})") from None
+    header = _header(data)
+    arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
+    return dict(sorted(arrays.items())) | _strings(header)
+
+
+def metadata(data: bytes) -> dict[str, str]:
+    """All strings in the metadata of a file that `decode` reads."""
+    return dict(_header(data).get(METADATA) or {})
+
+
+def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(entry).reshape(entry.shape)
+
+
+def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = TYPES.get(tensor["dtype"])
+    if dtype is None:
+        raise GraphValueError(f"{name!r} is of the type {tensor['dtype']!r}, which graphls does not have")
+    return array_of_bytes(name, tensor["shape"], dtype, tensor["data"])
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """The header of a file that safetensors has read, which takes the last of two tensors of one name."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header: dict[str, Any] = json.loads(data[8:end], object_pairs_hook=_distinct)
+    return header
+
+
+def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise GraphValueError(f"the name {name!r} stands in it twice")
+        found[name] = value
+    return found
+
+
+def _strings(header: dict[str, Any]) -> dict[str, str]:
+    """The strings in the metadata of a file."""
+    found = header.get(METADATA) or {}
+    return {key.removeprefix(OURS): text for key, text in found.items() if key.startswith(OURS)}
+
+
+def _package() -> Any:
+    subject = "The format safetensors needs a package of that name, which"
+    load_package("safetensors.numpy", subject, INSTALL)
+    return load_package("safetensors", subject, INSTALL)

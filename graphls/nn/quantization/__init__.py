@@ -1,0 +1,5 @@
+"""Training of networks that will compute with 8-bit integers."""
+
+from graphls.nn.quantization.fake_quantize import fake_quantize
+
+__all__ = ["fake_quantize"]

@@ -1,0 +1,141 @@
+"""Networks whose products are rounded, while they are trained, to what 8-bit integers can stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.configuration import Configuration
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.trace.trace import trace
+from graphls.ir.graph import Graph, Value
+from graphls.nn.cell import Cell
+from graphls.passes.adapters.fake_quantize import FakeQuantize, quantized
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What a cell knows of its products that are rounded; as a pass of the cell it rounds them.
+
+    `sites` are, in the order in which they run, the paths of the weight and of the range of the other operand.
+    """
+
+    options: FakeQuantize
+    sites: tuple[tuple[str, str], ...] = ()
+    calibrates: bool = False
+
+    def rewrite(self, graph: Graph, training: bool) -> Graph:
+        """The graph with rounded products; in a training, ranges that are observed follow what there is."""
+        match = tuple(dict.fromkeys(weight for weight, _ in self.sites))
+        options = replace(self.options, match=match, training=training or self.calibrates)
+        return replace(options, ranges="observed").run(graph) if self.calibrates else options.run(graph)
+
+
+@dataclass
+class _Looking:
+    """A pass of a cell that changes nothing and notes what would be rounded."""
+
+    options: FakeQuantize
+    sites: tuple[tuple[str, str], ...] = ()
+    ranges: tuple[Value, ...] = ()
+
+    def rewrite(self, graph: Graph, training: bool) -> Graph:
+        made, sites = quantized(graph, self.options)
+        known = set(graph.states)
+        self.sites, self.ranges = tuple(sites), tuple(state for state in made.states if state not in known)
+        return graph
+
+
+def fake_quantize(
+    net: Cell,
+    *inputs: object,
+    match: str | Sequence[str] = "*",
+    ranges: str = "observed",
+    per_channel: bool = True,
+    momentum: float = 0.1,
+) -> list[str]:
+    """Round the operands of products to what 8-bit integers can stand for; returns the paths of their weights.
+
+    `inputs` are like those that the network takes, and its first ranges are what it makes of them. `match` is a pattern
+    as of files, or several, of the names of weights or of the cells that use them. Weights are symmetric, by output
+    channel or as a whole. The ranges of the other operands are parameters `<module>.input_range`, two numbers each:
+    "observed" ones follow the smallest and the largest number by `momentum` in each step of a training, "learned" ones
+    have gradients. Gradients pass straight through inside of a range. What compiles or optimizes the network is made
+    afterwards. `graphls.onnx.save_quantized` writes an ONNX model with integers.
+
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already or
+    has adapters, and where no product matches.
+
+    Examples:
+        >>> import numpy as np
+        >>> from graphls import nn
+        >>> from graphls.nn.quantization import fake_quantize
+        >>> net = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.Dense(8, 2))
+        >>> fake_quantize(net, np.ones((1, 8), np.float32))
+        ['0.weight', '2.weight']
+    """
+    if not isinstance(net, Cell):
+        raise GraphTypeError(f"fake_quantize takes a Cell, not {type(net).__name__}.")
+    if not inputs:
+        raise GraphTypeError("fake_quantize takes inputs like those of the network, whose ranges are the first ones.")
+    if any(cell._passes for _, cell in net.cells_and_names()):
+        text = "The products of the network are rounded already, or have adapters"
+        raise GraphValueError(f"{text}; merge these first, by graphls.adapters.merge(net).")
+    patterns = (match,) if isinstance(match, str) else tuple(match)
+    options = FakeQuantize(patterns, ranges=ranges, per_channel=per_channel, momentum=momentum)
+    looking = _Looking(options)
+    _with_passes(net, looking)
+    try:
+        trace(net, tuple(inputs))
+    finally:
+        _without(net, looking)
+    if not looking.sites:
+        raise GraphValueError(f"The network has no product with a weight that matches {match!r}, outside of branches.")
+    _add_ranges(net, looking.ranges, ranges == "learned")
+    _calibrate(net, Quantized(options, looking.sites), inputs)
+    return list(dict.fromkeys(weight for weight, _ in looking.sites))
+
+
+def quantization_of(cell: Cell) -> Quantized | None:
+    """What a cell knows of its products that are rounded."""
+    return next((each for each in cell._passes if isinstance(each, Quantized)), None)
+
+
+def _add_ranges(net: Cell, ranges: Sequence[Value], are_learned: bool) -> None:
+    """Give a network parameters for the ranges, which have the prefix that its other parameters have."""
+    path, first = next(net.parameters_and_names())
+    prefix = first.name.removesuffix(path) if first.name.endswith(path) else ""
+    for state in ranges:
+        zeros = np.zeros(state.type.shape, state.type.dtype.numpy)
+        parameter = Parameter(zeros, prefix + state.name, requires_grad=are_learned)
+        net.insert_param_to_cell(state.name, parameter, check_name_contain_dot=False)
+
+
+def _calibrate(net: Cell, found: Quantized, inputs: Sequence[object]) -> None:
+    """Run the network once in evaluation, so that its ranges are those of these inputs."""
+    calibrating = replace(found, calibrates=True, options=replace(found.options, momentum=1.0))
+    modes = [(cell, cell.training) for _, cell in net.cells_and_names()]
+    net.set_train(False)
+    _with_passes(net, calibrating)
+    try:
+        net(*inputs)
+    finally:
+        _without(net, calibrating)
+        for cell, mode in modes:
+            cell.__dict__["training"] = mode
+        Configuration.note_change()
+    _with_passes(net, found)
+
+
+def _with_passes(net: Cell, each: Any) -> None:
+    net.__dict__["_passes"] += (each,)
+    net._changed()
+
+
+def _without(net: Cell, each: object) -> None:
+    net.__dict__["_passes"] = tuple(other for other in net._passes if other is not each)
+    net._changed()

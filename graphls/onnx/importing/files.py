@@ -1,0 +1,64 @@
+"""Reading the file of an ONNX model, without the data that lies in other files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx import ModelProto
+
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path, read_bytes
+
+LARGEST = 2**31 - 1
+"""Bytes that one file of the format can hold."""
+
+Source = object
+"""A path, the bytes of a model, or a ModelProto."""
+
+
+@dataclass(frozen=True)
+class Original:
+    """A model as it was given: its bytes, and the file that they are from, where there is one."""
+
+    data: bytes
+    path: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "The model" if self.path is None else str(self.path)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its external data lies."""
+        return None if self.path is None else self.path.parent
+
+    def model(self) -> ModelProto:
+        """The model, parsed anew; raises GraphValueError for bytes that are none."""
+        model = ModelProto()
+        try:
+            model.ParseFromString(self.data)
+        except Exception:  # DecodeError of protobuf, which no public module of onnx has
+            text = f"{self.name} is not an ONNX model, or not all of one; export or copy it again."
+            raise GraphValueError(text) from None
+        if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
+            raise GraphValueError(f"{self.name} is not an ONNX model: there is no graph in it.")
+        return model
+
+
+def read(source: Source) -> Original:
+    """What a model is read from.
+
+    Raises GraphFileError for what cannot be read, GraphValueError for a file above 2 GiB, GraphTypeError for another
+    kind of source.
+    """
+    if isinstance(source, ModelProto):
+        return Original(source.SerializeToString())
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return Original(bytes(source))
+    path = as_path(source)
+    if os.path.isfile(path) and os.path.getsize(path) > LARGEST:
+        raise GraphValueError(f"{path} is larger than 2 GiB, which no ONNX model is; export it with external data.")
+    return Original(read_bytes(path), path)

@@ -1,0 +1,1 @@
+"""Functions that make, move, choose, write and join elements."""

@@ -1,0 +1,416 @@
+"""The elements of `tensor[index]`: the one reading of an index, and the steps that take and that write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphIndexError, GraphTypeError, GraphValueError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.ir.types import bool_, broadcast_shapes, int32, int64
+from graphls.ops.arrays.creation import zeros_like
+from graphls.ops.arrays.joins import OF_SLICES, Join, replaced
+from graphls.ops.arrays.shapes import broadcast_to, gather, reshape, transpose
+from graphls.ops.math.elementwise import add, logical_and, where
+from graphls.ops.operands import Shape, apply, in_graph, tensor_in, tensor_of
+from graphls.ops.record import in_place, operation, tensor_method
+
+Item = int | range | Tensor | None
+"""One position, or several, of an axis; None for a new axis."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """An index into a tensor of that shape, with one item for each axis, in order, and None for each new one.
+
+    `moves_front` says that tensors, or integers beside them, stand apart; then NumPy puts the axes that the tensors
+    make before all others.
+    """
+
+    shape: tuple[int, ...]
+    items: tuple[Item, ...]
+    moves_front: bool
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The items that are tensors."""
+        return [item for item in self.items if isinstance(item, Tensor)]
+
+
+def items_of(index: object, x: Tensor) -> Items:
+    """An index into x, read by NumPy's rules.
+
+    Raises GraphIndexError for an integer that is known and out of range, for a mask of another shape and for too many
+    indices, GraphTypeError for what is no index, GraphValueError for a slice with a step of 0.
+    """
+    given = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _plain(item)]
+    used = sum(_used(i) for i in given)
+    if used > x.ndim:
+        raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.")
+    if sum(i is Ellipsis for i in given) > 1:
+        raise GraphIndexError("An index has one Ellipsis at most.")
+    if not any(i is Ellipsis for i in given):
+        given.append(Ellipsis)
+    sizes = iter(x.shape)
+    items: list[Item] = []
+    for item in given:
+        count = x.ndim - used if item is Ellipsis else 1
+        items += [range(next(sizes)) for _ in range(count)] if item is Ellipsis else _bounded(item, sizes)
+    return Items(x.shape, tuple(items), _stands_apart(given))
+
+
+def _used(item: object) -> int:
+    if isinstance(item, np.ndarray):
+        return item.ndim
+    return int(item is not None and item is not Ellipsis)
+
+
+def _stands_apart(given: list[Any]) -> bool:
+    """Whether something else stands between tensors, or integers beside tensors."""
+    kinds = [isinstance(i, (int, Tensor, np.ndarray)) for i in given]
+    has_tensors = any(isinstance(i, (Tensor, np.ndarray)) for i in given)
+    return has_tensors and sum(picks for picks, _ in groupby(kinds)) > 1
+
+
+def _plain(item: object) -> list[Any]:
+    """An item as an integer, slice, None, Ellipsis, integer tensor, or mask that is known (an array)."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return [item]
+    if isinstance(item, (bool, np.bool_)):
+        if not item:
+            raise GraphIndexError("A tensor can be indexed by True, for a new axis, but not by False.")
+        return [None]
+    if isinstance(item, int):
+        return [item]
+    if isinstance(item, (list, tuple, range)):
+        item = np.asarray(item, np.int64) if not len(item) or isinstance(item, range) else Tensor(list(item))
+    if is_tensor(item):
+        indices = _indices(tensor_of(item))
+        return _plain(bool(indices)) if isinstance(indices, np.ndarray) and not indices.ndim else [indices]
+    raise GraphTypeError(
+        f"A tensor is indexed by integers, slices, None, ... and tensors of integers or bools, not by {item!r}.",
+    )
+
+
+def _indices(item: Tensor) -> Any:
+    kind = item.dtype.kind
+    if kind == "float":
+        raise GraphTypeError(f"An index is of integers or bools, not {item.type}; cast it first.")
+    if isinstance(item, Symbol):
+        if kind == "bool":
+            raise GraphTypeError(
+                "The shape of x[mask] is not static where the graph computes the mask; use ops.where(mask, x, ...).",
+            )
+        return item if item.dtype in (int32, int64) else dispatch.cast(item, int64)
+    if kind == "bool":
+        return item.array
+    return dispatch.cast(item, int64) if item.ndim else int(item.item())
+
+
+def _bounded(item: Any, sizes: Any) -> list[Item]:
+    """An item within the axes that it uses up."""
+    if item is None:
+        return [None]
+    if isinstance(item, np.ndarray):
+        return list(_places(item, tuple(next(sizes) for _ in item.shape)))
+    size = next(sizes)
+    if isinstance(item, slice):
+        return [_index_range(item, size)]
+    if isinstance(item, int):
+        if not -size <= item < size:
+            raise _out_of_range(item, size)
+        return [item % size]
+    if not isinstance(item, Symbol):
+        _check_range(item.array, size)
+    return [item]
+
+
+def _check_range(indices: Any, size: int) -> None:
+    wrong = indices[(indices < -size) | (indices >= size)]
+    if wrong.size:
+        raise _out_of_range(wrong.flat[0], size)
+
+
+def _out_of_range(index: object, size: int) -> GraphIndexError:
+    return GraphIndexError(f"The index {index} is out of range for an axis of size {size}.")
+
+
+def _places(mask: Any, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    if mask.shape != shape:
+        raise GraphIndexError(f"A mask of shape {mask.shape} does not fit axes of sizes {shape}.")
+    return tuple(map(Tensor, np.nonzero(mask)))
+
+
+def _index_range(item: slice, size: int) -> range:
+    try:
+        return range(*item.indices(size))
+    except TypeError as error:
+        raise GraphTypeError(f"The slice {item} cannot be taken: {error}.") from None
+    except ValueError:
+        raise GraphValueError(f"The slice {item} cannot be taken: its step is 0.") from None
+
+
+def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
+    """Tensors that each pick from an axis of these sizes as one that picks from all positions of these axes.
+
+    Where one of them is out of range, so is the result. Raises GraphIndexError where their shapes do not fit.
+    """
+    if not tensors:
+        return Tensor(0)  # the only position of no axis
+    try:
+        shape = broadcast_shapes(*(t.shape for t in tensors))
+    except GraphValueError as error:
+        raise GraphIndexError(str(error)) from None
+    if len(tensors) == 1:
+        return tensors[0]
+    position, outside = Tensor(0), Tensor(False)
+    for tensor, size in zip(tensors, sizes, strict=True):
+        tensor = dispatch.cast(tensor, int64)
+        counted = where(tensor < 0, tensor + size, tensor)
+        outside = outside | (counted < 0) | (counted >= size)
+        position = position * size + counted
+    return broadcast_to(where(outside, prod(sizes), position), shape)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the elements that an index names are taken; every step can be undone, which is how they are written.
+
+    A tensor is cut to a region by `ranges`, one for each axis. The region is brought into the shape `kept`, without the
+    axes of integers and with the new ones. Those of its axes from which tensors pick, `axes`, become one, at the front
+    where they stand apart. From that one `picked` picks, and the axes that this makes go to the front if NumPy has
+    them there.
+    """
+
+    ranges: tuple[range, ...]
+    kept: Shape
+    axes: tuple[int, ...]
+    picked: Tensor
+    moves_front: bool
+
+    @classmethod
+    def of(cls, index: Items) -> Plan:
+        """The steps for an index."""
+        ranges: list[range] = []
+        kept: list[int] = []
+        axes: list[int] = []
+        sizes = iter(index.shape)
+        for item in index.items:
+            if item is None:
+                kept.append(1)
+                continue
+            size = next(sizes)
+            axes += [len(kept)] if isinstance(item, Tensor) else []
+            ranges.append(item if isinstance(item, range) else _range(item, size))
+            kept += [] if isinstance(item, int) else [len(ranges[-1])]
+        picked = together(index.tensors, [kept[axis] for axis in axes])
+        return cls(tuple(ranges), tuple(kept), tuple(axes), picked, index.moves_front)
+
+    @property
+    def at(self) -> int:
+        """The axis from which `picked` picks."""
+        return self.order.index(self.axes[0]) if self.axes else 0
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The axes of the kept shape in an order in which tensors pick from axes that stand together."""
+        axes, all_axes = self.axes, tuple(range(len(self.kept)))
+        stand_together = not axes or axes[-1] - axes[0] < len(axes)
+        return all_axes if stand_together else (*axes, *(i for i in all_axes if i not in axes))
+
+    @property
+    def outer(self) -> tuple[Shape, Shape]:
+        """The sizes before and behind the axis from which `picked` picks."""
+        ordered = tuple(self.kept[i] for i in self.order)
+        return ordered[: self.at], ordered[self.at + len(self.axes) :]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what is taken."""
+        before, after = self.outer
+        middle = self.picked.shape
+        return (*middle, *before, *after) if self.moves_front else (*before, *middle, *after)
+
+    def region(self, x: Tensor) -> Tensor:
+        """What the ranges take of x, in the kept shape."""
+        return reshape(reversed_where(sliced(x, self.ranges), self.ranges), self.kept)
+
+    def merged(self, region: Tensor) -> Tensor:
+        """A region in which tensors pick from one axis."""
+        before, after = self.outer
+        return reshape(transpose(region, self.order), (*before, prod(self.kept[i] for i in self.axes), *after))
+
+    def unmerged(self, merged: Tensor) -> Tensor:
+        """A merged region as one with the axes of the tensor that was indexed."""
+        ordered = reshape(merged, tuple(self.kept[i] for i in self.order))
+        return reshape(transpose(ordered, inverse(self.order)), tuple(map(len, self.ranges)))
+
+    def taken(self, x: Tensor) -> Tensor:
+        """What the index names of x."""
+        region = self.region(x)
+        if not self.axes:
+            return region
+        found = gather(self.merged(region), self.picked, axis=self.at)
+        return transpose(found, self._to_front) if self.moves_front else found
+
+    @property
+    def _to_front(self) -> Shape:
+        """The order of axes that brings those of `picked` before the others."""
+        before, after = map(len, self.outer)
+        end = before + self.picked.ndim
+        return (*range(before, end), *range(before), *range(end, end + after))
+
+    def slices(self, value: Tensor) -> Tensor:
+        """A value for what the index names, as slices along the axis from which `picked` picks."""
+        value = transpose(value, inverse(self._to_front)) if self.moves_front else value
+        before, after = self.outer
+        return reshape(value, (*before, self.picked.size, *after))
+
+
+def _range(item: int | Tensor, size: int) -> range:
+    return range(size) if isinstance(item, Tensor) else range(item, item + 1)
+
+
+def inverse(order: Shape) -> Shape:
+    """The order of axes that undoes another."""
+    return tuple(map(int, np.argsort(order)))
+
+
+def _rising(taken: range) -> range:
+    return (taken if taken.step > 0 else taken[::-1]) if len(taken) else range(0)
+
+
+def sliced(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
+    """What ranges take of each axis, in the order in which x has it."""
+    if all(len(r) == n for r, n in zip(ranges, x.shape, strict=True)):
+        return x
+    rising = [*map(_rising, ranges)]
+    starts, stops, steps = (tuple(getattr(r, name) for r in rising) for name in ("start", "stop", "step"))
+    return apply("slice", x, starts=starts, stops=stops, steps=steps)
+
+
+def reversed_where(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
+    """x, reversed along the axes of falling ranges."""
+    axes = tuple(i for i, r in enumerate(ranges) if r.step < 0 and x.shape[i] > 1)
+    return apply("reverse", x, axes=axes) if axes else x
+
+
+def replaced_region(x: Tensor, ranges: tuple[range, ...], region: Tensor) -> Tensor:
+    """x with other elements at the positions that ranges take; the region broadcasts to these."""
+    if not all(map(len, ranges)):
+        return x
+    region, rising = reversed_where(region, ranges), [*map(_rising, ranges)]
+    cut = [i for i, n in enumerate(x.shape) if len(ranges[i]) < n]
+    if not cut:
+        return broadcast_to(region, x.shape)
+    mask = reduce(logical_and, [_inside(x.shape[i], rising[i], x.ndim - i - 1) for i in cut])
+    placed = [r if region.shape[i] > 1 else range(1) for i, r in enumerate(rising)]
+    shape = tuple(n if region.shape[i] > 1 else 1 for i, n in enumerate(x.shape))
+    if shape != region.shape:
+        starts, stops, steps = (tuple(getattr(r, name) for r in placed) for name in ("start", "stop", "step"))
+        region = apply("slice_gradient", region, shape=shape, starts=starts, stops=stops, steps=steps)
+    return where(mask, region, x)
+
+
+def _inside(size: int, taken: range, axes_behind: int) -> Tensor:
+    """Whether each position of an axis is in a range."""
+    mask = np.zeros(size, bool)
+    mask[taken.start : taken.stop : taken.step] = True
+    return in_graph(Tensor(mask.reshape(-1, *(1 for _ in range(axes_behind)))))
+
+
+@operation
+def getitem(tensor: TensorLike, index: Any) -> Tensor:
+    """The elements that an index names, by NumPy's rules.
+
+    An index is an integer, a slice, None for a new axis, an Ellipsis, a tensor or list of integers, a mask that is
+    known, or a tuple of those. Raises GraphIndexError for what is known and out of range, for too many indices and for
+    shapes of tensors that do not fit, GraphTypeError for any other object and for a mask that the graph computes.
+    """
+    x = tensor_of(tensor)
+    return Plan.of(items_of(index, x)).taken(x)
+
+
+@operation
+def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
+    """A tensor with other elements where an index says; `x[index] = value` makes x that.
+
+    The value is cast to the dtype of the tensor and broadcast to the shape of `x[index]`. Where an index names an
+    element twice, the last of its values stays. A mask that the graph computes is an index alone, with a value that
+    broadcasts to all that is not masked. Raises what `x[index]` raises, and GraphValueError for a value that
+    does not fit.
+
+    Raises GraphIndexError for more indices than axes or a second Ellipsis, GraphTypeError for a mask that does not
+    fit.
+    """
+    x = tensor_of(tensor)
+    value = tensor_in(value, x.dtype)
+    if isinstance(index, Symbol) and index.dtype is bool_:
+        return _masked(x, index, value)
+    return written(x, items_of(index, x), value, replaced)
+
+
+def written(x: Tensor, items: Items, value: Tensor, join: Join) -> Tensor:
+    """x, in which `join` brings a value of its dtype to the elements that an index names."""
+    plan = Plan.of(items)
+    if not items.tensors:
+        return replaced_region(x, plan.ranges, _on_axes(fitting(value, plan.kept), items))
+    value = broadcast_to(fitting(value, plan.shape), plan.shape)
+    if not value.size:
+        return x
+    merged = plan.merged(plan.region(x))
+    merged = join(merged, reshape(plan.picked, (-1,)), plan.slices(value), plan.at)
+    return replaced_region(x, plan.ranges, plan.unmerged(merged))
+
+
+def _on_axes(value: Tensor, items: Items) -> Tensor:
+    """A value for what integers and ranges name, with the axes of the tensor that was indexed."""
+    sizes = iter(value.shape)
+    given = [(item, 1 if isinstance(item, int) else next(sizes)) for item in items.items]
+    return reshape(value, tuple(size for item, size in given if item is not None))
+
+
+def fitting(value: Tensor, shape: Shape) -> Tensor:
+    """A value with as many axes as a shape that it broadcasts to; raises GraphValueError where it does not."""
+    given = (*(1 for _ in shape), *value.shape)
+    extra, own = given[: len(given) - len(shape)], given[len(given) - len(shape) :]
+    if any(n != 1 for n in extra) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
+        message = f"A value of shape {value.shape} does not fit elements of shape {shape}."
+        raise GraphValueError(message)
+    return reshape(value, own)
+
+
+def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    rest = x.shape[mask.ndim :]
+    if mask.shape != x.shape[: mask.ndim] or value.ndim > len(rest):
+        raise GraphTypeError(
+            f"Where the graph computes a mask, x[mask] = value takes a mask that fits the first axes of {x.type}, and "
+            f"one value for all that is not masked, not {mask.type} and {value.type}; use ops.where.",
+        )
+    return where(reshape(mask, (*mask.shape, *(1 for _ in rest))), fitting(value, rest), x)
+
+
+@tensor_method("index_put")
+@in_place("index_put_")
+def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
+    """The tensor with values written where index tensors, one for each axis, say; with `accumulate` they are added.
+
+    Where the indices name an element twice, the last value stays, or both are added.
+    """
+    position = tuple(indices)
+    if not accumulate:
+        return setitem(x, position, values)
+    x = tensor_of(x)
+    return add(x, written(zeros_like(x), items_of(position, x), tensor_in(values, x.dtype), OF_SLICES["add"]))
+
+
+@in_place("index_copy_")
+def _index_copied(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with the slices of `source` in place of those that indices name along an axis."""
+    return setitem(x, (*(slice(None),) * (dim % x.ndim), index), source)

@@ -1,0 +1,391 @@
+"""Factors of matrices: triangular systems, Cholesky's factor, and orthogonal factors by Householder's reflections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.types import broadcast_shapes, float32
+from graphls.ops.arrays.arrangement import movedim
+from graphls.ops.arrays.creation import arange, zeros, zeros_like
+from graphls.ops.arrays.diagonals import eye, tril, triu
+from graphls.ops.arrays.shapes import broadcast_to, concat, cut, gather, reshape, squeeze, swapaxes
+from graphls.ops.control_flow import scan
+from graphls.ops.gradients import with_gradient
+from graphls.ops.math.elementwise import (
+    add,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    logical_and,
+    mul,
+    neg,
+    sqrt,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.math.reductions import sum
+from graphls.ops.network.network import matmul
+from graphls.ops.operands import floats, in_graph, tensor_of
+from graphls.ops.record import operation, operator_class
+
+
+def as_one(function: Callable[..., Any], *operands: object) -> Any:
+    """`function` of the operands as tensors of one float dtype, as if it were a single operation.
+
+    16-bit floats are computed in float32 and rounded once, and no network with mixed precision casts what is inside.
+    """
+    tensors = floats(*operands)
+    dtype = tensors[0].dtype
+    with dispatch.without_casts():
+        results = function(*(cast(t, float32) if dtype.is_half else t for t in tensors))
+    return map_leaves(lambda t: cast(t, dtype) if dtype.is_half and t.dtype is float32 else t, results)
+
+
+def require_matrices(name: str, x: Tensor) -> Tensor:
+    """x itself; raises GraphValueError for fewer than two axes."""
+    if x.ndim < 2:
+        raise GraphValueError(f"{name} takes matrices or batches of them, not {x.type}.")
+    return x
+
+
+def require_square(name: str, x: Tensor) -> Tensor:
+    """x itself; raises GraphValueError unless its last two axes have one size."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise GraphValueError(f"{name} takes square matrices, not {x.type}.")
+    return x
+
+
+def require_system(name: str, matrix: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    """Square matrices and right-hand sides with as many rows, as batches of one shape; raises GraphValueError else."""
+    require_square(name, matrix)
+    if rhs.ndim < 2 or rhs.shape[-2] != matrix.shape[-1]:
+        message = f"{name} with {matrix.type} takes right-hand sides with {matrix.shape[-1]} rows, not {rhs.type}."
+        raise GraphValueError(message)
+    batch = broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    return broadcast_to(matrix, (*batch, *matrix.shape[-2:])), broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The matrices with rows and columns exchanged."""
+    return swapaxes(x, -1, -2)
+
+
+def unit_matrices(x: Tensor) -> Tensor:
+    """Unit matrices of the shape and dtype of square matrices."""
+    return broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
+
+
+def row_indices(size: int) -> Tensor:
+    """The indices of so many rows or columns, for comparing them with the one that a loop is at."""
+    return in_graph(arange(size))
+
+
+def as_column(x: Tensor) -> Tensor:
+    """Vectors along the last axis as matrices of one column."""
+    return reshape(x, (*x.shape, 1))
+
+
+def as_row(x: Tensor) -> Tensor:
+    """Vectors along the last axis as matrices of one row."""
+    return reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+@operator_class("MatrixTriangularSolve", "lower adjoint")
+def solve_triangular(matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False) -> Tensor:
+    """What triangular matrices give the right-hand sides, of shape (..., n, k), when multiplied by it; they broadcast.
+
+    Only the triangle on and below the diagonal is read, or with `lower` False that on and above it. `adjoint` solves
+    with the transposed matrices. Infinite or nan where a diagonal holds 0. Raises GraphValueError for other shapes.
+    """
+
+    def computed(matrix: Tensor, rhs: Tensor) -> Tensor:
+        matrix, rhs = require_system("solve_triangular", matrix, rhs)
+        triangle = tril(matrix) if lower else triu(matrix)
+        return substituted(transposed(triangle) if adjoint else triangle, rhs, bool(lower) is not bool(adjoint))
+
+    result: Tensor = as_one(computed, matrix, rhs)
+    return result
+
+
+def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
+    """`solve_triangular` of batches of one shape and dtype, with zeros in the other triangle."""
+
+    def gradient(triangle: Tensor, rhs: Tensor, solution: Tensor, sensitivity: Tensor) -> tuple[Tensor, Tensor]:
+        by_rhs = substituted(transposed(triangle), sensitivity, not lower)
+        by_matrix = neg(matmul(by_rhs, transposed(solution)))
+        return (tril if lower else triu)(by_matrix), by_rhs
+
+    if not rhs.size:
+        return rhs
+    result: Tensor = with_gradient(lambda a, b: _row_by_row(a, b, lower), gradient, triangle, rhs)
+    return result
+
+
+def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
+    """Substitution, from the first row on or from the last: rows that are not yet known count as 0."""
+    size = triangle.shape[-1]
+    positions = as_column(row_indices(size))
+
+    def step(found: Tensor, row: Tensor) -> tuple[Tensor, None]:
+        factors, values, i = row
+        known = squeeze(matmul(as_row(factors), found), -2)
+        line = div(sub(values, known), as_column(gather(factors, i, -1)))
+        return where(equal(positions, i), as_row(line), found), None
+
+    rows = (movedim(triangle, -2, 0), movedim(rhs, -2, 0), arange(size))
+    found, _ = scan(step, zeros_like(rhs), rows, reverse=not lower)
+    solution: Tensor = found
+    return solution
+
+
+@operation(classes="Cholesky", settings="upper")
+def cholesky(input_x: TensorLike, upper: bool = False) -> Tensor:
+    """The lower triangular matrices L, or with `upper` their transposes, with which symmetric ones are L @ L.mT.
+
+    Of matrices that are not symmetric it is that of the symmetric part, so that gradients are symmetric. It holds nan
+    where a matrix is not positive definite. Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(x: Tensor) -> Tensor:
+        require_square("cholesky", x)
+        if not x.size:
+            return x
+        factor: Tensor = with_gradient(_column_by_column, _cholesky_gradient, _symmetric(x))
+        return transposed(factor) if upper else factor
+
+    result: Tensor = as_one(computed, input_x)
+    return result
+
+
+def _symmetric(x: Tensor) -> Tensor:
+    return mul(add(x, transposed(x)), 0.5)
+
+
+def _column_by_column(x: Tensor) -> Tensor:
+    """Each column of L is that of x less what the columns before it contribute, divided by the root of the diagonal."""
+    positions = row_indices(x.shape[-1])
+
+    def step(factor: Tensor, item: Tensor) -> tuple[Tensor, None]:
+        column, i = item
+        row = as_column(gather(factor, i, -2))
+        rest = sub(column, squeeze(matmul(factor, row), -1))
+        line = div(rest, sqrt(as_column(gather(rest, i, -1))))
+        is_new = logical_and(greater_equal(as_column(positions), i), equal(positions, i))
+        return where(is_new, as_column(line), factor), None
+
+    found, _ = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))
+    factor: Tensor = found
+    return factor
+
+
+def _cholesky_gradient(x: Tensor, factor: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
+    """Murray's "Differentiation of the Cholesky decomposition" (2016), equation 10."""
+    inner = tril(matmul(transposed(factor), tril(sensitivity)))
+    inner = sub(inner, mul(inner, mul(unit_matrices(x), 0.5)))
+    upper = transposed(factor)
+    left = substituted(upper, inner, lower=False)
+    return (_symmetric(transposed(substituted(upper, transposed(left), lower=False))),)
+
+
+@operation(classes="CholeskySolve", settings="upper")
+def cholesky_solve(input: TensorLike, input2: TensorLike, upper: bool = False) -> Tensor:
+    """The solutions x of A @ x = `input`, of shape (..., n, k), by the factors `input2` of A that `cholesky` gives.
+
+    They broadcast. `upper` says that the factors are the upper ones. Raises GraphValueError for other shapes.
+    """
+
+    def computed(rhs: Tensor, factor: Tensor) -> Tensor:
+        factor, rhs = require_system("cholesky_solve", factor, rhs)
+        return _solved(rhs, transposed(triu(factor)) if upper else tril(factor))
+
+    result: Tensor = as_one(computed, input, input2)
+    return result
+
+
+def _solved(rhs: Tensor, lower: Tensor) -> Tensor:
+    return substituted(transposed(lower), substituted(lower, rhs, lower=True), lower=False)
+
+
+@operation(classes="CholeskyInverse", settings="upper")
+def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
+    """The inverses of the matrices whose lower factors, or with `upper` whose upper ones, are given.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(factor: Tensor) -> Tensor:
+        require_square("cholesky_inverse", factor)
+        return _solved(unit_matrices(factor), transposed(triu(factor)) if upper else tril(factor))
+
+    result: Tensor = as_one(computed, input_x)
+    return result
+
+
+@operation(also="mint.linalg")
+def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """The matrices Q with orthonormal columns and the upper triangular R with which matrices are Q @ R.
+
+    Of m rows and n columns, "reduced" gives a Q of min(m, n) columns and "complete" a square one. The signs are those
+    of LAPACK. Raises GraphValueError for another mode and for fewer than two axes.
+    """
+    if mode not in ("reduced", "complete"):
+        raise GraphValueError(f"The mode of qr is 'reduced' or 'complete', not {mode!r}.")
+    factors = thin_factors if mode == "reduced" else _full_factors
+    result: tuple[Tensor, Tensor] = as_one(factors, require_matrices("qr", tensor_of(input)))
+    return result
+
+
+def thin_factors(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Q with as many columns as the smaller size of x, and R.
+
+    The columns of x behind a square only make R longer: they have the same Q.
+    """
+    rows, columns = x.shape[-2:]
+    if rows < columns:
+        q, r = thin_factors(cut(x, x.ndim - 1, 0, rows))
+        return q, concat((r, matmul(transposed(q), cut(x, x.ndim - 1, rows, columns))), -1)
+    if not x.size:
+        return x, zeros((*x.shape[:-2], columns, columns), x.dtype)
+    result: tuple[Tensor, Tensor] = with_gradient(lambda x: _factors(x, columns), _qr_gradient, x)
+    return result
+
+
+def _full_factors(x: Tensor) -> tuple[Tensor, Tensor]:
+    return _factors(x, x.shape[-2])
+
+
+def _factors(x: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    packed, scales = _reflections(x)
+    return _orthogonal(packed, scales, columns), triu(cut(packed, x.ndim - 2, 0, columns))
+
+
+def _qr_gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+    """Walter and Lehmann's "Algorithmic Differentiation of Linear Algebra Functions" (2018), section on QR."""
+    (q, r), (by_q, by_r) = factors, sensitivity
+    inner = tril(sub(matmul(r, transposed(by_r)), matmul(transposed(by_q), q)))
+    symmetric = add(inner, transposed(tril(inner, -1)))
+    outer = add(by_q, matmul(q, symmetric))
+    return (transposed(substituted(r, transposed(outer), lower=False)),)
+
+
+@operation(classes="Geqrf")
+def geqrf(input: TensorLike) -> tuple[Tensor, Tensor]:
+    """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it, and tau.
+
+    The first element of v, which is 1, is left out, as LAPACK does it. Raises GraphValueError for fewer than two axes.
+    """
+    result: tuple[Tensor, Tensor] = as_one(_reflections, require_matrices("geqrf", tensor_of(input)))
+    return result
+
+
+def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
+    count = min(x.shape[-2:])
+    if not x.size:
+        return x, zeros((*x.shape[:-2], count), x.dtype)
+    packed, scales = scan(_reflected_column, x, arange(count))
+    return packed, movedim(scales, 0, -1)
+
+
+def _reflected_column(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
+    """One column made triangular; a column that already is is not reflected."""
+    rows, columns = map(row_indices, matrix.shape[-2:])
+    column, first = gather(matrix, i, -1), as_column(gather(gather(matrix, i, -1), i, -1))
+    below = where(greater(rows, i), column, 0.0)
+    # Where nothing is left to reflect, divisors are 1, not 0: of the branch that is not chosen the gradient must be
+    # finite, too. The corner has the other sign than the first element, so that their difference loses no digits.
+    is_done = equal(sum(square(below), -1, keepdims=True), 0.0)
+    length = sqrt(where(is_done, 1.0, add(square(first), sum(square(below), -1, keepdims=True))))
+    corner = where(is_done, first, where(less(first, 0.0), length, mul(length, -1.0)))
+    vector = where(equal(rows, i), 1.0, div(below, where(is_done, 1.0, sub(first, corner))))
+    scale = where(is_done, 0.0, div(sub(corner, first), where(is_done, 1.0, corner)))
+    made = where(greater(columns, i), _reflect(matrix, vector, scale), matrix)
+    kept = where(greater(rows, i), vector, where(equal(rows, i), corner, column))
+    return where(equal(columns, i), as_column(kept), made), squeeze(scale, -1)
+
+
+def _reflect(matrix: Tensor, vector: Tensor, scale: Tensor) -> Tensor:
+    """(1 - scale v v.mT) @ matrix."""
+    return sub(matrix, mul(as_column(mul(vector, scale)), matmul(as_row(vector), matrix)))
+
+
+def _orthogonal(packed: Tensor, scales: Tensor, columns: int) -> Tensor:
+    """The first columns of the product of all reflections."""
+    unit = eye(packed.shape[-2], columns, dtype=packed.dtype)
+    return _product(packed, scales, broadcast_to(unit, (*packed.shape[:-2], *unit.shape)), reverse=True)
+
+
+def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Tensor:
+    """All reflections of another matrix, the last one first with `reverse`, which is Q @ other, else Q.mT @ other."""
+    count = scales.shape[-1]
+    if not count or not other.size:
+        return other
+    rows = row_indices(packed.shape[-2])
+
+    def step(matrix: Tensor, item: Tensor) -> tuple[Tensor, None]:
+        column, scale, i = item
+        vector = where(greater(rows, i), column, where(equal(rows, i), 1.0, 0.0))
+        return _reflect(matrix, vector, as_column(scale)), None
+
+    columns = cut(packed, packed.ndim - 1, 0, count)
+    found, _ = scan(step, other, (movedim(columns, -1, 0), movedim(scales, -1, 0), arange(count)), reverse=reverse)
+    result: Tensor = found
+    return result
+
+
+@operation(classes="Orgqr")
+def orgqr(input: TensorLike, input2: TensorLike) -> Tensor:
+    """The columns of the product of the reflections that `geqrf` gives, as many as the matrices have.
+
+    Raises GraphValueError for other shapes.
+    """
+
+    def computed(packed: Tensor, scales: Tensor) -> Tensor:
+        _require_reflections("orgqr", packed, scales)
+        if packed.shape[-1] > packed.shape[-2]:
+            raise GraphValueError(f"orgqr takes no more columns than rows, not {packed.type}.")
+        return _orthogonal(packed, scales, packed.shape[-1])
+
+    result: Tensor = as_one(computed, input, input2)
+    return result
+
+
+@operation(classes="Ormqr", settings="left transpose")
+def ormqr(input: TensorLike, tau: TensorLike, other: TensorLike, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q @ other with the product Q of the reflections that `geqrf` gives, other @ Q where not `left`.
+
+    With `transpose`, Q.mT takes the place of Q. Raises GraphValueError for other shapes.
+    """
+
+    def computed(packed: Tensor, scales: Tensor, other: Tensor) -> Tensor:
+        _require_reflections("ormqr", packed, scales)
+        columns = require_matrices("ormqr", other) if left else transposed(require_matrices("ormqr", other))
+        if columns.shape[:-1] != packed.shape[:-1]:
+            message = f"ormqr with reflections {packed.type} takes as many rows to reflect, not {other.type}."
+            raise GraphValueError(message)
+        found = _product(packed, scales, columns, reverse=bool(left) is not bool(transpose))
+        return found if left else transposed(found)
+
+    result: Tensor = as_one(computed, input, tau, other)
+    return result
+
+
+def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:
+    require_matrices(name, packed)
+    if scales.shape[:-1] != packed.shape[:-2] or not scales.ndim or scales.shape[-1] > min(packed.shape[-2:]):
+        message = f"{name} of {packed.type} takes a factor for each reflection, not {scales.type}."
+        raise GraphValueError(message)
+
+
+@operator_class("Qr", "full_matrices")
+def _qr_of(x: TensorLike, full_matrices: bool = False) -> Any:
+    """The orthogonal and triangular factors of matrices, see `qr`; a square Q with `full_matrices`."""
+    return qr(x, "complete" if full_matrices else "reduced")

@@ -1,0 +1,398 @@
+"""Systems of linear equations, inverses, least squares and determinants, by elimination with pivots."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.types import int64
+from graphls.ops.arrays.arrangement import flip, movedim
+from graphls.ops.arrays.creation import arange, ones, ones_like, zeros
+from graphls.ops.arrays.diagonals import eye, tril, triu
+from graphls.ops.arrays.pads import pad
+from graphls.ops.arrays.shapes import broadcast_to, concat, cut, gather, gather_elements, reshape, squeeze
+from graphls.ops.control_flow import scan
+from graphls.ops.gradients import with_gradient
+from graphls.ops.linear_algebra.contractions import diagonal_of
+from graphls.ops.linear_algebra.factorizations import (
+    as_column,
+    as_one,
+    as_row,
+    require_matrices,
+    require_square,
+    require_system,
+    row_indices,
+    substituted,
+    thin_factors,
+    transposed,
+    unit_matrices,
+)
+from graphls.ops.math.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    equal,
+    floor_div,
+    greater,
+    greater_equal,
+    log,
+    logical_and,
+    mod,
+    mul,
+    neg,
+    sign,
+    sub,
+    where,
+)
+from graphls.ops.math.reductions import argmax, prod, sum
+from graphls.ops.network.network import matmul
+from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation, operator_class
+
+
+class Factors(NamedTuple):
+    """L below the diagonal of `packed`, without its ones, and U on and above it; row i was exchanged with pivots[i]."""
+
+    packed: Tensor
+    pivots: Tensor
+
+
+def factors_of(x: Tensor) -> Factors:
+    """The factors of square matrices; where a column has only zeros to choose from, the pivot is 0."""
+    size = x.shape[-1]
+    positions = row_indices(size)
+
+    def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
+        column = abs(gather(matrix, i, -1))
+        pivot = argmax(where(greater_equal(positions, i), column, -1.0), -1)
+        matrix = exchanged(matrix, i, pivot)
+        return eliminated(matrix, i, positions), pivot
+
+    packed, pivots = scan(step, x, arange(size))
+    return Factors(packed, movedim(pivots, 0, -1))
+
+
+def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
+    """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
+    row, column = gather(matrix, i, -2), gather(matrix, i, -1)
+    pivot = as_column(gather(row, i, -1))  # 0 where a matrix is singular: nothing is left below it to eliminate
+    factors = where(greater(positions, i), div(column, where(equal(pivot, 0), 1.0, pivot)), 0.0)
+    later = where(greater(positions, i), row, 0.0)
+    is_factor = logical_and(as_column(greater(positions, i)), equal(positions, i))
+    return where(is_factor, as_column(factors), sub(matrix, mul(as_column(factors), as_row(later))))
+
+
+def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
+    """The matrices with two of their rows in each other's place."""
+    positions, other = row_indices(x.shape[-2]), as_column(pivot)
+    order = where(equal(positions, i), other, where(equal(positions, other), i, positions))
+    return gather_elements(x, -2, broadcast_to(as_column(order), x.shape))
+
+
+def permuted(x: Tensor, pivots: Tensor, reverse: bool = False) -> Tensor:
+    """The rows exchanged as the pivots say, one after the other, or with `reverse` put back."""
+    steps = (movedim(pivots, -1, 0), arange(pivots.shape[-1]))
+    found, _ = scan(lambda rows, step: (exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)
+    result: Tensor = found
+    return result
+
+
+def solved_by(factors: Factors, rhs: Tensor) -> Tensor:
+    """The solutions for right-hand sides of the same batch."""
+    lower = add(tril(factors.packed, -1), unit_matrices(factors.packed))
+    return substituted(triu(factors.packed), substituted(lower, permuted(rhs, factors.pivots), True), False)
+
+
+@operation(classes="LuSolve", method=True)
+def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Tensor:
+    """The solutions x of A @ x = `b`, of shape (..., n, k), by the factors of A in one matrix, and by its pivots.
+
+    U stands on and above the diagonal, L below, without its ones. The int pivots, of shape (..., n), count from 1, as
+    those of LAPACK do: row i of A was exchanged with row pivots[i]. Raises GraphValueError for other shapes.
+    """
+    pivots = _pivots("lu_solve", tensor_of(LU_data), LU_pivots)
+
+    def computed(rhs: Tensor, packed: Tensor) -> Tensor:
+        packed, rhs = require_system("lu_solve", packed, rhs)
+        return solved_by(Factors(packed, broadcast_to(pivots, packed.shape[:-1])), rhs) if rhs.size else rhs
+
+    result: Tensor = as_one(computed, b, LU_data)
+    return result
+
+
+@operation(classes="LuUnpack", settings="unpack_data unpack_pivots")
+def lu_unpack(
+    LU_data: TensorLike, LU_pivots: TensorLike, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, ...]:
+    """The permutation P and the triangular L and U with which P @ L @ U are the matrices; see `lu_solve`.
+
+    Without `unpack_data` only P, without `unpack_pivots` only L and U. Raises GraphValueError for matrices that are not
+    square.
+    """
+    packed = require_square("lu_unpack", tensor_of(LU_data))
+    pivots = _pivots("lu_unpack", packed, LU_pivots)
+    unit = unit_matrices(packed)
+    permutation = transposed(permuted(unit, pivots)) if unpack_pivots and packed.size else unit
+    triangles = (add(tril(packed, -1), unit), triu(packed)) if unpack_data else ()
+    return (permutation, *triangles) if unpack_pivots else triangles
+
+
+def _pivots(name: str, packed: Tensor, given: TensorLike) -> Tensor:
+    """Pivots counted from 0; raises GraphTypeError for floats, GraphValueError unless there is one for each row."""
+    pivots = tensor_of(given)
+    if pivots.dtype.kind not in ("int", "uint"):
+        raise GraphTypeError(f"The pivots of {name} are integers, not {pivots.type}.")
+    if pivots.shape != packed.shape[:-1]:
+        message = f"{name} of {packed.type} takes pivots of shape {packed.shape[:-1]}, not {pivots.type}."
+        raise GraphValueError(message)
+    return sub(cast(pivots, int64), 1)
+
+
+@operation(classes="MatrixSolve", settings="adjoint")
+def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> Tensor:
+    """The solutions x of matrix @ x = rhs, of shape (..., n, k), or with `adjoint` of matrix.mT @ x = rhs.
+
+    They broadcast. Infinite or nan for a singular matrix. Raises GraphValueError for other shapes.
+    """
+
+    def computed(matrix: Tensor, rhs: Tensor) -> Tensor:
+        matrix, rhs = require_system("matrix_solve", matrix, rhs)
+        return solved(transposed(matrix) if adjoint else matrix, rhs)
+
+    result: Tensor = as_one(computed, matrix, rhs)
+    return result
+
+
+def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
+    """`matrix_solve` of batches of one shape and dtype."""
+
+    def gradient(matrix: Tensor, rhs: Tensor, solution: Tensor, sensitivity: Tensor) -> tuple[Tensor, Tensor]:
+        by_rhs = solved(transposed(matrix), sensitivity)
+        return neg(matmul(by_rhs, transposed(solution))), by_rhs
+
+    if not rhs.size:
+        return rhs
+    result: Tensor = with_gradient(lambda a, b: solved_by(factors_of(a), b), gradient, matrix, rhs)
+    return result
+
+
+@operation(also="mint mint.linalg.inv")
+def inverse(input: TensorLike) -> Tensor:
+    """The inverses of square matrices; infinite or nan for a singular one.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(x: Tensor) -> Tensor:
+        return solved(require_square("inverse", x), unit_matrices(x))
+
+    result: Tensor = as_one(computed, input)
+    return result
+
+
+@operation
+def pinv(x: TensorLike) -> Tensor:
+    """The pseudo-inverses of matrices whose columns, or where those are more than the rows, whose rows are independent.
+
+    Infinite, nan or large for others, which need singular values. Raises GraphValueError for fewer than two axes.
+    """
+
+    def computed(x: Tensor) -> Tensor:
+        if x.shape[-2] < x.shape[-1]:
+            return transposed(_pseudo_inverse(transposed(x)))
+        return _pseudo_inverse(x)
+
+    result: Tensor = as_one(computed, require_matrices("pinv", tensor_of(x)))
+    return result
+
+
+def _pseudo_inverse(x: Tensor) -> Tensor:
+    """R ** -1 @ Q.mT of matrices with as many rows as columns or more."""
+    q, r = thin_factors(x)
+    return substituted(r, transposed(q), lower=False)
+
+
+@operation
+def lstsq(input: TensorLike, A: TensorLike) -> Tensor:
+    """The x for which input @ x is closest to A; of several the smallest, where the matrix has fewer rows than columns.
+
+    `input` is a matrix of shape (m, n) of full rank, see `pinv`, A of shape (m, k) or (m,), the result (n, k) or (n,).
+    Raises GraphValueError for other shapes.
+    """
+
+    def computed(x: Tensor, right: Tensor) -> Tensor:
+        if x.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != x.shape[0]:
+            message = f"lstsq takes a matrix and right-hand sides with as many rows, not {x.type} and {right.type}."
+            raise GraphValueError(message)
+        columns = right if right.ndim == 2 else as_column(right)
+        found = _least_squares(x, columns) if columns.size else matmul(transposed(x), columns)
+        return found if right.ndim == 2 else squeeze(found, -1)
+
+    result: Tensor = as_one(computed, input, A)
+    return result
+
+
+def _least_squares(x: Tensor, right: Tensor) -> Tensor:
+    if x.shape[0] < x.shape[1]:
+        q, r = thin_factors(transposed(x))
+        return matmul(q, substituted(transposed(r), right, lower=True))
+    q, r = thin_factors(x)
+    return substituted(r, matmul(transposed(q), right), lower=False)
+
+
+@operator_class("MatrixInverse", "adjoint")
+def _inverse(x: TensorLike, adjoint: bool = False) -> Any:
+    """The inverses of square matrices, or with `adjoint` those of their transposes."""
+    found = inverse(x)
+    return transposed(found) if adjoint else found
+
+
+@operation(names="matrix_determinant", classes="MatrixDeterminant")
+def det(input: TensorLike) -> Tensor:
+    """The determinants of square matrices, with their first and second gradients at singular ones, too.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(x: Tensor) -> Tensor:
+        if not require_square("det", x).size:
+            return ones(x.shape[:-2], x.dtype)
+        result: Tensor = with_gradient(_determinant, _gradient, x)
+        return result
+
+    result: Tensor = as_one(computed, input)
+    return result
+
+
+def _determinant(x: Tensor) -> Tensor:
+    pivots, flips = _pivots_and_flips(x)
+    return mul(prod(pivots, -1), prod(flips, -1))
+
+
+def _pivots_and_flips(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The diagonal of U, and -1 for each row that was exchanged with another one."""
+    factors = factors_of(x)
+    flips = where(equal(factors.pivots, arange(x.shape[-1])), 1.0, -1.0)
+    return diagonal_of(factors.packed, x.ndim - 2, x.ndim - 1), cast(flips, x.dtype)
+
+
+def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
+    return (mul(cofactors(x), as_column(as_column(sensitivity))),)
+
+
+@operation(names="log_matrix_determinant", classes="LogMatrixDeterminant")
+def slogdet(input: TensorLike) -> tuple[Tensor, Tensor]:
+    """The signs of the determinants of square matrices, and the logarithms of their absolute values: 0 and -inf for 0.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(x: Tensor) -> tuple[Tensor, Tensor]:
+        if not require_square("slogdet", x).size:
+            return ones(x.shape[:-2], x.dtype), zeros(x.shape[:-2], x.dtype)
+        result: tuple[Tensor, Tensor] = with_gradient(_sign_and_logarithm, _gradient_of_logarithm, x)
+        return result
+
+    result: tuple[Tensor, Tensor] = as_one(computed, input)
+    return result
+
+
+def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
+    pivots, flips = _pivots_and_flips(x)
+    return mul(prod(sign(pivots), -1), prod(flips, -1)), sum(log(abs(pivots)), -1)
+
+
+def _gradient_of_logarithm(x: Tensor, found: TensorLike, sensitivity: Tensor) -> tuple[Tensor]:
+    inverses = solved(transposed(x), unit_matrices(x))
+    return (mul(inverses, as_column(as_column(sensitivity[1]))),)
+
+
+@operation
+def logdet(input: TensorLike) -> Tensor:
+    """The logarithms of the determinants of square matrices: -inf for 0, nan below.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+    signs, logarithms = slogdet(input)
+    return add(logarithms, log(signs))
+
+
+def cofactors(x: Tensor) -> Tensor:
+    """The cofactors of square matrices (..., n, n); they and their slopes are finite at singular matrices, too.
+
+    Elimination with the largest of all remaining elements as pivot leaves a block S of two rows and columns, where the
+    factors are M = [[A, B], [C, D]] and S = D - C A^-1 B. With that, the adjugate of M is a polynomial of S,
+    det(A) * (A^-1 det(S) in the place of A + [A^-1 B; -1] adj(S) [C A^-1, -1]), so nothing is divided by a pivot that
+    is 0 while A has an inverse. Where it has none, S is 0, and so are all cofactors and their slopes.
+    """
+    size = x.shape[-1]
+    if size < 3:
+        return ones_like(x) if size == 1 else _of_two(x)
+    factors = _factored(x)
+    found = permuted(transposed(permuted(_adjugate(factors.packed), factors.columns, True)), factors.rows, True)
+    signs = mul(_flips(factors.rows), _flips(factors.columns))
+    return mul(found, as_column(as_column(cast(signs, x.dtype))))
+
+
+def _of_two(x: Tensor) -> Tensor:
+    """[[d, -c], [-b, a]] of [[a, b], [c, d]]."""
+    return mul(flip(x, (-2, -1)), sub(mul(unit_matrices(x), 2.0), 1.0))
+
+
+class _Factors(NamedTuple):
+    """As `Factors` of the first n - 2 steps, of which each exchanged a row and a column with another one."""
+
+    packed: Tensor
+    rows: Tensor
+    columns: Tensor
+
+
+def _factored(x: Tensor) -> _Factors:
+    size = x.shape[-1]
+    positions = row_indices(size)
+
+    def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        is_left = greater_equal(positions, i)
+        sizes = where(logical_and(as_column(is_left), is_left), abs(matrix), -1.0)
+        largest = argmax(reshape(sizes, (*x.shape[:-2], size * size)), -1)
+        row, column = floor_div(largest, size), mod(largest, size)
+        matrix = transposed(exchanged(transposed(exchanged(matrix, i, row)), i, column))
+        return eliminated(matrix, i, positions), (row, column)
+
+    packed, (rows, columns) = scan(step, x, arange(size - 2))
+    return _Factors(packed, movedim(rows, 0, -1), movedim(columns, 0, -1))
+
+
+def _flips(pivots: Tensor) -> Tensor:
+    """-1 for an odd number of exchanges, 1 for an even one."""
+    return prod(where(equal(pivots, arange(pivots.shape[-1])), 1.0, -1.0), -1)
+
+
+def _adjugate(packed: Tensor) -> Tensor:
+    """The adjugates of the matrices that were factored, with their rows and columns in the order of the pivots."""
+    last = packed.shape[-1] - 2
+    corner, above, below, rest = _blocks(packed, last)
+    lower, upper = add(tril(corner, -1), unit_matrices(corner)), triu(corner)
+    scale = prod(diagonal_of(upper, upper.ndim - 2, upper.ndim - 1), -1)
+    upper = where(logical_and(equal(eye(last), 1.0), equal(upper, 0.0)), 1.0, upper)
+    inverse = substituted(upper, substituted(lower, unit_matrices(corner), True), False)
+    right = substituted(upper, above, False)
+    left = transposed(substituted(transposed(lower), transposed(below), False))
+    minus_one = neg(unit_matrices(rest))
+    outer = matmul(concat((right, minus_one), -2), matmul(transposed(_of_two(rest)), concat((left, minus_one), -1)))
+    inner = mul(inverse, as_column(as_column(_determinant_of_two(rest))))
+    return mul(add(outer, pad(inner, (0, 2, 0, 2))), as_column(as_column(scale)))
+
+
+def _determinant_of_two(x: Tensor) -> Tensor:
+    a, b, c, d = (reshape(element, x.shape[:-2]) for element in _blocks(x, 1))
+    return sub(mul(a, d), mul(b, c))
+
+
+def _blocks(x: Tensor, position: int) -> tuple[Tensor, ...]:
+    """The four parts of matrices whose rows and columns are cut at a position, row by row."""
+    rows, columns, size = x.ndim - 2, x.ndim - 1, x.shape[-1]
+    cuts = ((0, position), (position, size))
+    return tuple(cut(cut(x, rows, *row), columns, *column) for row in cuts for column in cuts)

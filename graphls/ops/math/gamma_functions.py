@@ -1,0 +1,219 @@
+"""The logarithm of the gamma function, its derivatives, and Hurwitz' zeta function, computed in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls.base.checks import at_least
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.types import float64
+from graphls.ops import operands
+from graphls.ops.arrays.creation import full_like
+from graphls.ops.gradients import with_gradient
+from graphls.ops.math.elementwise import (
+    abs,
+    add,
+    addn,
+    cast,
+    clip_by_value,
+    cos,
+    div,
+    equal,
+    floor,
+    greater,
+    greater_equal,
+    isinf,
+    less,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    mod,
+    mul,
+    neg,
+    pow,
+    reciprocal,
+    round,
+    sin,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.operands import float_of, floats
+from graphls.ops.record import operation, operator_class
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+"""Bernoulli's numbers of the orders 2, 4, 6, ..."""
+
+STIRLING = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)]
+"""The coefficients of Stirling's series, of 1 / x, 1 / x ** 3, ..."""
+
+_SHIFT = 12
+"""How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
+
+
+@operation(classes="Lgamma", cells="LGamma")
+def lgamma(x: TensorLike) -> Tensor:
+    """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
+    return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
+
+
+@operation(classes="Digamma", cells="DiGamma")
+def digamma(x: Any) -> Tensor:
+    """The derivative of `lgamma`."""
+    return polygamma(0, x)
+
+
+@operation(also="mint", checks={"n": at_least(0)})
+def polygamma(n: int, x: TensorLike) -> Tensor:
+    """The derivative of order n of `digamma`; raises GraphTypeError for what is no integer, GraphValueError below 0."""
+    return _in_double(lambda x: with_gradient(lambda x: _polygamma(n, x), _slope(n + 1), x), x)
+
+
+def _slope(n: int) -> Callable[..., tuple[Tensor]]:
+    """The gradient of the function whose derivative is the polygamma function of order n, at its poles, too."""
+    return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
+
+
+@operation(classes="Mvlgamma", settings="p", checks={"p": at_least(1)})
+def mvlgamma(x: TensorLike, p: int) -> Tensor:
+    """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
+
+    def computed(x: Tensor) -> Tensor:
+        return _total([lgamma(sub(x, i / 2)) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)
+
+    return _in_double(computed, x)
+
+
+def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
+    x = float_of(x)
+    return cast(function(cast(x, float64)), x.dtype)
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    result = terms[0]
+    for term in terms[1:]:
+        result = add(result, term)
+    return result
+
+
+def _log_gamma(x: Tensor) -> Tensor:
+    # Below 1/2 by Euler's reflection of 1 - x. Stirling's series needs a large argument: it is taken _SHIFT further on,
+    # and the logarithms of what the gamma function grows by until there are subtracted.
+    is_low = less(x, 0.5)
+    at = where(is_low, sub(1.0, x), x)
+    far = add(at, float(_SHIFT))
+    series = mul(sub(far, 0.5), sub(log(far), 1.0)) + (math.log(2 * math.pi) - 1) / 2
+    corrections = inverse_powers(far, 1, STIRLING)
+    high = sub(add(series, corrections), _total([log(add(at, float(k))) for k in range(_SHIFT)]))
+    sine = abs(sin(_angle(where(is_low, x, 0.5))))
+    result = where(is_low, sub(math.log(math.pi), add(log(sine), high)), high)
+    return where(isinf(x), math.inf, result)
+
+
+def _angle(x: Tensor) -> Tensor:
+    """pi x without multiples of pi, exact where x is large; of -0.0 it is -0.0."""
+    return mul(where(greater_equal(abs(x), 0.5), sub(x, round(x)), x), math.pi)
+
+
+def inverse_powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
+    """The sum of coefficients / x ** (first + 2 i)."""
+    inverse = reciprocal(x)
+    square, result = mul(inverse, inverse), mul(inverse, 0.0)
+    for coefficient in reversed(coefficients):
+        result = add(mul(result, square), coefficient)
+    for _ in range(first):
+        result = mul(result, inverse)
+    return result
+
+
+def _polygamma(n: int, x: Tensor) -> Tensor:
+    # As in `_log_gamma`: reflected below 1/2, and computed _SHIFT further on by the recurrence of the derivatives.
+    is_low = less(x, 0.5)
+    at = where(is_low, sub(1.0, x), x)
+    sign, factorial = (-1) ** (n + 1), math.factorial(n)
+    near = _total([inverse_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
+    high = mul(add(_asymptotic(n, add(at, float(_SHIFT))), near), float(sign))
+    angle = _angle(where(greater_equal(x, 0.5), 0.25, x))
+    reflected = mul(_derivative_of_cotangent(n, div(cos(angle), sin(angle))), math.pi ** (n + 1))
+    low = sub(mul(high, float(-sign)), reflected)
+    if n % 2 == 0:  # the pole of an odd order at a negative whole number is infinite with either sign
+        low = where(logical_and(less(x, 0.0), equal(x, round(x))), math.nan, low)
+    return where(is_low, low, high)
+
+
+def _asymptotic(n: int, x: Tensor) -> Tensor:
+    """(-1) ** (n + 1) times the polygamma function far out."""
+    leading = mul(log(x), -1.0) if n == 0 else inverse_powers(x, n, [math.factorial(n - 1)])
+    corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI, start=1)]
+    return add(add(leading, inverse_powers(x, n + 1, [math.factorial(n) / 2])), inverse_powers(x, n + 2, corrections))
+
+
+def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
+    """The derivative of order n by an angle, a polynomial in the cotangent, whose own derivative is -(1 + cot ** 2)."""
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        polynomial = polynomial.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    first, second, *others = polynomial.coef[::-1]
+    result = add(mul(cotangent, float(first)), float(second))
+    for coefficient in others:
+        result = add(mul(result, cotangent), float(coefficient))
+    return result
+
+
+@operator_class("Polygamma", like=polygamma)
+def _polygamma_operator(a: TensorLike, x: TensorLike) -> Any:
+    return polygamma(int(operands.tensor_of(a).item()), x)
+
+
+_TERMS = 12
+"""How many terms are added up before the formula of Euler and Maclaurin takes the rest."""
+_STEEP = 1000.0
+"""An exponent beyond which no correction is left."""
+
+
+@operation(classes="Zeta")
+def zeta(input: TensorLike, other: TensorLike) -> Tensor:
+    """The sum of (other + k) ** -input over k = 0, 1, ..., broadcasting: Hurwitz's zeta function.
+
+    It is infinite where `input` is 1, and where it is more and `other` is 0 or a negative whole number; nan where
+    `input` is less than 1, and where it is no whole number and `other` another negative one.
+    """
+    x, q = floats(input, other)
+    return cast(_zeta(cast(x, float64), cast(q, float64)), x.dtype)
+
+
+def _zeta(x: Tensor, q: Tensor) -> Tensor:
+    # Terms of negative numbers are, but for their sign, those between 1 - share and 1 - q, the others start at share.
+    low, share = less(q, 0.0), sub(q, floor(q))
+    is_pole = logical_or(equal(x, 1.0), logical_and(greater(x, 1.0), logical_and(equal(share, 0.0), q <= 0.0)))
+    is_inside = logical_and(greater(x, 1.0), logical_or(greater(q, 0.0), equal(x, floor(x))))
+    is_inside = logical_and(is_inside, logical_not(is_pole))
+    x = where(is_inside, x, 2.0)
+    found = _euler_maclaurin(x, where(is_inside, where(low, share, q), 1.0))
+    first, last = (where(logical_and(is_inside, low), sub(1.0, at), 1.0) for at in (share, q))
+    sign = where(equal(mod(x, 2.0), 0.0), 1.0, -1.0)
+    found = add(found, where(low, mul(sign, sub(_euler_maclaurin(x, first), _euler_maclaurin(x, last))), 0.0))
+    return where(is_inside, found, where(is_pole, math.inf, math.nan))
+
+
+def _euler_maclaurin(x: Tensor, q: Tensor) -> Tensor:
+    """Apostol's "Introduction to Analytic Number Theory", theorem 12.21, with further corrections."""
+    first = addn([pow(add(q, float(k)), neg(x)) for k in range(_TERMS)])
+    start = add(q, float(_TERMS))
+    integral = div(pow(start, sub(1.0, x)), sub(x, 1.0))
+    return add(add(first, integral), mul(pow(start, neg(x)), _corrections(clip_by_value(x, None, _STEEP), start)))
+
+
+def _corrections(x: Tensor, start: Tensor) -> Tensor:
+    """1 / 2 and the sum of B_2k / (2k)! * x (x + 1) ... (x + 2k - 2) / start ** (2k - 1)."""
+    total, factor = full_like(x, 0.5), div(x, start)
+    for k, number in enumerate(BERNOULLI, start=1):
+        total = add(total, mul(factor, number / math.factorial(2 * k)))
+        steps = mul(add(x, 2.0 * k - 1), add(x, 2.0 * k))
+        factor = mul(factor, div(steps, square(start)))
+    return total

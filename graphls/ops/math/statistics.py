@@ -1,0 +1,397 @@
+"""Reductions that are made of sums, means and extremes; quantiles, covariances, histograms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls.base.checks import at_least, integer, number
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
+from graphls.ir.types import DType, DTypeLike, as_dtype, bool_, float32, int32, int64
+from graphls.ops.arrays import segments
+from graphls.ops.arrays.arrangement import movedim
+from graphls.ops.arrays.creation import full_like, ones
+from graphls.ops.arrays.shapes import concat, cut, gather_elements, reshape, squeeze
+from graphls.ops.linear_algebra.factorizations import as_one, transposed
+from graphls.ops.math.elementwise import (
+    add,
+    cast,
+    ceil,
+    clip_by_value,
+    div,
+    equal,
+    exp,
+    floor,
+    floor_div,
+    greater_equal,
+    isfinite,
+    isnan,
+    less_equal,
+    log,
+    logical_and,
+    logical_not,
+    maximum,
+    mul,
+    not_equal,
+    sub,
+    where,
+)
+from graphls.ops.math.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
+from graphls.ops.network.network import matmul
+from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, takes_numbers, tensor_in, tensor_of
+from graphls.ops.record import operation, operator_class
+from graphls.ops.state import stop_gradient
+
+
+@operation(spelled=True)
+def var_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The variance (see `var`) and the mean along axes."""
+    return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
+
+
+@operation(spelled=True)
+def std_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The square root of the variance (see `std`) and the mean along axes."""
+    return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
+
+
+@operation(spelled=True)
+def aminmax(x: TensorLike, *, axis: Axis = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest number along axes, all of them for None."""
+    x = tensor_of(x)
+    axis = None if not x.ndim and axis in (0, -1) else axis
+    return amin(x, axis, keepdims), amax(x, axis, keepdims)
+
+
+@operation(spelled=True, also="mint")
+def count_nonzero(x: TensorLike, axis: Axis = (), keepdims: bool = False, dtype: DTypeLike = int32) -> Tensor:
+    """How many elements along axes, all of them without any, are not 0; nan is not."""
+    return sum(cast(not_equal(x, 0), dtype), axis, keepdims)
+
+
+@operation(spelled=True, also="mint")
+def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum along axes of what is not nan, in the dtype given; bools are counted as int64."""
+    x = tensor_of(x)
+    return sum(counted(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
+
+
+@operation(spelled=True)
+def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The mean along axes of what is not nan, in the dtype given; nan where everything is."""
+    x = float_of(x)
+
+    def computed(x: Tensor) -> Tensor:
+        counts = sum(cast(logical_not(isnan(x)), x.dtype), axis, keepdims)
+        return div(nansum(x, axis, keepdims), counts)
+
+    result = in_single(computed, x)
+    return result if dtype is None else cast(result, dtype)
+
+
+@operation(spelled=True, also="mint")
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The logarithm of the sum of exp(x) along axes, which does not overflow; -inf over nothing but -inf."""
+
+    def computed(x: Tensor) -> Tensor:
+        if not x.size:
+            return log(sum(exp(x), axis, keepdims))
+        largest = stop_gradient(amax(x, axis, keepdims=True))
+        largest = where(isfinite(largest), largest, 0.0)
+        total = log(sum(exp(sub(x, largest)), axis, keepdims))
+        return total + reshape(largest, total.shape)
+
+    return in_single(computed, float_of(x))
+
+
+@operation(also="numpy mint", checks={"n": at_least(0)})
+def diff(
+    x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
+) -> Tensor:
+    """The difference of each element and the one before it along an axis, `n` times over.
+
+    `prepend` and `append` are joined to x first. Raises GraphValueError for a negative `n`.
+    """
+    pieces = [t for t in (prepend, x, append) if t is not None]
+    joined = concat(pieces, axis) if len(pieces) > 1 else tensor_of(x)
+    at = axis_of(axis, joined.ndim)
+    for _ in range(n):
+        joined = sub(_without_first(joined, at), without_last(joined, at))
+    return joined
+
+
+def _without_first(x: Tensor, axis: int) -> Tensor:
+    return cut(x, axis, min(1, x.shape[axis]), x.shape[axis])
+
+
+def without_last(x: Tensor, axis: int) -> Tensor:
+    return cut(x, axis, 0, max(0, x.shape[axis] - 1))
+
+
+@operation(spelled=True)
+def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: TensorLike = 1.0, axis: int = -1) -> Tensor:
+    """The integral of y along an axis by the trapezoidal rule.
+
+    `x` are the positions of the elements of y, as a vector or in the shape of y; without them they are `dx` apart.
+    Raises GraphValueError where a vector has another size than y.
+    """
+    y = float_of(y)
+    at = axis_of(axis, y.ndim)
+    positions = () if x is None else (tensor_of(x),)
+    return in_single(lambda y, *x: _integral(y, _widths(x[0], y, at) if x else dx, at), y, *positions)
+
+
+def _integral(y: Tensor, widths: TensorLike, axis: int) -> Tensor:
+    return sum(mul(mul(_without_first(y, axis) + without_last(y, axis), 0.5), widths), axis)
+
+
+def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
+    if x.ndim != 1:
+        return diff(x, axis=axis - y.ndim)
+    if x.size != y.shape[axis]:
+        raise GraphValueError(f"trapz takes one position for each element along axis {axis} of {y.type}.")
+    return reshape(diff(x), [-1 if i == axis else 1 for i in range(y.ndim)])
+
+
+@operation(spelled=True)
+@takes_numbers
+def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
+
+    Without an axis: among all elements, as they are flattened. Raises GraphValueError over no elements.
+    """
+    values, positions, at = _sorted("median", x, axis)
+    middle = (values.shape[at] - 1) // 2
+    if not values.dtype.is_float:
+        found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
+    else:
+        nans = isnan(values)
+        index = where(any(nans, at, keepdims=True), argmax(cast(nans, int32), at, keepdims=True), middle)
+        found, position = (gather_elements(t, at, index) for t in (values, positions))
+    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+
+
+@operation(spelled=True)
+@takes_numbers
+def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """As `median`, of what is not nan; nan where everything is.
+
+    Takes floats of any shape.
+    """
+    values, positions, at = _sorted("nanmedian", x, axis)
+    counts = sum(cast(logical_not(isnan(values)), int64), at, keepdims=True)
+    middle = maximum(floor_div(sub(counts, 1), 2), 0)
+    found, position = (gather_elements(t, at, middle) for t in (values, positions))
+    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+
+
+def _sorted(name: str, x: TensorLike, axis: int | None) -> tuple[Tensor, Tensor, int]:
+    """The elements from the smallest to the largest, nans behind, their positions, and the axis that they are along."""
+    tensor = tensor_of(x) if axis is not None else reshape(tensor_of(x), (-1,))
+    at = axis_of(axis or 0, tensor.ndim)
+    if not tensor.shape[at]:
+        raise GraphValueError(f"{name} over no elements is not defined: {tensor.type} is empty.")
+    values, positions = dispatch.apply("top_k", tensor, k=tensor.shape[at], axis=at, largest=False)
+    return values, positions, at
+
+
+def _without_axis(x: Tensor, axis: int, keepdims: bool) -> Tensor:
+    return x if keepdims else squeeze(x, axis)
+
+
+@operator_class("ReduceStd", "axis unbiased keep_dims")
+def _reduced_std(x: TensorLike, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
+    """The standard deviation, over one element less where `unbiased`, and the mean along axes."""
+    return std_mean(x, axis, int(unbiased), keep_dims)
+
+
+@operator_class("ConfusionMatrix", "num_classes dtype")
+def _confusion_matrix(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    num_classes: int,
+    dtype: DTypeLike = "int32",
+) -> Tensor:
+    """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
+
+    Raises GraphTypeError and GraphValueError for other dtypes and shapes.
+    """
+    count = integer("ConfusionMatrix", "num_classes", num_classes)
+    rows, columns = tensor_of(labels), tensor_of(predictions)
+    kind: DType = as_dtype(dtype)
+    counted = ones(rows.shape, kind) if weights is None else cast(weights, kind)
+    if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
+        message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
+        raise GraphValueError(message)
+    inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
+    positions = where(inside, add(mul(rows, count), columns), -1)
+    return reshape(segments.unsorted_segment_sum(counted, positions, count * count), (count, count))
+
+
+@operator_class("CountNonZero", "dims", like=count_nonzero)
+def _count_nonzero(x: TensorLike, dims: Any = None) -> Tensor:
+    return count_nonzero(x, () if dims is None else dims, dtype=int64)
+
+
+@operation(spelled=True)
+def quantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
+
+    `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis,
+    of all elements. Raises GraphValueError for another `q` that is known, of which a graph makes nan, and over no
+    elements.
+    """
+    return _quantile("quantile", input, q, axis, keepdims)
+
+
+@operation(spelled=True)
+def nanquantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """As `quantile`, of what is not nan; nan where everything is.
+
+    Takes floats of any shape.
+    """
+    return _quantile("nanquantile", input, q, axis, keepdims)
+
+
+def _quantile(name: str, input: TensorLike, q: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
+    x = float_of(input)
+    at = None if axes_of(axis, x.ndim) is None else axis_of(axis or 0, x.ndim)
+    moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
+    if not moved.shape[-1]:
+        raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.")
+    parts = _parts(name, q, x.dtype)
+    found = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
+    found = found if parts.ndim else reshape(found, found.shape[1:])
+    if not keepdims:
+        return found
+    return reshape(found, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
+
+
+def _parts(name: str, q: TensorLike, dtype: DType) -> Tensor:
+    parts = tensor_of(q) if isinstance(q, Tensor) or dtype.is_half else tensor_in(q, dtype)
+    if parts.ndim > 1 or not (isinstance(parts, Symbol) or np.all((parts.array >= 0) & (parts.array <= 1))):
+        raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.")
+    return parts
+
+
+def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
+    """The quantiles along the last axis, as the first axis of the result."""
+    size = x.shape[-1]
+    ordered, _ = dispatch.apply("top_k", x, k=size, axis=x.ndim - 1, largest=False)
+    counts = sum(cast(logical_not(isnan(x)), x.dtype), -1, keepdims=True)
+    last = maximum(sub(counts, 1.0), 0.0) if skips_nan else full_like(counts, size - 1)
+    is_part = logical_and(greater_equal(parts, 0.0), less_equal(parts, 1.0))
+    positions = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
+    low, high = (gather_elements(ordered, -1, cast(f(positions), int64)) for f in (floor, ceil))
+    weight = sub(positions, floor(positions))
+    found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
+    is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
+    return movedim(where(is_found, found, math.nan), -1, 0)
+
+
+@operator_class("Quantile", "dim keep_dims ignore_nan")
+def _quantile_of(
+    x: TensorLike, q: TensorLike, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False
+) -> Tensor:
+    """See `quantile`; with `ignore_nan` of what is not nan."""
+    return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)
+
+
+@operation(checks={"correction": integer})
+def cov(
+    input: TensorLike, *, correction: int = 1, fweights: TensorLike | None = None, aweights: TensorLike | None = None
+) -> Tensor:
+    """The covariances of variables, which are the rows of a matrix and whose observations are its columns.
+
+    Of a vector or a number it is the variance. `fweights` are integers that say how often an observation was made,
+    `aweights` how much it counts. The sum of products is divided by the number of observations less `correction`; by 0
+    where that is negative. Raises GraphValueError for more than two axes and for weights of another size.
+    """
+    x = float_of(input)
+    if x.ndim > 2:
+        raise GraphValueError(f"cov takes a matrix of variables and observations, not {x.type}.")
+    rows = reshape(x, (1, -1)) if x.ndim < 2 else x
+    often, weighty = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
+    if often is not None and often.dtype.is_float:
+        raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.")
+    found = as_one(lambda x: _covariance(x, often, weighty, correction), rows)
+    return found if x.ndim == 2 else squeeze(found)
+
+
+def _weights(name: str, weights: TensorLike | None, rows: Tensor) -> Tensor | None:
+    given = None if weights is None else tensor_of(weights)
+    if given is not None and given.shape != rows.shape[1:]:
+        message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {given.type}."
+        raise GraphValueError(message)
+    return given
+
+
+def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correction: int) -> Tensor:
+    often, weighty = (None if w is None else cast(w, x.dtype) for w in (often, weighty))
+    weights = ones(x.shape[1:], x.dtype)
+    for given in (often, weighty):
+        weights = weights if given is None else mul(weights, given)
+    total = sum(weights)
+    lost = total if weighty is None else sum(mul(weights, weighty))
+    centred = sub(x, div(sum(mul(x, weights), -1, keepdims=True), total))
+    count = sub(total, mul(div(lost, total), float(correction)))
+    return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
+
+
+@operation(classes="Histogram", settings="bins min max", also="mint", checks={"min": number, "max": number})
+def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+    """How many elements are in each of `bins` parts from `min` to `max`, in the dtype of the input.
+
+    Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
+    they are equal, 1 below and 1 above. Raises GraphValueError for less than one part and for a `min` above `max`.
+    """
+    x, count = tensor_of(input), _bins("histc", bins)
+    low, high = min, max
+    if low > high:
+        raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.")
+    values = reshape(float_of(x), (-1,))
+    values = cast(values, float32) if values.dtype.is_half else values
+    bounds = [cast(b, values.dtype) for b in (low, high)]
+    if low == high == 0.0 and values.size:
+        bounds = [amin(values), amax(values)]
+    is_point = equal(*bounds)
+    bounds = [where(is_point, add(b, step), b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
+    counted = logical_and(greater_equal(values, bounds[0]), less_equal(values, bounds[1]))
+    return cast(_counts(values, bounds, count, counted), x.dtype)
+
+
+@operator_class("HistogramFixedWidth", "nbins dtype")
+def histogram_fixed_width(x: TensorLike, range: TensorLike, nbins: int, dtype: Any = int32) -> Tensor:
+    """How many elements are in each of `nbins` parts between two bounds, `range`; others count in the first or last.
+
+    Raises GraphValueError for less than one part and for another number of bounds.
+    """
+    values = reshape(float_of(x), (-1,))
+    values = cast(values, float32) if values.dtype.is_half else values
+    count, bounds = _bins("histogram_fixed_width", nbins), tensor_in(range, values.dtype)
+    if bounds.shape != (2,):
+        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.")
+    low, high = bounds
+    return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
+
+
+def _bins(name: str, bins: TensorLike) -> int:
+    count = integer(name, "bins", bins)
+    if count < 1:
+        raise GraphValueError(f"{name} takes 1 part or more, not {count}.")
+    return count
+
+
+def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
+    """How many of what is counted and is no nan are in each part; the upper bound is in the last one."""
+    width = sub(bounds[1], bounds[0])
+    positions = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
+    is_counted = logical_and(counted, equal(positions, positions))
+    positions = where(is_counted, clip_by_value(positions, 0.0, float(bins - 1)), 0.0)
+    return apply("gather_gradient", cast(is_counted, int64), cast(positions, int64), axis=0, size=bins)

@@ -1,0 +1,1 @@
+"""Functions of neural networks: layers, convolution, attention, normalization, losses, images."""

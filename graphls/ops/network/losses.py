@@ -1,0 +1,427 @@
+"""Losses of every element alone and of how near vectors are; what all losses share: operands, labels, reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls.base import checks
+from graphls.base.checks import boolean, number, positive
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.names.traps import OUTER, Given, warn_where
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.ir.types import DType, float32, int32, int64
+from graphls.ops.arrays.shapes import reshape
+from graphls.ops.grouped import together
+from graphls.ops.math.elementwise import (
+    abs,
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    exp,
+    greater,
+    less,
+    less_equal,
+    log,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    not_equal,
+    pow,
+    sqrt,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.math.reductions import amax, mean, sum
+from graphls.ops.math.transcendental import root
+from graphls.ops.operands import Operand, apply, floats, tensor_of
+from graphls.ops.record import cell, operation, operator_class
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
+    """The float dtype of the result and the tensors in the dtype that the loss is computed in.
+
+    Raises GraphTypeError for what is no tensor.
+    """
+    require_tensors(name, *tensors)
+    together = floats(*dispatch.cast_operands(name, *tensors))
+    dtype = together[0].dtype
+    return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in together)
+
+
+def require_tensors(name: str, *tensors: object) -> None:
+    """Raise GraphTypeError for what is no tensor."""
+    for tensor in tensors:
+        if not is_tensor(tensor):
+            raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
+
+
+def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
+    """A weight that a cell is made with, or None; raises GraphTypeError for what is no tensor."""
+    if value is not None:
+        require_tensors(f"The {name} of {cell}", value)
+    return value
+
+
+def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
+    """Raise GraphValueError where the shapes of predictions and labels differ."""
+    if first.shape != second.shape:
+        text = f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}"
+        raise GraphValueError(f"{text}{said_of_rank(first, second)}.")
+
+
+def said_of_rank(first: Tensor, second: Tensor) -> str:
+    """What to say of shapes of which one lacks the last axis of the other, of size 1."""
+    if first.shape == (*second.shape, 1):
+        return "; labels.expand_dims(-1) has it"
+    return "; labels.squeeze(-1) has it" if second.shape == (*first.shape, 1) else ""
+
+
+def class_indices(
+    name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
+) -> Tensor:
+    """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
+
+    Raises GraphTypeError for another dtype, GraphValueError for another shape and, before a step runs, for a label
+    that is neither in range(classes) nor `ignored`.
+    """
+    require_tensors(name, target)
+    labels = tensor_of(target)
+    if labels.dtype not in (int32, int64):
+        raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.")
+    if labels.shape != shape:
+        advice = "; those of one-hot labels are ops.argmax(labels, 1)" if len(labels.shape) == len(shape) + 1 else ""
+        message = f"{name} takes labels of the shape {shape} here, not {labels.shape}{advice}."
+        raise GraphValueError(message)
+    return apply("check_labels", labels, classes=classes, ignored=ignored)
+
+
+def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Whether each label counts, and the labels with class 0 for those that do not."""
+    counts = not_equal(labels, ignored)
+    return counts, where(counts, labels, 0)
+
+
+def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """Losses of the one class and of the other, weighted by the probability of the one."""
+    return add(mul(labels, positive), mul(sub(1.0, labels), negative))
+
+
+def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
+    """Losses times a weight that broadcasts, if there is one."""
+    return losses if weight is None else mul(losses, cast(weight, losses.dtype))
+
+
+def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DType) -> Tensor | None:
+    """A weight for each class in a dtype; raises GraphTypeError or GraphValueError for anything else."""
+    if weight is None:
+        return None
+    require_tensors(f"The weight of {name}", weight)
+    weights = tensor_of(weight)
+    if weights.shape != (classes,):
+        raise GraphValueError(f"The weight of {name} has the shape ({classes},), not {weights.shape}.")
+    return cast(weights, dtype)
+
+
+def reduced(name: str, losses: Tensor, reduction: str, dtype: DType) -> Tensor:
+    """The mean, the sum or each of the losses in the dtype of the result."""
+    check_reduction(name, reduction)
+    if reduction == "none":
+        return cast(losses, dtype)
+    return cast(mean(losses) if reduction == "mean" else sum(losses), dtype)
+
+
+def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+    """Raise GraphValueError for an unknown reduction."""
+    if reduction not in allowed:
+        raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")
+
+
+def _difference(name: str, input: TensorLike, target: TensorLike) -> tuple[DType, Tensor]:
+    """The dtype of a loss, and predictions less labels, with a warning where each meets several of the others."""
+    dtype, (x, y) = operands(name, input, target)
+    difference = sub(x, y)
+    shapes = {"predictions": x.shape, "labels": y.shape, "shape": difference.shape}
+    warn_where(OUTER, name, Given(shapes, frozenset()))
+    return dtype, difference
+
+
+@cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
+def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+    """The square of the difference; both broadcast together."""
+    dtype, difference = _difference("mse_loss", input, target)
+    return reduced("mse_loss", square(difference), reduction, dtype)
+
+
+@cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
+def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+    """The absolute value of the difference; both broadcast together."""
+    dtype, difference = _difference("l1_loss", input, target)
+    return reduced("l1_loss", abs(difference), reduction, dtype)
+
+
+@cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
+@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional", checks={"beta": positive})
+@together
+def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
+    """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
+    dtype, (x, y) = operands("smooth_l1_loss", input, target)
+    require_same_shape("smooth_l1_loss", x, y)
+    distance = abs(sub(x, y))
+    is_near = less(distance, beta)
+    inner = mul(square(where(is_near, distance, 0.0)), 0.5 / beta)
+    return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
+
+
+@cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
+@operation(checks={"delta": positive})
+@together
+def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
+    dtype, difference = _difference("huber_loss", input, target)
+    distance = abs(difference)
+    is_near = less_equal(distance, delta)
+    inner, outer = mul(square(where(is_near, distance, 0.0)), 0.5), mul(sub(distance, delta / 2), delta)
+    return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
+
+
+@cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
+@operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
+@together
+def binary_cross_entropy(
+    logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times a weight that broadcasts.
+
+    1e-12 is added to what logarithms are taken of, so that the loss of a probability of 0 or 1 is at most 27.6.
+    """
+    dtype, (p, y) = operands("binary_cross_entropy", logits, labels)
+    require_same_shape("binary_cross_entropy", p, y)
+    losses = two_classes(y, neg(log(add(p, 1e-12))), neg(log(add(sub(1.0, p), 1e-12))))
+    return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
+
+
+@cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
+@operation(classes="BCEWithLogitsLoss", settings="reduction")
+@together
+def binary_cross_entropy_with_logits(
+    logits: TensorLike,
+    label: TensorLike,
+    weight: Any = None,
+    pos_weight: TensorLike | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The binary cross entropy of sigmoid(logits), which does not overflow, times a weight that broadcasts.
+
+    `pos_weight` broadcasts too and multiplies the part of labels of 1.
+    """
+    name = "binary_cross_entropy_with_logits"
+    dtype, (x, y) = operands(name, logits, label)
+    require_same_shape(name, x, y)
+    losses = two_classes(y, weighted(apply("softplus", neg(x)), pos_weight), apply("softplus", x))
+    return reduced(name, weighted(losses, weight), reduction, dtype)
+
+
+@operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
+@together
+def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
+    """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
+
+    The reduction "batchmean" divides the sum by the size of the first axis.
+    """
+    dtype, (x, y) = operands("kl_div", logits, labels)
+    check_reduction("kl_div", reduction, (*REDUCTIONS, "batchmean"))
+    require_same_shape("kl_div", x, y)
+    counts = greater(y, 0.0)
+    losses = where(counts, mul(y, sub(log(where(counts, y, 1.0)), x)), 0.0)
+    if reduction == "batchmean":
+        return cast(div(sum(losses), float(x.shape[0] if x.ndim else 1)), dtype)
+    return reduced("kl_div", losses, reduction, dtype)
+
+
+@cell("SoftMarginLoss", "reduction", inputs="logits labels", finite="labels")
+@operation(classes="SoftMarginLoss", settings="reduction")
+def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input)) for targets of 1 and -1."""
+    dtype, (x, y) = operands("soft_margin_loss", input, target)
+    require_same_shape("soft_margin_loss", x, y)
+    return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
+
+
+@cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
+@operation(checks={"margin": number})
+def hinge_embedding_loss(
+    inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
+    dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
+    lacking = clip_by_value(sub(margin, x), 0.0)
+    losses = where(greater(y, 0.0), x, where(less(y, 0.0), lacking, 0.0))
+    return reduced("hinge_embedding_loss", losses, reduction, dtype)
+
+
+@cell("MarginRankingLoss", "margin reduction", inputs="input1 input2 target", finite="target")
+@operation(checks={"margin": number})
+def margin_ranking_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
+    dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
+    require_same_shape("margin_ranking_loss", x, other)
+    lead = mul(y, sub(x, other))
+    losses = clip_by_value(sub(margin, lead), 0.0)
+    return reduced("margin_ranking_loss", losses, reduction, dtype)
+
+
+@cell(
+    "GaussianNLLLoss",
+    "* full eps reduction",
+    inputs="logits labels var",
+    finite="labels",
+    checks={"full": boolean, "eps": positive},
+)
+@operation(checks={"eps": positive})
+def gaussian_nll_loss(
+    x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(log(v) + (x - target) ** 2 / v) / 2 with the larger v of `var` and `eps`; all broadcast together.
+
+    With `full`, log(2 * pi) / 2 is added.
+    """
+    dtype, (x, y, v) = operands("gaussian_nll_loss", x, target, var)
+    v = maximum(v, eps)
+    losses = mul(add(log(v), div(square(sub(x, y)), v)), 0.5)
+    losses = add(losses, math.log(2 * math.pi) / 2) if full else losses
+    return reduced("gaussian_nll_loss", losses, reduction, dtype)
+
+
+@cell(
+    "PoissonNLLLoss",
+    "log_input full eps reduction",
+    inputs="input target",
+    finite="target",
+    checks={"log_input": boolean, "full": boolean, "eps": positive},
+)
+@operation(checks={"eps": positive})
+def poisson_nll_loss(
+    input: TensorLike,
+    target: TensorLike,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """exp(input) - target * input, or input - target * log(input + eps) where the input is no logarithm.
+
+    With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
+    """
+    dtype, (x, y) = operands("poisson_nll_loss", input, target)
+    logarithm = x if log_input else log(add(x, eps))
+    losses = sub(exp(x) if log_input else x, mul(y, logarithm))
+    return reduced("poisson_nll_loss", add(losses, _stirling(y)) if full else losses, reduction, dtype)
+
+
+def _stirling(y: Tensor) -> Tensor:
+    counts = greater(y, 1.0)
+    safe = where(counts, y, 1.0)
+    approximation = add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * math.pi)), 0.5))
+    return where(counts, approximation, 0.0)
+
+
+def _cosine(name: str, setting: str, value: object) -> float:
+    return checks.number(name, setting, value, -1, 1)
+
+
+@cell(
+    "CosineEmbeddingLoss",
+    "margin reduction",
+    inputs="logits_x1 logits_x2 labels",
+    finite="labels",
+    checks={"margin": _cosine},
+)
+@operation(also="mint.nn.functional")
+def cosine_embedding_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1.
+
+    Vectors lie along axis 1 of (N, D, ...), or are (D,); the target has the shape without that axis. 1e-12 is added
+    to squared lengths. Raises GraphValueError for other shapes and for a margin outside of [-1, 1].
+    """
+    name = "cosine_embedding_loss"
+    dtype, (x, other, y) = operands(name, input1, input2, target)
+    require_same_shape(name, x, other)
+    axis = 1 if x.ndim > 1 else 0
+    if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
+        raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
+    margin = _cosine(name, "margin", margin)
+    lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
+    cosine = div(sum(mul(x, other), axis), mul(*lengths))
+    apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
+    return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
+
+
+@operation
+def triplet_margin_loss(
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
+    margin: Operand = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+
+    The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to
+    the anchor and to the positive (Balntas et al., 2016). A margin is a number or a tensor of one. Raises
+    GraphTypeError and GraphValueError for settings that do not fit.
+    """
+    name = "triplet_margin_loss"
+    dtype, (x, near, far) = operands(name, anchor, positive, negative)
+    how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
+    to_far = _distance(x, far, *how)
+    to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
+    lacking = add(sub(_distance(x, near, *how), to_far), _margin(name, margin, x.dtype))
+    return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
+
+
+def _margin(name: str, margin: Operand, dtype: DType) -> Operand:
+    """A margin of 0 or more, which a graph may compute."""
+    if not is_tensor(margin):
+        return checks.number(name, "margin", margin, 0)
+    tensor = tensor_of(margin)
+    if tensor.size != 1:
+        raise GraphValueError(f"The margin of {name} is one number, not {tensor.type}.")
+    if isinstance(tensor, Symbol):
+        return reshape(cast(tensor, dtype), ())
+    return checks.number(name, "margin", tensor.item(), 0)
+
+
+def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
+    if not x.ndim or not other.ndim:
+        raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.")
+    difference = abs(add(sub(x, other), eps))
+    if p == 1:
+        return sum(difference, -1)
+    if p == 2:
+        return root(sum(square(difference), -1))
+    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)
+
+
+@operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)
+def _triplet_margin_loss(
+    x: Any, positive: Any, negative: Any, margin: Operand, p: int = 2, swap: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    return triplet_margin_loss(x, positive, negative, margin, p, eps, swap, reduction)

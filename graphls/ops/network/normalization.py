@@ -1,0 +1,306 @@
+"""Normalisations: mean and variance along some axes, or per channel, taken out of a tensor.
+
+All compute 16-bit floats in float32 and give the dtype of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from graphls.base.checks import integer
+from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors import dispatch
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.types import float32
+from graphls.ops.arrays.arrangement import movedim
+from graphls.ops.arrays.shapes import reshape
+from graphls.ops.grouped import together
+from graphls.ops.math.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
+from graphls.ops.math.reductions import mean
+from graphls.ops.network.convolution import as_given, channels_first
+from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.state import assign, stop_gradient
+
+
+@operation
+@together
+def layer_norm(
+    input: TensorLike,
+    normalized_shape: Sizes,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
+
+    Raises GraphValueError where the last sizes, or those of `weight` and `bias`, are others.
+    """
+    shape = shape_of(normalized_shape)
+    x, weight, bias = dispatch.cast_operands("layer_norm", float_of(input), weight, bias)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise GraphValueError(f"layer_norm over the shape {shape} does not fit {x.type}.")
+    _check_shape("layer_norm", shape, weight=weight, bias=bias)
+    return normalised_from(x, -len(shape), weight, bias, eps)
+
+
+@together
+def normalised_from(
+    x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float
+) -> Tensor:
+    """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
+    wide = _wide(x)
+    centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
+    y = mul(centred, rsqrt(add(variance, eps)))
+    return cast(_affine(y, _as(weight, wide), _as(bias, wide)), x.dtype)
+
+
+@operation(classes="RmsNorm", settings="epsilon")
+@together
+def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
+
+    The root is float32 for 16-bit floats, and gives no gradient. Raises GraphValueError where the sizes of gamma are
+    not the last of x.
+    """
+    x, gamma = float_of(x), kept(gamma)
+    if not gamma.ndim or x.shape[-gamma.ndim :] != gamma.shape:
+        raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.")
+    wide = _wide(x)
+    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
+    inverse = rsqrt(add(mean(square(wide), axes, keepdims=True), epsilon))
+    return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), stop_gradient(inverse)
+
+
+@operation(checks={"num_groups": integer})
+@together
+def group_norm(
+    input: TensorLike,
+    num_groups: int,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
+
+    `weight` and `bias` have a number for each channel. Raises GraphTypeError and GraphValueError where the channels do
+    not make as many groups.
+    """
+    x, weight, bias = dispatch.cast_operands("group_norm", float_of(input), weight, bias)
+    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise GraphValueError(f"group_norm cannot make {num_groups} groups of the channels of {x.type}.")  # fmt: skip
+    _check_shape("group_norm", x.shape[1:2], weight=weight, bias=bias)
+    wide = _wide(x)
+    grouped = reshape(wide, (x.shape[0], num_groups, prod(x.shape[1:]) // num_groups))
+    centred, variance = _centred(grouped, (2,))
+    y = reshape(mul(centred, rsqrt(add(variance, eps))), x.shape)
+    return cast(_affine(y, _column(weight, wide), _column(bias, wide)), x.dtype)
+
+
+@operation
+@together
+def batch_norm(
+    input_x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of (N, C, ...).
+
+    In training mean and variance are those of the batch, and running ones that are parameters become (1 - momentum) *
+    old + momentum * batch, of which the variance is the unbiased one; else the running ones are used. Raises
+    GraphValueError where there is not one number for each channel.
+    """
+    def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
+        if training:
+            return _by_batch(wide, running_mean, running_var, momentum)
+        return sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
+
+    return normalised_by_channel(input_x, running_mean, running_var, weight, bias, eps, moments)
+
+
+def normalised_by_channel(
+    input_x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: Any,
+    bias: Any,
+    eps: float,
+    moments: Callable[[Tensor], tuple[Tensor, Tensor]],
+) -> Tensor:
+    """centred / sqrt(variance + eps) * weight + bias, where `moments` gives the centred batch and its variance."""
+    x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
+    if x.ndim < 2:
+        raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.")
+    _check_shape("batch_norm", x.shape[1:2], running_mean=running_mean, running_var=running_var, weight=weight,
+                 bias=bias)  # fmt: skip
+    wide = _wide(x)
+    centred, variance = moments(wide)
+    scale = rsqrt(add(variance, eps))
+    return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
+
+
+def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, momentum: float) -> tuple[Tensor, Tensor]:
+    """The centred batch and its variance; the running statistics move.
+
+    What rounding leaves of the mean is subtracted as well, since it is all that there is of a feature that is constant:
+    beside a large number it is larger than eps.
+    """
+    axes = batch_axes(x)
+    average = mean(x, axes, keepdims=True)
+    centred = sub(x, average)
+    centred = sub(centred, stop_gradient(mean(centred, axes, keepdims=True)))
+    variance = mean(square(centred), axes, keepdims=True)
+    count = prod(x.shape[i] for i in axes)
+    move(running_mean, average, momentum)
+    move(running_var, mul(variance, count / max(1, count - 1)), momentum)
+    return centred, variance
+
+
+def batch_axes(x: Tensor) -> tuple[int, ...]:
+    """Those of (N, C, ...) along which a channel lies."""
+    return (0, *range(2, x.ndim))
+
+
+def move(running: TensorLike, batch: Tensor, momentum: float) -> None:
+    """Let a running statistic, if it is a parameter, become (1 - momentum) * old + momentum * batch."""
+    if isinstance(running, Parameter):
+        batch = reshape(stop_gradient(batch), running.shape)
+        assign(running, add(mul(state_of(running), 1 - momentum), mul(batch, momentum)))
+
+
+def _wide(x: Tensor) -> Tensor:
+    return cast(x, float32) if x.dtype.is_half else x
+
+
+def _centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """x without its mean along axes, and its variance there."""
+    centred = sub(x, mean(x, axes, keepdims=True))
+    return centred, mean(square(centred), axes, keepdims=True)
+
+
+def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+    x = x if scale is None else mul(x, scale)
+    return x if shift is None else add(x, shift)
+
+
+def kept(x: TensorLike) -> Tensor:
+    """A tensor, or a parameter's value in its own dtype, whatever the `to_float` of the running cell."""
+    return state_of(x) if isinstance(x, Parameter) else tensor_of(x)
+
+
+def _as(x: TensorLike | None, like: Tensor) -> Tensor | None:
+    return None if x is None else cast(kept(x), like.dtype)
+
+
+def _column(x: TensorLike, like: Tensor) -> Tensor | None:
+    return None if x is None else _per_channel(x, like)
+
+
+def _per_channel(x: TensorLike, like: Tensor) -> Tensor:
+    """A number for each channel in a shape that broadcasts."""
+    return reshape(cast(kept(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
+
+
+def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
+    for key, operand in operands.items():
+        if operand is not None and tensor_of(operand).shape != shape:
+            raise GraphValueError(f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.")
+
+
+@cell("LRN", "depth_radius bias alpha beta norm_region", shown="depth_radius bias alpha beta")
+@operation(classes="LRN", settings="depth_radius bias alpha beta norm_region", checks={"depth_radius": integer})
+def lrn(
+    x: TensorLike,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    norm_region: str = "ACROSS_CHANNELS",
+) -> Tensor:
+    """x / (bias + alpha * sum of x ** 2 over the channels up to `depth_radius` away) ** beta, for images (N, C, H, W).
+
+    The local response normalisation of Krizhevsky et al. (2012). Raises GraphTypeError and GraphValueError for
+    arguments that do not fit.
+    """
+    x = float_of(x)
+    if x.ndim != 4 or depth_radius < 0 or norm_region != "ACROSS_CHANNELS":
+        raise GraphValueError(
+            f"lrn takes images of rank 4, a 'depth_radius' of 0 or more and the 'norm_region' 'ACROSS_CHANNELS', not "
+            f"{x.type}, {depth_radius} and {norm_region!r}.",
+        )
+    wide, (batch, channels, height, width) = _wide(x), x.shape
+    squares = reshape(square(wide), (batch, 1, channels, height * width))
+    kernel, pads = (2 * depth_radius + 1, 1), (depth_radius, 0, depth_radius, 0)
+    means = apply("avg_pool", squares, kernel=kernel, strides=(1, 1), pads=pads, count_include_pad=True)
+    total = add(mul(reshape(means, x.shape), alpha * kernel[0]), bias)
+    return cast(div(wide, pow(total, beta)), x.dtype)
+
+
+@operator_class("BatchNorm", "is_training epsilon momentum data_format")
+def _batch_norm(
+    input_x: TensorLike,
+    scale: TensorLike,
+    bias: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    is_training: bool = False,
+    epsilon: float = 1e-5,
+    momentum: float = 0.1,
+    data_format: str = "NCHW",
+) -> tuple[Tensor, ...]:
+    """Batch normalisation, and the mean and variance that were used, twice; see `ops.batch_norm`.
+
+    In training they are those of the batch, the variance the biased one, and parameters `mean` and `variance` move.
+    """
+    x = channels_first(input_x, data_format, 2)
+    if is_training:
+        wide = cast(x, float32) if x.dtype.is_half else x
+        used = _moments(stop_gradient(wide))
+    else:
+        used = kept(mean), kept(variance)
+    y = batch_norm(x, mean, variance, scale, bias, bool(is_training), momentum, epsilon)
+    return (as_given(y, data_format, 2), *used, *used)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = reshape(movedim(x, 1, 0), (x.shape[1], -1))
+    average = mean(rows, 1, keepdims=True)
+    return reshape(average, (-1,)), mean(mul(sub(rows, average), sub(rows, average)), 1)
+
+
+@operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
+def _layer_norm(
+    input_x: TensorLike,
+    gamma: TensorLike,
+    beta: TensorLike,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = 1,
+    epsilon: float = 1e-7,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x normalised over the axes from `begin_norm_axis` on, times gamma plus beta; the means and the variances.
+
+    The last two give no gradient, as in MindSpore. Gamma and beta have the sizes of x from `begin_params_axis` on.
+    Raises GraphValueError for other sizes.
+    """
+    x = float_of(input_x)
+    first, wanted = axis_of(begin_norm_axis, x.ndim), x.shape[axis_of(begin_params_axis, x.ndim) :]
+    gamma, beta = kept(gamma), kept(beta)
+    if gamma.shape != wanted or beta.shape != wanted:
+        message = f"LayerNorm of {x.type} takes gamma and beta of the shape {wanted}, not {gamma.type} and {beta.type}."
+        raise GraphValueError(message)
+    wide = cast(x, float32) if x.dtype.is_half else x
+    axes = tuple(range(first, x.ndim))
+    average = mean(wide, axes, keepdims=True)
+    centred = sub(wide, average)
+    variance = mean(mul(centred, centred), axes, keepdims=True)
+    normed = mul(centred, rsqrt(add(variance, epsilon)))
+    y = add(mul(normed, cast(gamma, wide.dtype)), cast(beta, wide.dtype))
+    return cast(y, x.dtype), stop_gradient(average), stop_gradient(variance)

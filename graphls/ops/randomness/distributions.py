@@ -1,0 +1,298 @@
+"""Random tensors of other distributions: gamma, Poisson, Laplace, and choices.
+
+Their parameters may be computed in the graph: the host draws uniform and normal numbers, and what is made of them is
+computed there. Where a candidate may be rejected, so many are drawn at once that the chance of none is below 1e-9.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from math import prod
+from typing import Any
+
+from graphls.base.checks import integer
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.ir.types import DTypeLike, as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
+from graphls.ops.arrays.creation import arange, full, ones, zeros
+from graphls.ops.arrays.selection import topk
+from graphls.ops.arrays.shapes import broadcast_to, concat, gather_elements, reshape, stack
+from graphls.ops.control_flow import scan
+from graphls.ops.math.elementwise import (
+    abs,
+    add,
+    cast,
+    cos,
+    div,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    pow,
+    sin,
+    sqrt,
+    sub,
+    where,
+)
+from graphls.ops.math.gamma_functions import lgamma
+from graphls.ops.math.reductions import any as any_of
+from graphls.ops.math.reductions import argmax, sum
+from graphls.ops.operands import ShapeLike, Sizes, float_of, shape_of, tensor_of
+from graphls.ops.randomness import random
+from graphls.ops.randomness.random import (
+    drawn,
+    drawn_by_scores,
+    joined_seed,
+    multinomial,
+    sizes_of_draw,
+    standard_uniform,
+)
+from graphls.ops.record import operation, operator_class
+from graphls.ops.state import stop_gradient
+
+GAMMA_CANDIDATES = 8
+POISSON_CANDIDATES = 16
+SMALL_RATE = 10.0
+COUNTED = 48
+"""Up to which number a small rate is counted: a larger one is less likely than 2 ** -24."""
+
+
+@operation
+def standard_laplace(shape: ShapeLike, seed: int | None = None) -> Tensor:
+    """Float32 numbers of the Laplace distribution with mean 0 and scale 1: differences of two exponential ones."""
+    first, second = standard_uniform((2, *sizes_of_draw(shape)), seed)
+    return sub(log1p(neg(second)), log1p(neg(first)))
+
+
+@operation
+def laplace(shape: ShapeLike, mean: TensorLike, lambda_param: TensorLike, seed: int | None = None) -> Tensor:
+    """Numbers of a Laplace distribution, in the shape in which `shape`, mean and scale meet."""
+    middle, scale = float_of(mean), float_of(lambda_param)
+    wide = broadcast_shapes(sizes_of_draw(shape), middle.shape, scale.shape)
+    return add(mul(standard_laplace(wide, seed), scale), middle)
+
+
+@operation
+def gamma(shape: ShapeLike, alpha: TensorLike, beta: TensorLike, seed: int | None = None) -> Tensor:
+    """Numbers of a gamma distribution, in the shape in which `shape`, alpha and the inverse scale beta meet.
+
+    There is a gradient by beta, and none by alpha. nan where alpha is not above 0.
+    """
+    a, b = float_of(alpha), float_of(beta)
+    wide = broadcast_shapes(sizes_of_draw(shape), a.shape, b.shape)
+    return div(_gamma(broadcast_to(a, wide), seed), b)
+
+
+@operation
+def random_gamma(shape: ShapeLike, alpha: TensorLike, seed: int | None = None) -> Tensor:
+    """Numbers of gamma distributions with the scale 1: so many as `shape` says for each element of alpha.
+
+    The shape is `shape`, then that of alpha, and the dtype that of alpha. nan where alpha is not above 0.
+    """
+    a = float_of(alpha)
+    return _gamma(broadcast_to(a, (*sizes_of_draw(shape), *a.shape)), seed)
+
+
+def _gamma(alpha: Tensor, seed: int | None) -> Tensor:
+    """By rejection from cubes of normal numbers (Marsaglia and Tsang, 2000), below 1 from alpha + 1."""
+    dtype = float64 if alpha.dtype is float64 else float32
+    a = cast(stop_gradient(alpha), dtype)
+    is_small = less(a, 1.0)
+    d = sub(where(is_small, add(a, 1.0), a), 1 / 3)
+    shape = (GAMMA_CANDIDATES, *a.shape)
+    x = cast(drawn("random_normal", seed, shape=shape), dtype)
+    u = cast(standard_uniform((GAMMA_CANDIDATES + 1, *a.shape), _other(seed)), dtype)
+    v = pow(add(div(x, sqrt(mul(d, 9.0))), 1.0), 3)
+    is_positive = greater(v, 0.0)
+    safe = where(is_positive, v, 1.0)
+    bound = add(mul(mul(x, x), 0.5), mul(d, add(sub(1.0, safe), log(safe))))
+    chosen = _first(safe, logical_and(is_positive, less(log(u[1:]), bound)), ones((), dtype))
+    found = mul(d, chosen)
+    found = where(is_small, mul(found, pow(u[0], div(1.0, maximum(a, 1e-6)))), found)
+    return cast(where(greater(a, 0.0), found, float("nan")), alpha.dtype)
+
+
+def _other(seed: int | None) -> int | None:
+    """The seed of a second draw, whose numbers have nothing to do with those of the first."""
+    return None if seed is None else (seed * 6364136223846793005 + 1442695040888963407) % 2**63
+
+
+def _first(candidates: Tensor, accepted: Tensor, otherwise: Tensor) -> Tensor:
+    """The first candidate along the first axis that is accepted."""
+    positions = argmax(cast(accepted, int32), 0, keepdims=True)
+    chosen = reshape(gather_elements(candidates, 0, positions), candidates.shape[1:])
+    return where(any_of(accepted, 0), chosen, otherwise)
+
+
+@operation
+def poisson(shape: ShapeLike, mean: TensorLike, seed: int | None = None) -> Tensor:
+    """Float32 numbers of a Poisson distribution, in the shape in which `shape` and the mean meet.
+
+    nan where the mean is below 0. There is no gradient.
+    """
+    rate = float_of(mean)
+    wide = broadcast_shapes(sizes_of_draw(shape), rate.shape)
+    return cast(_poisson(broadcast_to(rate, wide), seed), float32)
+
+
+@operation
+def random_poisson(shape: ShapeLike, rate: TensorLike, seed: int | None = None, dtype: DTypeLike = float32) -> Tensor:
+    """Numbers of Poisson distributions: so many as `shape` says for each element of the rate, in a dtype.
+
+    The shape is `shape`, then that of the rate. nan where the rate is below 0. There is no gradient.
+    """
+    mean = float_of(rate)
+    return cast(_poisson(broadcast_to(mean, (*sizes_of_draw(shape), *mean.shape)), seed), as_dtype(dtype))
+
+
+def _poisson(rate: Tensor, seed: int | None) -> Tensor:
+    mean = cast(stop_gradient(rate), float64)
+    u = cast(standard_uniform((2, POISSON_CANDIDATES, *mean.shape), seed), float64)
+    few = _counted(minimum(mean, SMALL_RATE), u[0, 0])
+    many = _rejected(maximum(mean, SMALL_RATE), sub(u[0], 0.5), u[1])
+    found = where(less(mean, SMALL_RATE), few, many)
+    return where(greater_equal(mean, 0.0), found, float("nan"))
+
+
+def _counted(mean: Tensor, u: Tensor) -> Tensor:
+    """How many of the running sums of probabilities are not above u."""
+
+    def step(state: tuple[Tensor, ...], k: Tensor) -> tuple[tuple[Tensor, ...], None]:
+        share, total, count = state
+        count = add(count, cast(greater_equal(u, total), float64))
+        share = div(mul(share, mean), k)
+        return (share, add(total, share), count), None
+
+    share = exp(neg(mean))
+    start = (share, share, zeros(mean.shape, float64))
+    return cast(scan(step, start, arange(1.0, COUNTED + 1.0, dtype=float64))[0][2], float64)
+
+
+def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """By transformed rejection (PTRS of Hörmann, 1993), for means of 10 or more."""
+    b = add(mul(sqrt(mean), 2.53), 0.931)
+    a = sub(mul(b, 0.02483), 0.059)
+    limit = sub(0.9277, div(3.6224, sub(b, 2.0)))
+    scale = add(div(1.1328, sub(b, 3.4)), 1.1239)
+    edge = maximum(sub(0.5, abs(u)), 1e-9)
+    k = floor(add(add(mul(add(div(mul(a, 2.0), edge), b), u), mean), 0.43))
+    at_once = logical_and(greater_equal(edge, 0.07), less_equal(v, limit))
+    never = logical_or(less(k, 0.0), logical_and(less(edge, 0.013), greater(v, edge)))
+    top = log(div(mul(maximum(v, 1e-30), scale), add(div(a, mul(edge, edge)), b)))
+    whole = maximum(k, 0.0)
+    bound = sub(sub(mul(whole, log(mean)), mean), lgamma(add(whole, 1.0)))
+    accepted = logical_or(at_once, logical_and(logical_not(never), less_equal(top, bound)))
+    return _first(whole, accepted, floor(mean))
+
+
+@operation(checks={"num_sample": integer})
+def random_categorical(logits: TensorLike, num_sample: int, seed: int = 0, dtype: DTypeLike = int64) -> Tensor:
+    """Positions in each row of logits (N, C), as likely as their exponentials say: (N, num_sample).
+
+    A seed of 0 is none. Raises GraphTypeError for another dtype than int16, int32 and int64, GraphValueError for other
+    shapes.
+    """
+    x, count = float_of(logits), num_sample
+    kind = as_dtype(dtype)
+    if kind not in (int16, int32, int64):
+        raise GraphTypeError(f"random_categorical gives int16, int32 or int64, not {kind!r}.")
+    if x.ndim != 2 or count < 1 or not x.shape[1]:
+        raise GraphValueError(f"random_categorical cannot draw {count} samples from {x.type}.")
+    return cast(drawn_by_scores(cast(x, float32), count, True, seed or None), kind)
+
+
+@operation(checks={"seed": integer, "offset": integer})
+def multinomial_with_replacement(
+    x: TensorLike, seed: int, offset: int, numsamples: int, replacement: bool = False
+) -> Tensor:
+    """Int64 positions in a row of probabilities, or in each row; see `multinomial`, also for what it raises.
+
+    Of the same `seed` and `offset` the same come, outside of a graph; a seed of -1 with an offset of 0 is none.
+    """
+    key = None if (seed, offset) == (-1, 0) else seed * 2**32 + offset
+    return cast(multinomial(x, numsamples, replacement, key), int64)
+
+
+@operation(checks={"count": integer})
+def choice_with_mask(input_x: TensorLike, count: int = 256, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """The int32 coordinates (count, axes) of elements that are true, in random order, and which of these rows count.
+
+    Where fewer are true, the rows behind are zeros and do not count. Raises GraphTypeError for what is no bool,
+    GraphValueError for a number and for a count below 1.
+    """
+    x, wanted = tensor_of(input_x), count
+    if x.dtype is not bool_:
+        raise GraphTypeError(f"choice_with_mask takes bools, not {x.type}.")
+    if not x.ndim or wanted < 1:
+        raise GraphValueError(f"choice_with_mask cannot choose {wanted} of {x.type}.")
+    flat = reshape(x, (-1,))
+    found = builtins.min(wanted, x.size)
+    order = topk(where(flat, standard_uniform(flat.shape, seed), -1.0), found)[1]
+    counts = less(arange(wanted), sum(cast(flat, int64)))
+    positions = concat((order, full((wanted - found,), 0, dtype=int32)), 0) if found < wanted else order
+    positions, columns = where(counts, positions, 0), []
+    for i, size in enumerate(x.shape):
+        columns.append((positions // prod(x.shape[i + 1 :]) % size) if x.size else positions)
+    return cast(stack(columns, 1), int32), counts
+
+
+@operator_class("StandardLaplace", "seed seed2", like=standard_laplace)
+def _standard_laplace(shape: ShapeLike, seed: int = 0, seed2: int = 0) -> Tensor:
+    return standard_laplace(shape, joined_seed(seed, seed2))
+
+
+@operator_class("Gamma", "seed seed2", like=gamma)
+def _gamma_operator(shape: Sizes, alpha: TensorLike, beta: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
+    return gamma(shape, alpha, beta, joined_seed(seed, seed2))
+
+
+@operator_class("RandomGamma", "seed seed2", like=random_gamma)
+def _random_gamma(shape: Sizes, alpha: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
+    return random_gamma(shape, alpha, joined_seed(seed, seed2))
+
+
+@operator_class("Poisson", "seed seed2")
+def _poisson_operator(shape: Sizes, mean: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Int32 numbers of Poisson distributions, see `poisson`."""
+    return cast(poisson(shape, mean, joined_seed(seed, seed2)), int32)
+
+
+@operator_class("RandomPoisson", "seed seed2 dtype", like=random_poisson)
+def _random_poisson(shape: Sizes, rate: TensorLike, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
+    return random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
+
+
+@operator_class("RandomCategorical", "dtype", like=random_categorical)
+def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> Tensor:
+    return random_categorical(logits, num_sample, seed, dtype)
+
+
+@operator_class("RandomChoiceWithMask", "count seed seed2", like=choice_with_mask)
+def _choice(input_x: TensorLike, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
+    return choice_with_mask(input_x, count, joined_seed(seed, seed2))
+
+
+@operator_class("Cauchy", "size median sigma")
+def _cauchy(size: ShapeLike, median: float = 0.0, sigma: float = 1.0) -> Tensor:
+    """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
+    angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
+    return add(mul(div(sin(angles), cos(angles)), sigma), median)
+
+
+@operator_class("LogNormalReverse", "mean std")
+def _log_normal(input: TensorLike, mean: float = 1.0, std: float = 2.0) -> Tensor:
+    """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
+    x = float_of(input)
+    return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)

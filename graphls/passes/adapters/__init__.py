@@ -1,0 +1,1 @@
+"""Products with weights that get adapters or quantizers."""

@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation: the gradient pass and its parts."""

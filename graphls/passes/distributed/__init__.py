@@ -1,0 +1,1 @@
+"""Collectives: buckets, sharded states, communication beside computation."""

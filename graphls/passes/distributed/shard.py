@@ -1,0 +1,308 @@
+"""The shard pass: the states of an optimizer are divided among the ranks that train together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from graphls.base.reporting import warn
+from graphls.distributed.shards import shard_of, shard_range, shard_size
+from graphls.distributed.world import WORLD
+from graphls.ir.build import Builder, Names, substitute
+from graphls.ir.graph import Graph, Node, Value, Write, needs, walk
+from graphls.ir.registry import lookup
+from graphls.ir.types import DType, Type, bool_, int32
+from graphls.passes.distributed.buckets import in_buckets
+from graphls.passes.distributed.shard_choice import Choice, chosen, is_total, sums_outside
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import users
+
+BUCKET = 25 << 20
+"""How many bytes of parameters travel together."""
+
+
+@register_pass
+@dataclass(frozen=True)
+class Shard:
+    """Let each rank update its shard of the states of an optimizer, and give the others its part of the parameters.
+
+    Before, on two ranks:
+
+        %token, %g = all_reduce(%dw) {op="sum", group="world", ranks=2} : token, f32[4]  // backward
+        %v = add(@v, %g) : f32[4]  // update
+        %new = sub(@w, %v) : f32[4]  // update
+        @v <- %v
+        @w <- %new
+
+    After, on the first of them:
+
+        %token_1, %g_1 = reduce_shards(%dw) {group="world", ranks=2} : token, f32[2]  // backward
+        %v_1 = add(@v, %g_1) : f32[2]  // update
+        %slice = slice(@w) {starts=[0], stops=[2], steps=[1]} : f32[2]  // update
+        %new_1 = sub(%slice, %v_1) : f32[2]  // update
+        %token_2, %w = gather_shards(%new_1) {results=["f32[4]"], group="world", ranks=2} : token, f32[4]  // update
+        @v <- %v_1
+        @w <- %w
+
+    What is made of gradients and states element by element is made of shards. Sums of all their elements are put
+    together with those of the other ranks, as overflow flags are. What has fewer than `least` bytes, and of which
+    anything else is made, such as means along an axis, stays whole on each rank: a state of shards takes its part of
+    such a gradient. So do states whose names are in `whole`. The graph is that of the rank with the number `rank`.
+    """
+
+    rank: int = 0
+    ranks: int = 1
+    least: int = 1 << 16
+    whole: tuple[str, ...] = ()
+    name = "shard"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with divided states."""
+        if self.ranks == 1:
+            return graph
+        outside = sums_outside(graph, self.ranks, self.least)
+        choice = chosen(outside, self.ranks, self.least, self.whole)
+        _warn_of_whole(choice)
+        if not choice.states:
+            return graph
+        return _Divided(outside, choice, self.rank, self.ranks).run()
+
+
+def _warn_of_whole(choice: Choice) -> None:
+    """Say once why states stay whole on each rank."""
+    states = [(state, node) for state, node in choice.whole.items() if state.is_state]
+    if states:
+        node = states[0][1]
+        text = f"{len(states)} states of the optimizer are not divided among the ranks and stay whole on each"
+        warn(f"{text}, as {node.primitive.name} needs all elements of one at once.", node.loc)
+
+
+class _Divided:
+    """One sweep over a graph: `part` has the shards of what is divided, `whole` what stands for other values."""
+
+    def __init__(self, graph: Graph, choice: Choice, rank: int, ranks: int) -> None:
+        self.graph, self.choice = graph, choice
+        self.attrs = {"group": WORLD, "ranks": ranks}
+        self.rank, self.ranks = rank, ranks
+        self.names = Names.of(graph)
+        self.e = Builder(self.names)
+        self.states = {s: self.narrow(s) for s in graph.states if s in choice.states}
+        self.part: dict[Value, Value] = dict(self.states)
+        self.whole: dict[Value, Value] = {}
+        self.pending: dict[Value, tuple[Node, Value]] = {}
+        self.order: tuple[Value, ...] = ()
+        self.constants = {n.output: n.attrs["value"] for n in walk(graph) if n.primitive.is_constant}
+        self.users = users(graph.nodes)
+
+    def narrow(self, value: Value) -> Value:
+        """A value for the shard of another one, which has its name where it is a state."""
+        name = value.name if value.is_state else self.names.fresh(value.name)
+        return Value(name, Type(value.type.dtype, (shard_size(value.type.size, self.ranks),)), value.is_state)
+
+    def run(self) -> Graph:
+        """The graph with shards."""
+        for node in self.by_sums():
+            if any(v in self.pending for v in needs(node)):
+                self.put_together()
+            with self.e.at(node):
+                self.step(node)
+        self.put_together()
+        self.gather()
+        states = tuple(self.states.get(s, s) for s in self.graph.states)
+        writes = tuple(self.written(w) for w in self.graph.writes)
+        outputs = tuple(self.whole.get(v, v) for v in self.graph.outputs)
+        return self.graph.replace(nodes=tuple(self.e.nodes), states=states, writes=writes, outputs=outputs)
+
+    def by_sums(self) -> list[Node]:
+        """The nodes in an order in which sums that do not need each other are made before what needs one of them."""
+        level: dict[Value, int] = {}
+        levels = []
+        for node in self.graph.nodes:
+            own = max((level.get(v, 0) for v in needs(node)), default=0)
+            levels.append(own)
+            level.update(dict.fromkeys(node.outputs, own + self.is_shared(node)))
+        pairs = sorted(zip(levels, range(len(levels)), strict=True))
+        return [self.graph.nodes[i] for _, i in pairs]
+
+    def is_shared(self, node: Node) -> bool:
+        """Whether a node makes one number of values that are divided."""
+        return (is_total(node) or node.primitive.is_check) and not self.choice.values.isdisjoint(node.inputs)
+
+    # -- one node after the other -----------------------------------------------------------------------------
+
+    def step(self, node: Node) -> None:
+        """Emit what stands for a node outside of branches."""
+        if not self.choice.gradients.isdisjoint(node.outputs):
+            self.reduce(node)
+        elif self.is_shared(node):
+            self.count(node)
+        else:
+            self.inner(node)
+            if node.primitive.is_collective:
+                self.order = self.e.nodes[-1].outputs[:1]
+
+    def inner(self, node: Node) -> None:
+        """Emit what stands for a node that sums nothing, which may be in a branch."""
+        if node.primitive.is_branch:
+            self.branch(node)
+        elif not self.choice.values.isdisjoint(node.outputs):
+            size = node.output.type.size
+            inputs = tuple(self.divided(v) if v.type.size == size else self.number(v) for v in node.inputs)
+            made = self.narrow(node.output)
+            self.e.append(replace(node, inputs=inputs, outputs=(made,), after=self.current(node.after)))
+            self.part[node.output] = made
+        else:
+            self.e.append(replace(substitute(node, self.whole), after=self.current(node.after)))
+
+    def current(self, values: Iterable[Value]) -> tuple[Value, ...]:
+        """What stands for values that are not divided, and for control edges from those that are."""
+        return tuple(self.whole.get(v, self.part.get(v, v)) for v in values)
+
+    def reduce(self, node: Node) -> None:
+        """Reduce gradients to shards, and those that stay whole as before."""
+        pairs = list(zip(node.inputs, node.outputs[1:], strict=True))
+        token = node.outputs[0]
+        for is_divided in (False, True):
+            taken = [(g, v) for g, v in pairs if (v in self.choice.gradients) is is_divided]
+            if not taken:
+                continue
+            inputs = self.current(g for g, _ in taken)
+            after = (*self.current(node.after), *self.order)
+            if is_divided:
+                attrs = {name: value for name, value in node.attrs.items() if name != "op"}
+                self.order, found = self.collective("reduce_shards", inputs, attrs, after)
+                self.part.update(zip((v for _, v in taken), found, strict=True))
+            else:
+                self.order, found = self.collective("all_reduce", inputs, node.attrs, after)
+                self.whole.update(zip((v for _, v in taken), found, strict=True))
+        self.whole[token] = self.order[0]
+
+    def collective(
+        self, name: str, inputs: Iterable[Value], attrs: object, after: Iterable[Value] = ()
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """The token and the results of a collective behind the one before it."""
+        token, *results = self.e.emit(lookup(name), inputs, attrs, after=(*after, *self.order))  # type: ignore[arg-type]
+        return (token,), tuple(results)
+
+    def branch(self, node: Node) -> None:
+        """A condition whose branches yield shards of what is divided."""
+        regions = []
+        for region in node.regions:
+            outer, known = self.e, dict(self.part)
+            self.e = Builder(self.names)
+            for each in region.nodes:
+                with self.e.at(each):
+                    self.inner(each)
+            with self.e.at(node):
+                pairs = zip(region.outputs, node.outputs, strict=True)
+                yields = tuple(self.divided(v) if o in self.choice.values else self.current([v])[0] for v, o in pairs)
+            regions.append(region.replace(nodes=tuple(self.e.nodes), outputs=yields))
+            self.e, self.part = outer, known
+        outputs = tuple(self.narrow(o) if o in self.choice.values else o for o in node.outputs)
+        inputs, after = self.current(node.inputs), self.current(node.after)
+        self.e.append(replace(node, inputs=inputs, outputs=outputs, regions=tuple(regions), after=after))
+        self.part.update((o, made) for o, made in zip(node.outputs, outputs, strict=True) if made is not o)
+
+    # -- shards and numbers -----------------------------------------------------------------------------------
+
+    def divided(self, value: Value) -> Value:
+        """This rank's shard of a value; of one that is whole it is cut out."""
+        if value not in self.part:
+            self.part[value] = self.cut(self.whole.get(value, value))
+        return self.part[value]
+
+    def cut(self, value: Value) -> Value:
+        if value in self.constants:
+            return self.e.constant(shard_of(self.constants[value], self.rank, self.ranks))
+        size, length = value.type.size, shard_size(value.type.size, self.ranks)
+        start, stop = shard_range(size, self.rank, self.ranks)
+        if start == stop:
+            return self.e.constant(0, value.type.dtype, (length,))
+        flat = value if value.type.rank == 1 else self.e.reshape(value, shape=(size,))
+        cut: Value = self.e.slice(flat, starts=(start,), stops=(stop,), steps=(1,))
+        if stop - start < length:
+            cut = self.e.slice_gradient(cut, shape=(length,), starts=(0,), stops=(stop - start,), steps=(1,))
+        return cut
+
+    def number(self, value: Value) -> Value:
+        """A single number, with no more axes than a shard."""
+        value = self.whole.get(value, value)
+        return value if value.type.rank < 2 else self.e.reshape(value, shape=())
+
+    def own(self, value: Value) -> Value | None:
+        """The elements of the shard of a value without the zeros behind them; None for no elements."""
+        start, stop = shard_range(value.type.size, self.rank, self.ranks)
+        shard = self.divided(value)
+        if stop - start == shard.type.size:
+            return shard
+        return self.e.slice(shard, starts=(0,), stops=(stop - start,), steps=(1,)) if stop > start else None
+
+    def count(self, node: Node) -> None:
+        """The sum of a shard, or whether its elements overflowed, to be put together with those of other ranks."""
+        after = self.current(node.after)
+        if node.primitive.is_check:
+            divided = self.choice.values
+            inputs = [self.own(v) or self.divided(v) if v in divided else self.current([v])[0] for v in node.inputs]
+            (flag,) = self.e.emit(node.primitive, inputs, node.attrs, after=after, name=node.output.name)
+            if self.is_reduced(node.output):
+                self.whole[node.output] = flag
+            else:
+                self.pending[node.output] = node, self.e.cast(flag, dtype=int32)
+        else:
+            own = self.own(node.inputs[0])
+            if own is None:
+                total = self.e.constant(0, node.output.type.dtype)
+            else:
+                (total,) = self.e.emit("sum", (own,), {"axis": None, "keepdims": False}, after=after)
+            self.pending[node.output] = node, total
+
+    def is_reduced(self, flag: Value) -> bool:
+        """Whether the step itself puts a flag together with those of other ranks."""
+        return self.is_for("cast", flag) and all(self.is_for("all_reduce", n.outputs[0]) for n in self.users[flag])
+
+    def is_for(self, name: str, value: Value) -> bool:
+        """Whether only nodes of that primitive use a value."""
+        leaving = value in self.graph.outputs or any(w.value is value for w in self.graph.writes)
+        found = self.users.get(value, ())
+        return bool(found) and not leaving and all(node.primitive.name == name for node in found)
+
+    def put_together(self) -> None:
+        """Add up what all ranks have counted, in one communication for each dtype."""
+        kinds: dict[DType, list[tuple[Value, Node, Value]]] = {}
+        for value, (node, own) in self.pending.items():
+            kinds.setdefault(own.type.dtype, []).append((value, node, own))
+        self.pending = {}
+        for items in kinds.values():
+            with self.e.at(items[0][1]):
+                attrs = {"op": "sum", **self.attrs}
+                self.order, totals = self.collective("all_reduce", [own for *_, own in items], attrs)
+                for (value, *_), total in zip(items, totals, strict=True):
+                    total = self.e.reshape(total, shape=value.type.shape) if value.type.rank else total
+                    self.whole[value] = self.e.cast(total, dtype=bool_) if value.type.dtype is bool_ else total
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def gather(self) -> None:
+        """Gather what leaves the step whole, some at a time."""
+        leaving = (*(w.value for w in self.graph.writes if w.state not in self.states), *self.graph.outputs)
+        values = [v for v in dict.fromkeys(leaving) if v in self.choice.values]
+        maker = {v: node for node in self.graph.nodes for v in node.outputs}
+        for bucket in _buckets(values):
+            with self.e.at(maker[bucket[0]], "update"):
+                attrs = {"results": tuple(str(v.type) for v in bucket), **self.attrs}
+                self.order, found = self.collective("gather_shards", [self.part[v] for v in bucket], attrs)
+                self.whole.update(zip(bucket, found, strict=True))
+
+    def written(self, write: Write) -> Write:
+        if write.state in self.states:
+            return replace(write, state=self.states[write.state], value=self.part[write.value])
+        return replace(write, value=self.whole.get(write.value, write.value))
+
+
+def _buckets(values: Sequence[Value]) -> Iterator[list[Value]]:
+    """Values of one dtype that travel together."""
+    kinds: dict[object, list[Value]] = {}
+    for value in values:
+        kinds.setdefault(value.type.dtype, []).append(value)
+    for kind in kinds.values():
+        yield from in_buckets(kind, lambda value: value.type.nbytes, BUCKET)

@@ -1,0 +1,217 @@
+"""What ranks can divide among themselves of a step: the states whose updates are made element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from graphls.distributed.world import WORLD
+from graphls.ir.graph import Graph, Node, Value, inside, uses
+from graphls.ir.reachability import before
+from graphls.primitives.cast import Cast
+from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
+from graphls.primitives.control_flow.control import Depend, StopGradient
+from graphls.primitives.logic import Comparison, IsFinite, Logical
+from graphls.primitives.primitive import normalise_axes
+
+POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, StopGradient)
+"""Primitives that make each element of the elements at its place, and are not of those that say so."""
+
+Roots = frozenset[Value]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is divided: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
+
+    `whole` are those that stay whole, with the node that needs all elements at once.
+    """
+
+    gradients: Roots
+    values: frozenset[Value]
+    states: frozenset[Value]
+    whole: dict[Value, Node]
+
+
+def is_total(node: Node) -> bool:
+    """Whether a node sums all elements of its operand."""
+    if node.primitive.name != "sum" or not node.inputs[0].type.dtype.is_float:
+        return False
+    axes = normalise_axes(node.attrs.get("axis"), node.inputs[0].type.rank)
+    return len(axes) == node.inputs[0].type.rank
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether elements of the result are made of those at their places, or of single numbers, alone."""
+    if not (node.primitive.elementwise or isinstance(node.primitive, POINTWISE)) or len(node.outputs) != 1:
+        return False
+    return all(v.type.size == 1 or v.type.shape == node.output.type.shape for v in node.inputs)
+
+
+def chosen(graph: Graph, ranks: int, least: int, kept: Sequence[str]) -> Choice:
+    """The largest choice in which no node needs all elements at once of what is divided, and a state is divided.
+
+    Gradients are the sums over all ranks that take `least` bytes or more. States, of as many, are those that are equal
+    on all ranks; those whose names are `kept` stay whole.
+    """
+    roots = frozenset((*_gradients(graph, ranks, least), *_equal_states(graph, ranks, least, set(kept))))
+    whole: dict[Value, Node] = {}
+    while True:
+        values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state})
+        _Operands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
+        wrong: dict[Value, Node] = {}
+        for value, node in _needed_whole(graph.nodes, values, True):
+            wrong.update((root, node) for root in values[value] - wrong.keys())
+        whole |= wrong
+        states = _states(graph, values, set(kept))
+        useful = {root for w in graph.writes if w.state in states for root in values[w.value]}
+        left = (roots - wrong.keys()) & useful if not wrong else roots - wrong.keys()
+        if left == roots:
+            gradients = frozenset(root for root in roots if not root.is_state)
+            return Choice(gradients, frozenset(values), states, whole)
+        roots = left
+
+
+def _equal_states(graph: Graph, ranks: int, least: int, kept: set[str]) -> Iterator[Value]:
+    """The states that are written, and are equal on all ranks whose inputs differ."""
+    own: set[Value] = set(graph.inputs)
+    while True:
+        for node in graph.nodes:
+            if _is_of_rank(node) or (not _is_common(node) and not own.isdisjoint(uses(node))):
+                own.update(node.outputs)
+        differing = {w.state for w in graph.writes if w.value in own}
+        if differing <= own:
+            break
+        own |= differing
+    equal = (w.state for w in graph.writes if w.state not in own and w.state.name not in kept)
+    yield from (s for s in equal if s.type.dtype.is_float and s.type.nbytes >= least and s.type.size >= ranks)
+
+
+def _is_common(node: Node) -> bool:
+    """Whether a node gives all ranks the same, whatever they give it."""
+    return isinstance(node.primitive, (AllGather, AllReduce, Broadcast)) and node.attrs["group"] == WORLD
+
+
+def _is_of_rank(node: Node) -> bool:
+    """Whether a node may give each rank something else, whatever they give it."""
+    primitives = (n.primitive for n in (node, *inside(node)) if not _is_common(n))
+    return any(p.on_host or p.calls_python or p.is_collective for p in primitives)
+
+
+def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
+    for node in graph.nodes:
+        if node.primitive.name == "all_reduce" and node.attrs["op"] == "sum" and node.attrs["group"] == WORLD:
+            kinds = ((v, v.type) for v in node.outputs[1:])
+            yield from (v for v, t in kinds if t.dtype.is_float and t.nbytes >= least and t.size >= ranks)
+
+
+def _values(nodes: Sequence[Node], roots: Roots, found: dict[Value, Roots]) -> dict[Value, Roots]:
+    """What is made element by element of roots, with these; `found`, which has the states among them, gets it."""
+    found.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
+    for node in nodes:
+        if node.primitive.is_branch:
+            for region in node.regions:
+                _values(region.nodes, roots, found)
+            yields = zip(*(region.outputs for region in node.regions), strict=True)
+            made = zip(node.outputs, yields, strict=True)
+        else:
+            made = zip(node.outputs, [node.inputs] if is_pointwise(node) else [], strict=False)
+        for value, sources in made:
+            of = [found[v] for v in sources if v in found and v.type.shape == value.type.shape]
+            if of:
+                found[value] = frozenset().union(*of)
+    return found
+
+
+class _Operands:
+    """Adds to `values` what is made element by element for them alone, such as the decay of a moment."""
+
+    def __init__(self, values: dict[Value, Roots], leaving: Iterable[Value]) -> None:
+        self.values = values
+        self.elsewhere = set(leaving)
+        self.wanted: dict[Value, Roots] = {}
+
+    def sweep(self, nodes: Sequence[Node]) -> None:
+        """Look at nodes from the last one on, so that it is known who uses a result."""
+        for node in reversed(nodes):
+            if node.primitive.is_branch:
+                self.elsewhere.update(node.inputs)
+                for region in node.regions:
+                    for value, result in zip(region.outputs, node.outputs, strict=True):
+                        self.use(value, result)
+                    self.sweep(region.nodes)
+            elif len(node.outputs) == 1:
+                self.look(node)
+            else:
+                self.elsewhere.update(uses(node))
+
+    def look(self, node: Node) -> None:
+        """Divide a node where all that use its result are divided, and see what it reads itself."""
+        value = node.output
+        if value not in self.values and value in self.wanted and value not in self.elsewhere and is_pointwise(node):
+            self.values[value] = self.wanted[value]
+        for operand in uses(node):
+            self.use(operand, value)
+
+    def use(self, operand: Value, result: Value) -> None:
+        if result not in self.values:
+            self.elsewhere.add(operand)
+        elif operand.type.shape == result.type.shape:
+            self.wanted[operand] = self.wanted.get(operand, frozenset()) | self.values[result]
+
+
+def _needed_whole(nodes: Sequence[Node], values: dict[Value, Roots], is_top: bool) -> Iterator[tuple[Value, Node]]:
+    """The values of which a node needs all elements at once, other than for a sum or a check outside of branches."""
+    for node in nodes:
+        if node.primitive.is_branch:
+            for region in node.regions:
+                yield from _needed_whole(region.nodes, values, False)
+        elif not (values.keys() & set(node.outputs) or (is_top and (is_total(node) or node.primitive.is_check))):
+            yield from ((v, node) for v in uses(node) if v in values)
+
+
+def _states(graph: Graph, values: dict[Value, Roots], names: set[str]) -> frozenset[Value]:
+    """The states that are read and written element by element alone."""
+    kept = {*graph.outputs, *_read_whole(graph.nodes, values), *(s for s in graph.states if s.name in names)}
+    fitting = (w.state for w in graph.writes if w.value in values and w.state.type == w.value.type)
+    return frozenset(state for state in fitting if state not in kept)
+
+
+def _read_whole(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Value]:
+    for node in nodes:
+        if node.primitive.is_branch:
+            for region in node.regions:
+                yield from _read_whole(region.nodes, values)
+                yield from (v for v, o in zip(region.outputs, node.outputs, strict=True) if o not in values)
+        elif not values.keys() & set(node.outputs):
+            yield from uses(node)
+
+
+def sums_outside(graph: Graph, ranks: int, least: int) -> Graph:
+    """The graph whose branches sum no gradients: what they sum up is made before them, whichever of them runs.
+
+    Ranks put sums together by a collective, which no branch can hold.
+    """
+    gradients = frozenset(_gradients(graph, ranks, least))
+    values = _values(graph.nodes, gradients, {})
+    return graph.replace(nodes=tuple(_outside(graph.nodes, values))) if gradients else graph
+
+
+def _outside(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Node]:
+    for node in nodes:
+        if not node.primitive.is_branch:
+            yield node
+            continue
+        regions = []
+        for region in node.regions:
+            inner = tuple(_outside(region.nodes, values))
+            sums = [n for n in inner if is_total(n) and n.inputs[0] in values]
+            needed = before(inner, (v for n in sums for v in n.outputs))
+            moved = set() if any(map(_acts, needed)) else set(needed)
+            yield from (n for n in inner if n in moved)
+            regions.append(region.replace(nodes=tuple(n for n in inner if n not in moved)) if moved else region)
+        yield replace(node, regions=tuple(regions)) if tuple(regions) != node.regions else node
+
+
+def _acts(node: Node) -> bool:
+    return bool(node.primitive.has_effect or node.regions)

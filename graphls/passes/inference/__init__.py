@@ -1,0 +1,1 @@
+"""Graphs for inference: frozen states, folded weights, narrow floats."""

@@ -1,0 +1,104 @@
+"""The freeze pass: states that keep their values, and no gradients of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphls.ir.graph import Graph, Node, Value, blocks, uses
+from graphls.ir.reachability import reached
+from graphls.passes.adapters.weights import matches
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter
+
+
+@register_pass
+@dataclass(frozen=True)
+class Freeze:
+    """Write no state of a name that matches, and take no gradients by it.
+
+    Before:
+
+        %gw, %gb = gradient(%loss, %seed, @w, @b) {of=1, wrt=2} : f32[4,2], f32[2]  // backward
+        %v = add(@moment.w, %gw) : f32[4,2]  // update
+        %w = sub(@w, %v) : f32[4,2]  // update
+        @moment.w <- %v
+        @w <- %w
+
+    After, with `match="w"`:
+
+        %gb = gradient(%loss, %seed, @b) {of=1, wrt=1} : f32[2]  // backward
+
+    `match` is a pattern as of files, or several, by default of all. What read the gradients reads zeros. States that
+    nothing but the writes of frozen states has read, such as their moments, are written no more; `dce` takes away what
+    computed all that. The other states get the values that they would get if the frozen ones were constants. Stands
+    before `gradient`.
+    """
+
+    match: Any = None
+    name = "freeze"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph that leaves the states as they are."""
+        frozen = {state for state in graph.states if matches(self.match, state.name)}
+        if not frozen:
+            return graph
+        kept = _kept_writes(graph, frozen)
+        made = _Freeze(graph, frozen).run()
+        return made.replace(writes=tuple(write for write in made.writes if write.state in kept))
+
+
+def _kept_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
+    """The states that are written on: not those that are frozen, nor those that only their writes have read."""
+    sources = dict(_sources(graph))
+    written = {write.state: write.value for write in graph.writes}
+
+    def before(value: Value) -> Iterator[Value]:
+        yield from sources.get(value, ())
+
+    read = set(reached((written[state] for state in frozen if state in written), before))
+    doubtful = {state for state in written if state in frozen or state in read}
+
+    def before_steps(value: Value) -> Iterator[Value]:
+        """What a value is made of, and for a state also what it is written with."""
+        yield from sources.get(value, ())
+        if value in doubtful - frozen:
+            yield written[value]
+
+    roots = (*graph.outputs, *(value for state, value in written.items() if state not in doubtful))
+    needed = set(reached(roots, before_steps))
+    return {state for state in written if state not in doubtful or (state in needed and state not in frozen)}
+
+
+def _sources(graph: Graph) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """What each value is made of; one that a condition gives, of what its branches give at that place."""
+    for block in blocks(graph):
+        for node in block.nodes:
+            if node.primitive.is_branch:
+                inner = zip(*(region.outputs for region in node.regions), strict=True)
+                yield from ((v, (*node.inputs, *found)) for v, found in zip(node.outputs, inner, strict=True))
+            else:
+                yield from ((v, uses(node)) for v in node.outputs)
+
+
+class _Freeze(Rewriter):
+    def __init__(self, graph: Graph, frozen: set[Value]) -> None:
+        super().__init__(graph)
+        self.frozen = frozen
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.primitive.name != "gradient":
+            return node
+        of, wrt = 2 * node.attrs["of"], node.attrs["wrt"]
+        sources = node.inputs[of : of + wrt]
+        if self.frozen.isdisjoint(sources):
+            return node
+        kept = [i for i, source in enumerate(sources) if source not in self.frozen]
+        found = {i: node.outputs[i] for i in kept}
+        if kept:
+            inputs = (*node.inputs[:of], *(sources[i] for i in kept), *node.inputs[of + wrt :])
+            attrs = {**node.attrs, "wrt": len(kept)}
+            self.e.append(replace(node, inputs=inputs, outputs=tuple(found.values()), attrs=attrs))
+        types = (source.type for source in sources)
+        return [found.get(i) or self.e.constant(0, kind.dtype, kind.shape) for i, kind in enumerate(types)]

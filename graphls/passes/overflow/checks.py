@@ -1,0 +1,47 @@
+"""Overflow checks of many values in parts, so that no segment of a plan has to hold all of these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain, islice
+
+from graphls.ir.build import Names
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import TOKEN
+
+MOST = 64
+"""How many values one check looks at; a runtime tests so many at once (runtime/lowering/finite.py)."""
+
+
+def in_parts(graph: Graph) -> Graph:
+    """The graph with checks of no more than MOST values, each behind the last of them; flags join what they find.
+
+    The window of such a check has been proven of the whole: a part looks at some of its values as soon as these are
+    there, and the check itself at what the parts have found, where it was.
+    """
+    names = Names.of(graph)
+    place = {value: number for number, node in enumerate(graph.nodes) for value in node.outputs}
+    parts: dict[int, list[Node]] = {}
+    whole: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node.primitive.is_check and len(node.inputs) > MOST + 1:
+            whole[node] = _joined(node, names, place, parts)
+    if not whole:
+        return graph
+    numbered = ((n, whole.get(node, node)) for n, node in enumerate(graph.nodes))
+    nodes = chain(parts.get(-1, ()), *((node, *parts.get(n, ())) for n, node in numbered))
+    return graph.replace(nodes=tuple(nodes))
+
+
+def _joined(check: Node, names: Names, place: dict[Value, int], parts: dict[int, list[Node]]) -> Node:
+    """A check of the flags of its parts, which are added by the number of the node that they stand behind."""
+    tokens = tuple(v for v in check.inputs if v.type == TOKEN)
+    values = iter(sorted((v for v in check.inputs if v.type != TOKEN), key=lambda v: place.get(v, -1)))
+    flags: list[Value] = []
+    for some in iter(lambda: tuple(islice(values, MOST)), ()):
+        flag = Value(names.fresh(check.output.name), check.output.type)
+        part = replace(check, inputs=(*tokens, *some), outputs=(flag,), after=())
+        behind = max(place.get(v, -1) for v in part.inputs)
+        parts.setdefault(behind, []).append(part)
+        flags.append(flag)
+    return replace(check, inputs=(*tokens, *flags))

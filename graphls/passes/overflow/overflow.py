@@ -1,0 +1,265 @@
+"""The overflow pass: where the windows of loss scaling open and close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from graphls.base.errors import GraphValueError
+from graphls.ir.build import Names
+from graphls.ir.graph import Graph, Node, Value, definers, inside, uses, with_blocks
+from graphls.ir.reachability import ancestors, descendants
+from graphls.ir.registry import lookup
+from graphls.ir.types import TOKEN, Type, bool_, float16
+from graphls.passes.manager import Pipeline, register_pass
+from graphls.passes.rewrite import carries, schedule
+from graphls.passes.windows import (
+    Window,
+    closed_before,
+    constants,
+    flags,
+    gets,
+    token_of,
+    window_of,
+    windows,
+)
+
+
+def with_mode(pipeline: Pipeline, mode: str) -> Pipeline:
+    """The pipeline whose overflow passes have this mode.
+
+    Raises GraphValueError where there is none, and for one whose options name another mode.
+    """
+    found = [each for each in pipeline.passes if isinstance(each, Overflow)]
+    if not found:
+        raise GraphValueError(f"These passes have no overflow pass to have the mode {mode!r}; add `overflow`.")
+    for each in found:
+        if each.mode not in (mode, None):
+            raise GraphValueError(f"The overflow mode is {mode!r} here and {each.mode!r} among the passes; name one.")
+    made = (replace(each, mode=mode) if isinstance(each, Overflow) else each for each in pipeline.passes)
+    return Pipeline(tuple(made))
+
+
+@register_pass
+@dataclass(frozen=True)
+class Overflow:
+    """Place `overflow_start` after the loss and before the backward, `overflow_get` after what it checks.
+
+    Before:
+
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %seed = depend(%scale) after(%loss) : f32[]  // backward
+        %gw = mul(%x, %seed) : f32[4]  // backward
+        %overflow = overflow_get(%gw) : bool[]  // check
+
+    After:
+
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %status = overflow_start() after(%loss) : token  // check
+        %seed = depend(%scale) after(%loss, %status) : f32[]  // backward
+        %gw = mul(%x, %seed) : f32[4]  // backward
+        %overflow = overflow_get(%status, %gw) : bool[]  // check
+
+    `mode` says what raises the status: "outputs" (also None), only the values that the user checks; "window", every
+    float value made inside, as a hardware status register does. In a window without float16 values nothing is added:
+    what overflows float32 or bfloat16 there is a fault that no scale mends.
+    """
+
+    mode: str | None = None
+    name = "overflow"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("outputs", "window", None):
+            raise GraphValueError(f"The mode of overflow is 'outputs' or 'window', not {self.mode!r}.")
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with every window in its place."""
+        return graph.replace(nodes=self.block(graph.nodes, Names.of(graph)))
+
+    def block(self, nodes: Iterable[Node], names: Names) -> tuple[Node, ...]:
+        nodes = [with_blocks(node, lambda inner: self.block(inner, names)) for node in nodes]
+        nodes = with_starts(nodes, names)
+        # One window after the other: the edges that place one decide what lies in the next.
+        for flag in flags(nodes):
+            nodes = list(schedule(place(nodes, window_of(nodes, flag))))
+        for flag in flags(nodes) if self.mode == "window" else ():
+            window = window_of(nodes, flag)
+            nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
+        return tuple(without_idle_edges(nodes))
+
+
+def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
+    """Seeds of the backward wait for the loss only where nothing else puts them inside a window.
+
+    What is computed again keeps its edges, without which it would be merged with the first run.
+    """
+    definer = definers(nodes)
+    waits = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]
+    seeds = [n for n in waits if not n.attrs.get("recompute")]
+    waiting = {n for w in windows(nodes) for n in seeds if n in w.inside and definer.get(n.inputs[0]) not in w.behind}
+    idle = set(seeds) - waiting
+    return [replace(n, after=()) if n in idle else n for n in nodes]
+
+
+def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
+    """Every `overflow_get` without a status gets one that opens before the first backward node it checks.
+
+    One that checks what is made in another window reads the status of that one. One that checks nothing from a
+    backward needs no window: it is a plain test of values.
+    """
+    result = list(nodes)
+    for get in gets(nodes):
+        if token_of(get) is None:
+            before = ancestors(result, [get]) - closed_before(result, get)
+            checked = [n for n in result if n in before and n.phase == "backward"]
+            if checked:
+                start = _open_window(result, checked) or _new_start(get, names)
+                # A window that is open already opens earlier, where this get checks what runs before it.
+                if start in result and result.index(start) > result.index(checked[0]):
+                    result.remove(start)
+                if start not in result:
+                    result.insert(result.index(checked[0]), start)
+                result[result.index(get)] = replace(get, inputs=(*start.outputs, *get.inputs))
+    return result
+
+
+def _open_window(nodes: Sequence[Node], checked: Sequence[Node]) -> Node | None:
+    """The start of a window in which some of these nodes run."""
+    for get in (n for n in gets(nodes) if token_of(n) is not None):
+        if not (ancestors(nodes, [get]) - closed_before(nodes, get)).isdisjoint(checked):
+            return definers(nodes).get(get.inputs[0])
+    return None
+
+
+def _new_start(get: Node, names: Names) -> Node:
+    status = Value(names.fresh("status"), TOKEN)
+    return Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
+
+
+def place(nodes: Sequence[Node], window: Window) -> list[Node]:
+    """Open the window after every forward node that feeds it, and move the backward nodes into it."""
+    start = replace(window.start, after=_merged(window.start.after, _opening(nodes, window)))
+    (status,) = start.outputs
+    fixed = constants(nodes)
+    # What the get needs and no edge puts behind the start, such as what is made of the loss scale alone. What the
+    # start itself waits for, and what belongs to earlier windows, stays: an edge from the start would close a cycle.
+    outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
+    outside -= ancestors(nodes, [window.start]) | closed_before(nodes, window.get)
+    # The first node of a chain gets the edge; the others are behind that one by data.
+    made_outside = {v for n in outside for v in n.outputs}
+    placed = []
+    for node in nodes:
+        if node is window.start:
+            node = start
+        elif node in outside and made_outside.isdisjoint(uses(node)):
+            node = replace(node, after=_merged(node.after, (status,)))
+        placed.append(node)
+    return placed
+
+
+def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
+    """The last forward values that feed the window, and those that its backward nodes wait for."""
+    definer = definers(nodes)
+    fixed = constants(nodes)
+    closed = closed_before(nodes, window.get)
+    early = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
+    feeding = {n for n in early if n.phase != "backward" and n not in fixed}
+    # The seed of a backward reads the loss scale only; that it comes after the loss is said by its control edge.
+    waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
+    feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
+    # Early backward nodes are about to move inside, so what is made of them cannot be waited for by the start.
+    feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward" and n not in closed])
+    # Of x -> matmul -> mean only the mean is waited for, since whatever leads to it runs before it anyway.
+    used = {v for n in feeding for v in (*uses(n), *n.after)}
+    last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
+    return tuple(n.outputs[0] for n in last)
+
+
+def can_overflow_early(nodes: Iterable[Node]) -> bool:
+    """Whether a value made here overflows where float32 does not: only then is it worth watching."""
+    return any(v.type.dtype is float16 for node in nodes for each in (node, *inside(node)) for v in each.outputs)
+
+
+def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:
+    """Let the get check every float value that is made inside the window, also in the regions of its nodes."""
+    watched = {n: with_flag(n, names) for n in nodes if n in window.inside and runs_regions(n)}
+    made: list[Value] = []
+    for node in (n for n in nodes if n in window.inside):
+        made += filter(is_checked, node.outputs)
+        made += [watched[node][1]] if node in watched else []
+    inputs, attrs = _merged(window.get.inputs, tuple(made)), {**window.get.attrs, "mode": "window"}
+    replaced = {n: flagged for n, (flagged, _) in watched.items()}
+    replaced[window.get] = (replace(window.get, inputs=inputs, attrs=attrs),)
+    return [new for n in nodes for new in replaced.get(n, (n,))]
+
+
+def _merged(first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+Item = TypeVar("Item")
+
+
+def runs_regions(node: Node) -> bool:
+    """Whether the regions of a node make values while it runs; that of a custom gradient makes them elsewhere."""
+    return node.primitive.is_branch or node.primitive.is_loop
+
+
+def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
+    """A node with one more output, and what stands before it: whether a float value made in a region is not finite.
+
+    Of a `cond`, in the branch that ran; a loop carries the flag along, so that it knows of any time.
+    """
+    if node.primitive.is_branch:
+        flag = _fresh(names)
+        regions = tuple(_flagged(region, names, len(region.outputs)) for region in node.regions)
+        return (replace(node, regions=regions, outputs=(*node.outputs, flag)),), flag
+    return _loop_with_flag(node, names)
+
+
+def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
+    count = carries(node)
+    start, own, flag = (_fresh(names) for _ in range(3))
+    no = np.array(False)
+    no.flags.writeable = False
+    constant = Node(lookup("constant"), (), (start,), {"value": no}, phase="check", scope=node.scope, loc=node.loc)
+    *tests, body = node.regions
+    # The condition takes all that is carried, also what it does not look at.
+    tests = [r.replace(inputs=_inserted(r.inputs, count, _fresh(names))) for r in tests]
+    body = _flagged(body.replace(inputs=_inserted(body.inputs, count, own)), names, count, own)
+    attrs = {**node.attrs, "carries": count + 1} if "carries" in node.attrs else node.attrs
+    inputs, outputs = _inserted(node.inputs, count, start), _inserted(node.outputs, count, flag)
+    return (constant, replace(node, inputs=inputs, outputs=outputs, attrs=attrs, regions=(*tests, body))), flag
+
+
+def _flagged(region: Graph, names: Names, at: int, *earlier: Value) -> Graph:
+    """A region that also yields, in a place, whether it made a float value that is not finite, or did earlier."""
+    nodes: list[Node] = []
+    made = list(earlier)
+    for node in region.nodes:
+        if runs_regions(node):
+            flagged, flag = with_flag(node, names)
+            nodes.extend(flagged)
+            made.append(flag)
+        else:
+            nodes.append(node)
+        made.extend(filter(is_checked, node.outputs))
+    flag = _fresh(names)
+    get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
+    return region.replace(nodes=(*nodes, get), outputs=_inserted(region.outputs, at, flag))
+
+
+def is_checked(value: Value) -> bool:
+    """Whether a check can look at a value; what is in a stack is looked at where it is made, inside of the loop."""
+    return value.type.dtype.is_float and not value.type.stacked
+
+
+def _fresh(names: Names) -> Value:
+    return Value(names.fresh("raised"), Type(bool_))
+
+
+def _inserted(items: Sequence[Item], at: int, item: Item) -> tuple[Item, ...]:
+    return (*items[:at], item, *items[at:])

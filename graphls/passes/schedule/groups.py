@@ -1,0 +1,85 @@
+"""Which nodes of a block run together in one segment, so that the engine changes as seldom as may be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from graphls.ir.graph import Node, definers, needs
+from graphls.passes.distributed.communication_overlap import Behind
+
+Group = tuple[int, str]
+"""Where a node runs: how many changes of engine are before it, and its engine."""
+
+Piece = tuple[int, str, int]
+"""A part of a group, by its number."""
+
+
+def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
+    """Where each node of a block runs: as few groups as the changes of engine along any path ask for.
+
+    No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
+    its engine moves there where an early group would otherwise be all of such.
+    """
+    definer = definers(nodes)
+    before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
+    level: dict[Node, int] = {}
+    for node in nodes:
+        level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
+    _sink(nodes, engine, before, level)
+    _delay(nodes, engine, before, level)
+    return {node: (level[node], engine[node]) for node in nodes}
+
+
+def in_pieces(nodes: Sequence[Node], where: Mapping[Node, Group], most: int) -> dict[Node, Piece]:
+    """Where each node runs, where a group has pieces of no more than `most` nodes, in the order of the schedule."""
+    counts: Counter[Group] = Counter()
+    found: dict[Node, Piece] = {}
+    for node in nodes:
+        found[node] = (*where[node], counts[where[node]] // max(most, 1))
+        counts[where[node]] += 1
+    return found
+
+
+def _sink(
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
+) -> None:
+    """Empty the groups whose nodes can all run in the next group of their engine."""
+    followers: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for earlier in before[node]:
+            followers.setdefault(earlier, []).append(node)
+    groups: dict[Group, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault((level[node], engine[node]), []).append(node)
+    for key in sorted(groups, reverse=True):
+        later = sorted(k for k in groups if k[1] == key[1] and k > key)
+        if not later:
+            continue
+        target = later[0][0]
+        own = set(groups[key])
+        behind = [f for n in groups[key] for f in followers.get(n, ()) if f not in own]
+        if all(level[f] + (engine[f] == key[1]) > target for f in behind):
+            level.update(dict.fromkeys(own, target))
+            groups[later[0]] += groups.pop(key)
+
+
+def _delay(
+    nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
+) -> None:
+    """Let what an update makes of states alone run where it is used, so that it does not cross to there."""
+    of_states: set[Node] = set()
+    for node in nodes:
+        if node.phase == "update" and of_states.issuperset(before[node]):
+            of_states.add(node)
+    places: dict[str, set[int]] = {}
+    for node in nodes:
+        places.setdefault(engine[node], set()).add(level[node])
+    latest: dict[Node, int] = {}
+    for node in reversed(nodes):
+        if node in of_states:
+            bound = max(latest.get(node, max(places[engine[node]])), level[node])
+            level[node] = max(at for at in places[engine[node]] if at <= bound)
+        for earlier in before[node]:
+            bound = level[node] - (engine[node] != engine[earlier])
+            latest[earlier] = min(bound, latest.get(earlier, bound))

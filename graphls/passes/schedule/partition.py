@@ -1,0 +1,117 @@
+"""The partition pass: which engine runs each node, and where the schedule is cut into segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Graph, Node, Value, inside, walk
+from graphls.ir.plan import DEFAULT, is_plan
+from graphls.passes.manager import register_pass
+from graphls.passes.schedule.cut import Cut, is_too_large
+from graphls.passes.schedule.plans import proven, verify_plan, verify_writes
+from graphls.passes.simplify.dce import Dce
+from graphls.passes.simplify.select import is_plain, new_states, selected
+
+
+@register_pass
+@dataclass(frozen=True)
+class Partition:
+    """Cut a step into segments, each for the engine that runs it.
+
+    Before:
+
+        %g = matmul(%x, %y) : f32[4,4]  // backward
+        %bad = overflow_get(%status, %g) : bool[]  // check
+        %w = cond(%bad) : f32[4,4] region {
+          yield @w
+        } region {
+          %d = sub(@w, %g) : f32[4,4]  // update
+          yield %d
+        }  // update
+        @w <- %w
+
+    After, where the states are large (`least`, in bytes: below, a second call takes longer than it saves):
+
+        %g_1, %bad_1 = segment() {engine="onnxruntime"} : f32[4,4], bool[] region {
+          %g = matmul(%x, %y) : f32[4,4]  // backward
+          %bad = overflow_get(%status, %g) : bool[]  // check
+          yield %g, %bad
+        }  // backward
+        %w = cond(%bad_1) : f32[4,4] region {
+          yield @w
+        } region {
+          %d_1 = segment() {engine="onnxruntime"} : f32[4,4] region {
+            %d = sub(@w, %g_1) : f32[4,4]  // update
+            yield %d
+          }  // update
+          yield %d_1
+        }  // update
+        @w <- %w in place
+
+    `engine` runs what it takes, "onnxruntime" the rest, and calls of the host run in Python. Large updates are left to
+    "onnxruntime" by an engine that does not write in place, as each of their states would have two buffers; small ones
+    are selected where it takes both branches of a `cond`, but no `cond`. With `skips`, the largest `cond` whose
+    branches write states stands alone: the host reads its flag, and runs what the branch does. Of a small update it
+    lets states take the new values, which lie in their second buffers, or stay as they are. A graph that is one
+    segment of "onnxruntime" stays as it is. States are written in place only where no segment reads the old value any
+    more, and behind all calls of Python, which may fail.
+
+    A segment ends where a collective has all that it needs, so that what it does not need is computed while it
+    communicates; small collectives, of less than `bucket` bytes, are put together for that.
+    """
+
+    engine: str = DEFAULT
+    skips: bool = True
+    least: int = 1 << 25
+    bucket: int = 1 << 20
+
+    name = "partition"
+    proves_writes = True
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph of segments, with its writes marked."""
+        if is_plan(graph):
+            verify_writes(graph)
+            return graph
+        if not self.may_cut(graph):
+            return graph
+        # Dead nodes go first: an engine takes no segment whose results nobody needs.
+        live = Dce().run(graph)
+        held: frozenset[Value] = frozenset()
+        if self.selects(live):
+            held = self.held(live)
+            # A flag that chose between one value and itself is dead then.
+            live = Dce().run(selected(live, self.may_select, held))
+        cut = Cut(live, self.engine, self.least, self.bucket, held, self.skips)
+        branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
+        if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
+            return graph
+        made = cut.into_segments(branch)
+        verify_plan(live, made)
+        return proven(made)
+
+    def selects(self, graph: Graph) -> bool:
+        """Whether the updates of a graph are so small that both branches of its conditions run."""
+        return self.engine != DEFAULT and sum(w.state.type.nbytes for w in graph.writes) < self.least
+
+    def may_select(self, node: Node) -> bool:
+        """Whether the engine takes both branches of a condition, but no condition."""
+        takes = find_engine(self.engine).takes
+        return not takes(node) and all(map(takes, inside(node)))
+
+    def held(self, graph: Graph) -> frozenset[Value]:
+        """The new states that the host takes or leaves by the flag of one condition, which has most bytes of them."""
+        nodes = [node for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host)]
+        flags = {v for node in nodes for v in node.outputs}
+        conditions = (n for n in nodes if n.primitive.is_branch and is_plain(n) and n.inputs[0] in flags)
+        found = (new_states(graph, node) for node in conditions if self.skips and self.may_select(node))
+        return max(found, key=lambda values: sum(v.type.nbytes for v in values), default=frozenset())
+
+    def may_cut(self, graph: Graph) -> bool:
+        """Whether a graph has what a cut is made for; most have not, and are not looked at any closer."""
+        if self.engine != DEFAULT or any(node.primitive.calls_python for node in walk(graph)):
+            return True
+        written = sum(w.state.type.nbytes for w in graph.writes)
+        skips = self.skips and written >= self.least and any(node.primitive.is_branch for node in graph.nodes)
+        return skips or is_too_large(graph, self.skips)

@@ -1,0 +1,1 @@
+"""Simplification: constant folding, common subexpressions, dead code, patterns, loop-invariant code."""

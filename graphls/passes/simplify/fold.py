@@ -1,0 +1,216 @@
+"""The fold pass, and what it knows of each primitive: identities that keep every bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.registry import lookup
+from graphls.ir.types import DType, bool_
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import gradient_nodes
+from graphls.passes.simplify.folding import Folded, Folding
+
+
+def _moved(node: Node, value: Value, name: str, **attrs: Any) -> Node | Value:
+    """`value` by one node of this primitive, or itself where its type is the one that is wanted."""
+    if value.type == node.output.type:
+        return value
+    return replace(node, primitive=lookup(name), inputs=(value,), attrs=attrs, regions=())
+
+
+def _shaped(f: Folding, node: Node) -> Folded:
+    (x,), name = node.inputs, node.primitive.name
+    value = f.behind(node) or x
+    unchanged = value is x and x.type != node.output.type
+    return None if unchanged else _moved(node, value, name, shape=node.output.type.shape)
+
+
+def _broadcast(f: Folding, node: Node) -> Folded:
+    """One element needs no reshaping before it is repeated."""
+    made = f.definer.get(node.inputs[0])
+    if made is None or made.primitive.name != "reshape":
+        return _shaped(f, node)
+    x = made.inputs[0].type
+    fits = x.size == 1 and x.rank <= node.output.type.rank
+    return replace(node, inputs=made.inputs) if fits else _shaped(f, node)
+
+
+def _reshape(f: Folding, node: Node) -> Folded:
+    """One element that is repeated needs no reshaping afterwards."""
+    made = f.definer.get(node.inputs[0])
+    if made is None or made.after or made.primitive.name != "broadcast_to":
+        return _shaped(f, node)
+    x, shape = made.inputs[0].type, node.output.type.shape
+    if x.size > 1 or x.rank > len(shape) or node.output.type.size < 2:
+        return _shaped(f, node)
+    return replace(node, primitive=made.primitive, inputs=made.inputs, attrs={"shape": shape})
+
+
+def _neg(f: Folding, node: Node) -> Folded:
+    """The sign goes into a number that is multiplied by anyway, and is changed before one element is repeated."""
+    before = f.behind(node)
+    if before is not None:
+        return before
+    made = f.definer.get(node.inputs[0])
+    if made is None or made.after:
+        return None
+    if made.primitive.name == "broadcast_to" and made.inputs[0].type.size == 1:
+        return replace(node, primitive=made.primitive, inputs=(_negated(f, made.inputs[0]),), attrs=made.attrs)
+    return _product_negated(f, made)
+
+
+def _negated(f: Folding, value: Value) -> Value:
+    made = f.definer.get(value)
+    product = _product_negated(f, made) if made is not None and not made.after else None
+    return f.e.neg(value) if product is None else product
+
+
+def _product_negated(f: Folding, made: Node) -> Value | None:
+    """The product with a number of the other sign, where a node multiplies by a number."""
+    if made.primitive.name != "mul" or not made.output.type.dtype.is_float or made.output in f.checked:
+        return None
+    for value, other in (made.inputs, made.inputs[::-1]):
+        number = f.number(value)
+        if number is not None and other.type == made.output.type:
+            return f.e.mul(other, f.e.constant(-number))  # type: ignore[no-any-return]
+    return None
+
+
+def _transpose(f: Folding, node: Node) -> Folded:
+    order, x = node.attrs["permutation"], node.inputs[0]
+    before = f.behind(node)
+    if before is not None:
+        first = f.definer[x].attrs["permutation"]
+        order, x = tuple(first[i] for i in order), before
+    if order == tuple(range(len(order))):
+        return x
+    return None if before is None else replace(node, inputs=(x,), attrs={"permutation": order})
+
+
+def _cast(f: Folding, node: Node) -> Folded:
+    (x,), to = node.inputs, node.output.type.dtype
+    if x.type.dtype is to:
+        return x
+    before = f.behind(node)
+    if before is None or not _passes_through(before.type.dtype, x.type.dtype, to):
+        return None
+    return before if before.type.dtype is to else replace(node, inputs=(before,))
+
+
+def _passes_through(first: DType, middle: DType, last: DType) -> bool:
+    """Whether a cast to `middle` on the way from `first` to `last` changes no bit.
+
+    What floats beyond the range of an integer become, and how wide integers round to a half, may differ.
+    """
+    whole = first.kind in ("int", "uint")
+    uneven = last.is_half if whole else first.is_float and last.kind in ("int", "uint")
+    return is_lossless(first, middle) and (first is last or not uneven)
+
+
+def is_lossless(given: DType, wanted: DType) -> bool:
+    """Whether every value of one dtype is a value of the other."""
+    if given is wanted or given is bool_:
+        return True
+    if given.is_float:
+        return wanted.is_float and wanted.itemsize > given.itemsize
+    if wanted.is_float:
+        return 8 * given.itemsize <= _DIGITS[wanted.name]
+    wider = wanted.itemsize > given.itemsize
+    return wider and (wanted.kind == "int" or wanted.kind == given.kind)
+
+
+_DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+
+
+def _where(f: Folding, node: Node) -> Folded:
+    condition, x, y = node.inputs
+    known = f.number(condition)
+    if node.output in f.checked or (known is None and x is not y):
+        return None
+    chosen = x if known is None or known else y
+    return _moved(node, chosen, "broadcast_to", shape=node.output.type.shape)
+
+
+def _single(f: Folding, node: Node) -> Folded:
+    """A reduction of one element at a time."""
+    (x,), kind = node.inputs, node.output.type
+    return _moved(node, x, "reshape", shape=kind.shape) if x.type.size == kind.size else None
+
+
+def _sum(f: Folding, node: Node) -> Folded:
+    """NumPy's sum of -0.0 alone is 0.0, so only integers."""
+    return None if node.output.type.dtype.is_float else _single(f, node)
+
+
+def _cond(f: Folding, node: Node) -> Folded:
+    """The chosen region in place of the node, or outer values in place of outputs that are the same in both."""
+    known = f.number(node.inputs[0])
+    if known is not None and not (f.checked and node.phase == "backward"):
+        chosen = node.regions[0 if known else 1]
+        for inner in chosen.nodes:
+            f.e.append(inner)
+        return chosen.outputs
+    first, second = (r.outputs for r in node.regions)
+    pairs = zip(node.outputs, first, second, strict=True)
+    same = {out: a for out, a, b in pairs if a is b and out not in f.checked}
+    f.mapping.update(same)
+    return None if len(same) < len(node.outputs) else first
+
+
+RULES: dict[str, Callable[[Folding, Node], Folded]] = {
+    "depend": lambda f, n: n.inputs[0],
+    "stop_gradient": lambda f, n: n.inputs[0],
+    "custom_gradient": lambda f, n: n.inputs[: n.attrs["outputs"]],
+    "neg": _neg,
+    "logical_not": lambda f, n: f.behind(n),
+    "cast": _cast,
+    "reshape": _reshape,
+    "broadcast_to": _broadcast,
+    "transpose": _transpose,
+    "where": _where,
+    "max": _single,
+    "min": _single,
+    "prod": _single,
+    "all": _single,
+    "any": _single,
+    "sum": _sum,
+    "cond": _cond,
+}
+
+
+@register_pass
+@dataclass(frozen=True)
+class Fold:
+    """Compute small results of constants, and take away what keeps every bit of its operand.
+
+    Before:
+
+        %a = constant() {value=array(f32[], [2.0])} : f32[]  // forward
+        %b = constant() {value=array(f32[], [0.5])} : f32[]  // forward
+        %c = mul(%a, %b) : f32[]  // forward
+        %y = mul(%x, %c) : f32[4]  // forward
+        %z = exp(%y) : f32[4]  // forward
+
+    After (what is left over is for `dce`):
+
+        %a = constant() {value=array(f32[], [2.0])} : f32[]  // forward
+        %b = constant() {value=array(f32[], [0.5])} : f32[]  // forward
+        %c = constant() {value=array(f32[], [1.0])} : f32[]  // forward
+        %z = exp(%x) : f32[4]  // forward
+
+    Results are computed up to `limit` elements, or as many as the operands have. Infinities, nan, the sign of
+    zero and rounding are kept, so `x * 0` and `x + 0.0` stay. Nodes with control edges stay, since the edges
+    order them. A graph with `gradient` nodes stays as it is, because equal values have different gradients.
+    """
+
+    limit: int = 1024
+    name = "fold"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with less to compute."""
+        if any(gradient_nodes(graph)):
+            return graph
+        return Folding(graph, RULES, self.limit).run()

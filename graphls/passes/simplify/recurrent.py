@@ -1,0 +1,221 @@
+"""The recurrent pass: loops over time that are an LSTM, a GRU or a plain recurrent layer are marked as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder, copy_nodes
+from graphls.ir.graph import Graph, Node, Value, definers
+from graphls.ir.registry import lookup
+from graphls.ir.types import float32
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter
+from graphls.passes.simplify.expressions import Found, matches
+
+_PRODUCT = "matmul(h, r, transpose_b=True)"
+_SUM = f"add(given, {_PRODUCT})"
+_CELL = (
+    f"add(mul(sigmoid(slice({_SUM}, starts=FORGET)), c), "
+    f"mul(sigmoid(slice({_SUM}, starts=INPUT)), tanh(slice({_SUM}, starts=CELL))))"
+)
+
+
+def _gru(product: str) -> str:
+    reset = f"sigmoid(add(slice(given, starts=RESET), slice({product}, starts=RESET)))"
+    new = f"tanh(add(slice(given, starts=NEW), mul({reset}, slice({product}, starts=NEW))))"
+    update = f"sigmoid(add(slice(given, starts=UPDATE), slice({product}, starts=UPDATE)))"
+    return f"add({new}, mul({update}, sub(h, {new})))"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A layer: its operator of ONNX, the expression of what a step gives, and how its weights stand.
+
+    `gates` are the places of the gates among the rows of weights, in the order of ONNX, and `places` the names that the
+    expression has for these.
+    """
+
+    operator: str
+    text: str
+    gates: tuple[int, ...] = (0,)
+    places: tuple[str, ...] = ()
+    states: int = 1
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+_KINDS = (
+    _Kind("LSTM", f"mul(sigmoid(slice({_SUM}, starts=OUTPUT)), tanh({_CELL}))", (0, 3, 1, 2),
+          ("INPUT", "OUTPUT", "FORGET", "CELL"), 2),
+    *(_Kind("GRU", _gru(product), (1, 0, 2), ("UPDATE", "RESET", "NEW"), 1, (("linear_before_reset", 1),))
+      for product in (f"add({_PRODUCT}, b)", _PRODUCT)),
+    _Kind("RNN", f"tanh({_SUM})"),
+    _Kind("RNN", f"relu({_SUM})", options=(("activations", ("Relu",)),)),
+)  # fmt: skip
+_INPUTS = (
+    "add(add(matmul(x, w, transpose_b=True), b1), b2)",
+    "add(matmul(x, w, transpose_b=True), b1)",
+    "matmul(x, w, transpose_b=True)",
+)
+
+
+@register_pass
+@dataclass(frozen=True)
+class Recurrent:
+    """Make one node of a scan that is a recurrent layer of ONNX, and of the product of its inputs before it.
+
+    Before:
+
+        %p = matmul(%x, @w) {transpose_b=true} : f32[3,2,5]  // forward
+        %last, %all = scan(%h, %p) {carries=1, length=3, reverse=false} : f32[2,5], f32[3,2,5] region(...) {
+          ...
+          yield %tanh, %tanh
+        }  // forward
+
+    After:
+
+        %w = reshape(@w) {shape=[1, 5, 4]} : f32[1,5,4]  // forward
+        %r = reshape(@r) {shape=[1, 5, 5]} : f32[1,5,5]  // forward
+        %y, %y_h = composition(%x, %w, %r) {operator="RNN", since=7, hidden_size=5} : ... region {
+          ...
+        }  // forward
+        %last = reshape(%y_h) {shape=[2, 5]} : f32[2,5]  // forward
+        %all = reshape(%y) {shape=[3, 2, 5]} : f32[3,2,5]  // forward
+
+    Loops that stop at the ends of sequences of several lengths stay. Values do not change.
+    """
+
+    name = "recurrent"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with its recurrent layers."""
+        return _Recurrent(graph).run()
+
+
+class _Recurrent(Rewriter):
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.primitive.name != "scan" or node.after:
+            return node
+        for kind in _KINDS:
+            step = _step(node, kind)
+            given = step and self.given(node, kind)
+            if step is not None and given is not None:
+                return self.layer(node, kind, step, given)
+        return node
+
+    def given(self, node: Node, kind: _Kind) -> Found | None:
+        """What the elements of the loop are made of; a GRU has one of its biases in the loop."""
+        made = self.definer.get(node.inputs[kind.states])
+        found = (matches(text, made, self.definer) for text in _INPUTS) if made is not None else iter(())
+        match = next((f for f in found if f is not None), None)
+        fits = match is not None and match["x"].type.rank == 3 and match["w"].type.rank == 2
+        return match if fits and match is not None and _are_vectors(match) else None
+
+    def layer(self, node: Node, kind: _Kind, step: Found, given: Found) -> list[Value]:
+        """The results of the loop by one operator."""
+        e, length = self.e, node.outputs[-1].type.shape[0]
+        batch, hidden = node.inputs[0].type.shape
+        weights = [self.in_order(given["w"], kind, hidden), self.in_order(step["r"], kind, hidden)]
+        biases = self.biases(kind, step, given, hidden)
+        operands, absent = [given["x"], *weights, *biases], () if biases else (3,)
+        if not all(map(self.is_zero, node.inputs[: kind.states])):
+            operands += [e.reshape(v, shape=(1, batch, hidden)) for v in node.inputs[: kind.states]]
+            absent = (*absent, 4)
+        shapes = [(length, 1, batch, hidden), *[(1, batch, hidden)] * kind.states]
+        order = [node.outputs[-1], *node.outputs[:-1]]
+        region, types = self.meaning(node, given, [*zip(order, shapes, strict=True)])
+        outputs = tuple(Value(self.names.fresh(v.name), t) for v, t in zip(order, types, strict=True))
+        attrs = {"operator": kind.operator, "since": 7, "hidden_size": hidden, **dict(kind.options)}
+        attrs |= {"direction": "reverse"} if node.attrs["reverse"] else {}
+        attrs |= {"absent": absent} if absent and max(absent) < len(operands) else {}
+        composed = replace(
+            node,
+            primitive=lookup("composition"),
+            inputs=tuple(operands),
+            outputs=outputs,
+            attrs=attrs,
+            regions=(region,),
+        )
+        e.append(composed)
+        y, *last = (e.reshape(v, shape=old.type.shape) for v, old in zip(outputs, order, strict=True))
+        return [*last, y]
+
+    def meaning(self, node: Node, given: Found, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
+        """The region that says what the layer computes, in the shapes of the operator, and their types."""
+        e, copies = Builder(self.names), dict[Value, Value]()
+        e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
+        for copied in copy_nodes((*reversed(given.nodes), node), copies, self.names):
+            e.append(copied)
+        outputs = tuple(e.reshape(copies[value], shape=shape) for value, shape in results)
+        return Graph("layer", (), (), tuple(e.nodes), (), outputs), [v.type for v in outputs]
+
+    def biases(self, kind: _Kind, step: Found, given: Found, hidden: int) -> list[Value]:
+        """Both biases behind each other, that of the states last; nothing where there are none."""
+        found = [given.values.get("b1"), step.values.get("b") or given.values.get("b2")]
+        if found == [None, None]:
+            return []
+        zeros = np.zeros(hidden * len(kind.gates), np.float32)
+        parts = [self.rows(v if v is not None else self.e.constant(zeros), kind, hidden) for v in found]
+        return [self.e.reshape(self.e.concat(*parts, axis=0), shape=(1, 2 * hidden * len(kind.gates)))]
+
+    def in_order(self, weight: Value, kind: _Kind, hidden: int) -> Value:
+        """A weight with its gates in the order of ONNX, as that of one direction."""
+        return self.e.reshape(self.rows(weight, kind, hidden), shape=(1, *weight.type.shape))  # type: ignore[no-any-return]
+
+    def rows(self, weight: Value, kind: _Kind, hidden: int) -> Value:
+        """A weight with the rows of its gates in the order of ONNX."""
+        if kind.gates == (0,):
+            return weight
+        rest = weight.type.shape[1:]
+        zeros, ones = (0,) * len(rest), (1,) * (1 + len(rest))
+        parts = (
+            self.e.slice(weight, starts=(hidden * g, *zeros), stops=(hidden * (g + 1), *rest), steps=ones)
+            for g in kind.gates
+        )
+        return self.e.concat(*parts, axis=0)  # type: ignore[no-any-return]
+
+    def is_zero(self, value: Value) -> bool:
+        """Whether a value is nothing but zeros that are known."""
+        made = self.definer.get(value)
+        while made is not None and made.primitive.flops_per_element == 0 and len(made.inputs) == 1:
+            made = self.definer.get(made.inputs[0])
+        return made is not None and made.primitive.is_constant and not made.attrs["value"].any()
+
+
+def _step(node: Node, kind: _Kind) -> Found | None:
+    """What one iteration of a loop is made of, where it is that of a layer."""
+    (region,) = node.regions
+    definer: Mapping[Value, Node] = definers(region.nodes)
+    counts = node.attrs["carries"], len(region.inputs) - 1, len(node.outputs) - 1
+    if counts != (kind.states,) * 3:
+        return None
+    result = definer.get(region.outputs[0])
+    found = matches(kind.text, result, definer) if result is not None else None
+    if result is None or found is None or region.outputs[-1] is not result.output:
+        return None
+    names = ("h", "c", "given") if kind.states == 2 else ("h", "given")
+    if any(found[name] is not value for name, value in zip(names, region.inputs, strict=True)):
+        return None
+    hidden = result.output.type.shape[-1]
+    places = [(0, hidden * gate) for gate in kind.gates]
+    if kind.places and [found[name] for name in kind.places] != places:
+        return None
+    inner = {value for each in region.nodes for value in each.outputs}
+    is_outside = found["r"] not in inner and _are_vectors(found) and found["r"].type.rank == 2
+    is_cell = kind.states == 1 or _is_cell(region, found, definer)
+    is_single = all(v.type.dtype is float32 for v in (*region.inputs, *region.outputs))
+    return found if is_outside and is_cell and is_single else None
+
+
+def _is_cell(region: Graph, found: Found, definer: Mapping[Value, Node]) -> bool:
+    """Whether the second state of an LSTM is the sum that its result is made of."""
+    made = definer.get(region.outputs[1])
+    again = matches(_CELL, made, definer) if made is not None else None
+    return again is not None and again.nodes[0] in found.nodes
+
+
+def _are_vectors(found: Found) -> bool:
+    return all(found[name].type.rank == 1 for name in ("b", "b1", "b2") if name in found.values)

@@ -1,0 +1,1 @@
+"""Conditions and loops: primitives with regions."""

@@ -1,5 +1,0 @@
-"""Training of networks that will compute with 8-bit integers."""
-
-from graphls.quantization.fake_quantize import fake_quantize
-
-__all__ = ["fake_quantize"]

@@ -1,0 +1,102 @@
+"""States in the buffers that hold them, to which what runs a graph binds itself once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.base.sharing.locks import Group
+from graphls.base.sharing.storage import Clock, Storage
+from graphls.ir.types import Type
+from graphls.runtime.states import HasStorage
+
+
+class BoundStates(ABC):
+    """Bindings to the states of a graph: one, or one for each turn where states have two buffers, `swapped` by clocks.
+
+    `types` are those in which the states are exchanged, by their names; `in_place` are those that are updated in their
+    own buffer. `seen` is the count of replaced buffers up to which the bindings are known to be those of today.
+    """
+
+    parameters: dict[str, HasStorage]
+    types: Mapping[str, Type]
+    swapped: Mapping[str, Clock]
+    in_place: set[str]
+    group: Group
+    seen: int
+    clocks: tuple[Clock, ...]
+    bindings: dict[int, Any]
+    bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]]
+
+    def forget_bindings(self) -> None:
+        """Bind all anew at the next step."""
+        self.bindings, self.bound, self.seen = {}, [], -1
+
+    def turn(self) -> Any:
+        """The binding for the next step."""
+        if self.seen != self.group.changes:
+            self._follow_changes()
+        turn = 0
+        for clock in self.clocks:
+            turn = 2 * turn + (clock.ticks & 1)
+        if turn not in self.bindings:
+            self.bindings[turn] = self._binding(turn)
+        return self.bindings[turn]
+
+    @abstractmethod
+    def _reopen(self) -> None:
+        """Open again what a fork has closed."""
+
+    @abstractmethod
+    def _is_here(self, buffer: Any) -> bool:
+        """Whether a buffer lies where this computes."""
+
+    @abstractmethod
+    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+        """An array as a buffer where this computes."""
+
+    @abstractmethod
+    def _empty(self, kind: Type) -> Any:
+        """A buffer without a value."""
+
+    @abstractmethod
+    def _binding(self, turn: int) -> Any:
+        """A binding to the buffers of this turn, which is the next one."""
+
+    def _buffers(self, name: str) -> tuple[Any, Any]:
+        """Where the old value of a state lies, and where the new one goes."""
+        storage = self.parameters[name].storage
+        return storage.current, storage.buffers[1 - storage.index] if name in self.swapped else storage.current
+
+    def _follow_changes(self) -> None:
+        """Let every state be bound to the buffer that holds it now, unless only others have got new ones."""
+        self._reopen()
+        if not self.bindings or not all(map(self._is_current, self.bound)):
+            for name in self.types:
+                self._settle(name)
+            self.clocks, self.bindings = tuple(dict.fromkeys(self.swapped.values())), {}
+            storages = [self.parameters[name].storage for name in self.types]
+            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
+        self.seen = self.group.changes
+
+    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
+        storage, buffers, clock, index = bound
+        if storage.buffers is not buffers or storage.clock is not clock:
+            return False
+        return clock in self.clocks or storage.index == index
+
+    def _settle(self, name: str) -> None:
+        """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""
+        storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
+        storage.fit(self.types[name].shape)
+        buffer = storage.current
+        if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+            storage.move(self._brought(storage.held_here().astype(dtype, copy=False)))
+        if name in self.swapped:
+            if storage.clock is not self.swapped[name]:
+                storage.swap_with(self._empty(self.types[name]), self.swapped[name])
+        elif storage.clock is not None and name in self.in_place:
+            storage.move(storage.current)

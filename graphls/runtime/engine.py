@@ -1,0 +1,93 @@
+"""What a plan and the parts that its engines open know of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from graphls.base.sharing.arrays import Scratch
+from graphls.base.sharing.storage import Clock
+from graphls.ir.graph import Graph, Value
+from graphls.ir.plan import Segment
+from graphls.runtime.devices import Cuda
+from graphls.runtime.session import Session
+from graphls.runtime.states import HasStorage
+
+if TYPE_CHECKING:
+    from graphls.runtime.kernels import Run
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanContext:
+    """What the parts of a plan share when they are opened.
+
+    `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
+    change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
+    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
+    segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.
+    """
+
+    owner: Session
+    parameters: Mapping[str, HasStorage]
+    device: str | Cuda
+    swapped: Mapping[str, Clock]
+    slots: Mapping[Value, Array]
+    pre_flag: frozenset[Segment]
+    scratch: Scratch = field(default_factory=Scratch)
+
+
+class Part(Protocol):
+    """One segment, opened by its engine. Each step it is begun, run and ended, in this order.
+
+    `seen` is the count of replaced buffers up to which its states are known to be where it has bound them.
+    """
+
+    seen: int
+    graph: Graph
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """What runs this segment on values that the step was fed, those that cross lie in their slots.
+
+        Where the engine does not run Python, that is a callable that is no function of Python, so that no Ctrl-C can
+        land in it.
+        """
+
+    def end(self) -> Mapping[Value, Any]:
+        """What the step that was run gives and is in no slot, by the values of the plan."""
+
+    def failed(self, error: Exception) -> Exception:
+        """What a user is told of an error of the engine; states that may be half written are marked."""
+
+    def invalidate(self, reason: str) -> None:
+        """Mark the states that this segment wrote in place, since a later one has failed."""
+
+
+class ProfiledPart(Part, Protocol):
+    """A part that takes the time of each of its nodes."""
+
+    def profile(self) -> list[Run]:
+        """The kernels of each run, up to the first that is not known; asked for once, behind the last run.
+
+        Times count from a beginning of its own. The nodes are those of the graph of the segment.
+        """
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """An engine that can say how long the nodes of a segment take; of another one a profile has whole segments."""
+
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
+        """A part as `open` gives it, on the clock; what it writes goes to an empty folder.
+
+        The names in the segment are plain, in letters and digits.
+        """
+
+    def title(self, device: str) -> str:
+        """What runs, with its version, in words."""

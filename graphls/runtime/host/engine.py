@@ -1,0 +1,44 @@
+"""The host as an engine: functions of Python that are called with arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING
+
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.runtime.engine import Part, PlanContext, ProfiledPart
+
+
+class Host:
+    """Runs the nodes that call Python, such as `ops.Print`."""
+
+    name = "host"
+    runs_python = True
+    writes_in_place = False
+
+    def takes(self, node: Node) -> bool:
+        """Calls of Python, and nothing else."""
+        return node.primitive.calls_python
+
+    def check(self, device: object) -> None:
+        """It is always there."""
+
+    def open(self, segment: Segment, context: PlanContext) -> Part:
+        """A segment whose calls are made with arrays."""
+        from graphls.runtime.host.part import HostPart
+
+        return HostPart(segment, context)
+
+    def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
+        """A segment whose calls are timed, one by one."""
+        from graphls.runtime.host.timed import TimedHostPart
+
+        return TimedHostPart(segment, context)
+
+    def title(self, device: str) -> str:
+        """Python with its version."""
+        return f"Python {python_version()}"

@@ -1,0 +1,86 @@
+"""A segment of a plan that calls Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError
+from graphls.ir.graph import Node, Value
+from graphls.ir.interpret import running
+from graphls.ir.plan import Segment
+from graphls.runtime.boundary_buffers import joined
+from graphls.runtime.numpy.part import InterpretedPart
+
+if TYPE_CHECKING:
+    from graphls.runtime.engine import PlanContext
+
+Array = np.ndarray[Any, Any]
+
+
+class HostPart(InterpretedPart):
+    """Calls of Python, one after the other; what they give is copied once, into its slot, as soon as it is there."""
+
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        super().__init__(segment, context)
+        crossing = ((v, context.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
+        self.slots = {v: slot for v, slot in crossing if slot is not None and slot.dtype == v.type.dtype.numpy}
+        self.buffers = {node: pair for node in self.graph.nodes if (pair := self._of_collective(node))}
+
+    def run(self, fed: Mapping[Value, Any]) -> None:
+        """Make the calls, in the order of the program."""
+        inputs, states = self.read(fed)
+        arrays = {**dict(zip(self.graph.inputs, inputs, strict=True)), **states}
+        for node in self.graph.nodes:
+            results = self._results(node, tuple(arrays[value] for value in node.inputs))
+            arrays.update((v, self._kept(v, r)) for v, r in zip(node.outputs, results, strict=True))
+            if self.watch:
+                self.watch(node, results)
+        written = [arrays[write.value] for write in self.graph.writes]
+        self.give([arrays[value] for value in self.graph.outputs], written)
+
+    def _of_collective(self, node: Node) -> tuple[Array, Array] | None:
+        """The buffers in which all operands, and all results, of a collective lie; None where there are none."""
+        if not (node.primitive.is_collective and node.inputs):
+            return None
+        slots = self.context.slots
+        given = [slots[v] for v in node.inputs if v in slots and slots[v].dtype == v.type.dtype.numpy]
+        results = [self.slots[v] for v in node.outputs[1:] if v in self.slots]
+        if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:
+            return None
+        sent = joined(given)
+        received = sent if results[0] is given[0] else joined(results)
+        return None if sent is None or received is None else (sent, received)
+
+    def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        primitive: Any = node.primitive
+        if primitive.is_collective:
+            with running(node):
+                return self._together(node, arrays)
+        types = tuple(value.type for value in node.outputs)
+        run = primitive.run if primitive.calls_python else primitive.evaluate
+        results: tuple[Any, ...] = run(arrays, node.attrs, types)
+        return results
+
+    def _together(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a collective gives, which lies in its slots already where all of it has one buffer."""
+        primitive: Any = node.primitive
+        buffers = self.buffers.get(node)
+        try:
+            if buffers and primitive.fill(*buffers, node.attrs):
+                return (None, *(self.slots[v] for v in node.outputs[1:]))
+            results: tuple[Any, ...] = primitive.run(arrays, node.attrs, tuple(value.type for value in node.outputs))
+        except GraphlsError as error:
+            raise error.at(node.loc) from error.__cause__
+        return results
+
+    def _kept(self, value: Value, array: Any) -> Any:
+        """A copy, as the function may change its own array later."""
+        if value not in self.slots:
+            return np.array(array)
+        slot = self.slots[value]
+        if slot is not array:
+            slot[...] = array
+        return slot

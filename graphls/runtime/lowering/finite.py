@@ -1,0 +1,270 @@
+"""The overflow check as ONNX operators: bounds first, and every element only where a bound says too little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import mul
+
+import numpy as np
+from onnx import GraphProto
+
+from graphls.ir.graph import Node, Value, uses
+from graphls.ir.types import Type, bool_, float32
+from graphls.primitives.convolution import ConvolutionWeightGradient
+from graphls.primitives.reduction import reduced
+from graphls.runtime.lowering.values import Values
+
+PART = 64
+"""How many tensors share one exact test, because loading an If takes quadratic time."""
+
+LEAST = 1 << 14
+"""Elements from which on a product is bounded by its operands."""
+
+MANY = 1 << 17
+"""Elements from which on a norm may be taken of the norms of rows, which are one kernel more."""
+
+FEWEST_ROWS = 16
+
+LARGEST = float(np.finfo(np.float32).max) / 8
+"""A bound below this is one in spite of rounding."""
+
+
+def any_not_finite(e: Values, values: Sequence[Value], is_finite: str = "") -> str:
+    """Whether a float tensor among `values` holds an infinity or nan.
+
+    The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
+    a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only; what is
+    added to zeros by index is bounded by its sum of absolute values. Where
+    the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
+    which looks at once. `is_finite` is what `are_bounded` gives, where that has been computed.
+    """
+    if e.is_gpu or not values:
+        return _exactly(e, values) if values else e.const(False)
+    is_finite = is_finite or are_bounded(e, values)
+    found = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
+    while len(found) > 1:
+        found[:2] = [e.Or(found[0], found[1])]
+    return found[0]
+
+
+def are_bounded(e: Values, values: Sequence[Value]) -> str:
+    """Whether the sum of all bounds of float tensors is finite, and so each of their elements."""
+    return e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
+
+
+def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:
+    finite, exact = GraphProto(name=e.names.fresh("finite")), GraphProto(name=e.names.fresh("exact"))
+    with e.branch_body(finite):
+        e.yield_from_branch(e.Identity(e.const(False)), Type(bool_))
+    with e.branch_body(exact):
+        _compute_here(e, values)
+        e.yield_from_branch(_exactly(e, values), Type(bool_))
+    return e.operator("If", [is_finite], {"then_branch": finite, "else_branch": exact})
+
+
+def _compute_here(e: Values, values: Iterable[Value]) -> None:
+    """Compute in this branch what of these values has been left for the check, or is computed once more for it."""
+    check = e.node
+    e.each(dict.fromkeys(node for value in values for node in _left_before(e, value)))
+    e.node = check
+
+
+def _left_before(e: Values, value: Value) -> list[Node]:
+    """The node of a value, if it has been left for the check, behind those of its operands."""
+    node = _left(e, value)
+    return [] if node is None else [*(n for v in node.inputs for n in _left_before(e, v)), node]
+
+
+def _left(e: Values, value: Value) -> Node | None:
+    """The node of a value, if the check does not read it where it is computed for others."""
+    return e.delayed.get(value) or e.again.get(value)
+
+
+def _exactly(e: Values, values: Sequence[Value]) -> str:
+    """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
+    names = [(e.form(v, e.computed(v.type).dtype), e.computed(v.type)) for v in values]
+    zeros = [e.as_single(e.ReduceSum(e.Sub(name, name), keepdims=0), kind) for name, kind in names]
+    return e.IsNaN(e.total(zeros))
+
+
+class Bound:
+    """A number that no element of some values exceeds, nor of those in between; infinity or nan where it is unknown.
+
+    It is a sum with a term for each of them: the sum of absolute values, or the squares of the Euclidean norms of a
+    product's operands, which are together more than the product of these. With the count of what is summed up at most
+    that is more than what a column of an operand comes to, too. What is some factors times such a value is bounded by
+    the sum times these: the sum is taken with the factors of each value, so that one pass over an array serves all.
+    """
+
+    def __init__(self, e: Values, values: Sequence[Value]) -> None:
+        self.e = e
+        self.operands: dict[Value, bool] = {}
+        self.summed: dict[Value, None] = {}
+        self.count = 1.0
+        self.chains: dict[tuple[Value, ...], None] = {(): None}
+        for value in sorted(values, key=self._is_known, reverse=True):  # sums are looked for among operands of products
+            factors = self._factors(value)
+            self.chains.update((factors[:i], None) for i in range(len(factors) + 1))
+
+    def number(self) -> str:
+        """The bound, as a float32 scalar."""
+        e = self.e
+        in_rows = {v: None for v, is_image in self.operands.items() if not is_image and self._is_for_rows(v)}
+        norms = [self._by_rows("ReduceL2", in_rows)] if in_rows else []
+        for v, is_image in self.operands.items():
+            if v not in in_rows:
+                # Images lie in blocks of channels on OpenVINO, of which a matrix would be a copy.
+                norms.append(e.ReduceL2(e.form(v, float32) if is_image else self._in_rows(v, v.type), keepdims=0))
+        terms = [e.const(self.count, float32), *(e.Mul(norm, norm) for norm in norms), *self._sums()]
+        bounds: dict[tuple[Value, ...], str] = {(): e.total(terms)}
+        for factors in self.chains:
+            for i in range(1, len(factors) + 1):
+                if factors[:i] not in bounds:
+                    bounds[factors[:i]] = e.Mul(bounds[factors[: i - 1]], self._size_of(factors[i - 1]))
+        return e.total(list(bounds.values()))
+
+    def _size_of(self, factor: Value) -> str:
+        """The absolute value of a value of one element, as a scalar."""
+        name = self.e.form(factor, float32)
+        return self.e.ReduceL1(name, keepdims=0) if factor.type.rank else self.e.Abs(name)
+
+    def _factors(self, value: Value) -> tuple[Value, ...]:
+        """Take note of what has to be looked at for a value; gives the factors with which it bounds it."""
+        node = self.e.definer.get(value)
+        if node is not None and self._is_cheap(node) and not node.primitive.is_product:
+            return self._factors_of_sum(node.inputs[0])
+        if node is not None and self._is_cheap(node):
+            is_image = isinstance(node.primitive, ConvolutionWeightGradient)
+            return tuple(factor for operand in node.inputs for factor in self._of_operand(operand, is_image))
+        if node is not None and _is_multiple(node):
+            factor, other = scalar_first(node)
+            return (*self._factors(other), factor)
+        if summed := self._summed_up(node):
+            self.count = max(self.count, summed.type.size / value.type.size)
+            return self._of_operand(summed, self.operands[self._stripped(summed)[0]])
+        return self._factors_of_sum(value)
+
+    def _factors_of_sum(self, value: Value) -> tuple[Value, ...]:
+        """Let the sum of absolute values bound a value and all that is summed up of it."""
+        self.summed[value] = None
+        return ()
+
+    def _of_operand(self, value: Value, is_image: bool) -> tuple[Value, ...]:
+        value, factors = self._stripped(value)
+        self.operands[value] = is_image
+        return factors
+
+    def _stripped(self, value: Value) -> tuple[Value, tuple[Value, ...]]:
+        """What a value is some factors times of, and these."""
+        node = self.e.definer.get(value)
+        if node is None or not _is_multiple(node):
+            return value, ()
+        factor, other = scalar_first(node)
+        inner, factors = self._stripped(other)
+        return inner, (*factors, factor)
+
+    def _is_known(self, value: Value) -> bool:
+        """Whether operands of products bound a value."""
+        node = self.e.definer.get(value)
+        if node is None:
+            return False
+        left = _is_multiple(node) and _left(self.e, value) and self._is_known(scalar_first(node)[1])
+        return bool(left) or self._is_cheap(node) or self._summed_up(node) is not None
+
+    def _summed_up(self, node: Node | None) -> Value | None:
+        """What a node sums up, if that is an operand of a product."""
+        is_sum = node is not None and node.primitive.name == "sum"
+        return node.inputs[0] if node and is_sum and self._stripped(node.inputs[0])[0] in self.operands else None
+
+    def _is_cheap(self, node: Node) -> bool:
+        """Whether a node is a product whose operands are smaller than it, or that the check does not read."""
+        if not _is_bounded(node):
+            return False
+        size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
+        return _left(self.e, node.output) is not None or (size >= LEAST and operands + LEAST <= size)
+
+    def _sums(self) -> list[str]:
+        """The sums of absolute values; small arrays are put behind each other for that."""
+        e, kinds = self.e, {v: self.e.computed(v.type) for v in self.summed}
+        small = {v: None for v, kind in kinds.items() if kind.dtype is float32 and 1 < kind.size <= LEAST}
+        if len(small) < 2:
+            small = {}
+        flat = ((e.form(v, float32), v.type.rank) for v in small)
+        rows = [name if rank == 1 else e.Reshape(name, e.ints((-1,))) for name, rank in flat]
+        joined = [e.ReduceL1(e.operator("Concat", rows, {"axis": 0}), keepdims=0)] if rows else []
+        in_rows = dict.fromkeys(v for v in kinds if v not in small and self._is_for_rows(v))
+        joined += [self._by_rows("ReduceL1", in_rows)] if in_rows else []
+        others = [(v, kind) for v, kind in kinds.items() if v not in small and v not in in_rows]
+        return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
+
+    def _is_for_rows(self, value: Value) -> bool:
+        """Whether a norm is quicker of the norms of rows: 40 us for 786k elements that took OpenVINO 110 at once."""
+        is_plain = value.type.dtype is float32 and _count_of_rows(value.type) > 1
+        return is_plain and self.e.target.sums_rows and value.type.size >= MANY
+
+    def _by_rows(self, norm: str, values: Iterable[Value]) -> str:
+        """A norm of all elements of some values; a constant keeps the runtime from making one pass of both again."""
+        e, found = self.e, [self.e.const(np.zeros(1), float32)]
+        for value in values:
+            rows = e.Reshape(e.form(value, float32), e.ints((_count_of_rows(value.type), -1)))
+            found.append(reduced(e, norm, rows, (1,), keepdims=False))
+        return e.operator(norm, [e.operator("Concat", found, {"axis": 0})], {"keepdims": 0})
+
+    def _in_rows(self, value: Value, kind: Type) -> str:
+        """A value as a matrix: OpenVINO (2026.4.1) sums up more axes eight times as slowly where the last are short."""
+        name = self.e.form(value, kind.dtype)
+        return self.e.Reshape(name, self.e.ints((0, -1))) if kind.rank > 2 and kind.size else name
+
+
+def _count_of_rows(kind: Type) -> int:
+    """Of how many rows a norm is taken, so that there are enough for all threads: those of the first axes."""
+    counts = accumulate(kind.shape, mul)
+    return next((n for n in counts if n >= FEWEST_ROWS), 1)
+
+
+def scalar_first(node: Node) -> tuple[Value, Value]:
+    """The operands of a `mul`, that of one element first."""
+    a, b = node.inputs
+    return (a, b) if a.type.size == 1 else (b, a)
+
+
+def only_checked(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, Node]:
+    """The bounded products, and numbers times such, that nothing but overflow checks of this block looks at."""
+    candidates: dict[Value, Node] = {}
+    for node in nodes:
+        if _can_wait(node, candidates):
+            candidates[node.output] = node
+    needed = set(kept)
+    for node in reversed(nodes):
+        waits = any(v in candidates and v not in needed for v in node.outputs)
+        if not (waits or node.primitive.is_check):
+            needed.update(uses(node))
+    return {v: n for v, n in candidates.items() if v not in needed}
+
+
+def checked_and_given(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, Node]:
+    """The bounded products, and numbers times something, that a block yields and only its overflow checks look at."""
+    read = {v for node in nodes if not node.primitive.is_check for v in uses(node)}
+    given = set(kept) - read
+    return {v: node for node in nodes for v in node.outputs if v in given and (_is_bounded(node) or _is_multiple(node))}
+
+
+def _can_wait(node: Node, candidates: dict[Value, Node]) -> bool:
+    """Whether the bounds know a node's result without it: a bounded product, or such a product times a number."""
+    if _is_bounded(node):
+        return candidates.keys().isdisjoint(node.inputs)
+    if not _is_multiple(node):
+        return False
+    factor, other = scalar_first(node)
+    return factor not in candidates and other in candidates
+
+
+def _is_bounded(node: Node) -> bool:
+    return node.primitive.is_bounded and node.output.type.dtype is float32
+
+
+def _is_multiple(node: Node) -> bool:
+    """Whether a node is a number times something, in float32."""
+    is_product = node.primitive.name == "mul" and node.output.type.dtype is float32
+    return is_product and scalar_first(node)[0].type.size == 1

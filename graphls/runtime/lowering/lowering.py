@@ -1,0 +1,267 @@
+"""Lowering: one loop over the nodes of a verified graph, each by its own primitive's ONNX rule."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto
+
+from graphls.base.errors import GraphlsError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.reachability import computes_nothing
+from graphls.ir.types import TOKEN, DType, Type, bfloat16
+from graphls.primitives.faults import missing
+from graphls.runtime.lowering.empty import results_of_nothing
+from graphls.runtime.lowering.fences import captured, fenced, is_alias
+from graphls.runtime.lowering.finite import any_not_finite, checked_and_given, only_checked
+from graphls.runtime.lowering.indices import FAULT, Indices
+from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, chosen_opset
+from graphls.runtime.lowering.loops import if_rounds, lower_scan, lower_while
+from graphls.runtime.lowering.ports import Ports
+from graphls.runtime.lowering.rules import Rules
+from graphls.runtime.lowering.target import KernelCheck, Target, target_of, trust_kernels
+from graphls.runtime.lowering.types import describe, exchanged
+from graphls.runtime.lowering.values import Forms
+
+
+@dataclass(frozen=True)
+class Lowered(Ports):
+    """A model with its ports.
+
+    `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py. `tensors` has the names
+    of values that the model has in their own dtypes.
+    """
+
+    model: ModelProto
+    origins: dict[str, Node]
+    outside: MutableMapping[str, np.ndarray[Any, Any]]
+    tensors: Mapping[Value, str]
+
+
+def lower(
+    graph: Graph,
+    *,
+    device: str = "cpu",
+    kernel_is_right: KernelCheck = trust_kernels,
+    opset: int | None = None,
+    runtime: str | None = None,
+    target: Target | None = None,
+) -> Lowered:
+    """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
+
+    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
+    model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
+    serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
+    for a primitive that cannot be lowered.
+    """
+    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    return Lowering(graph, target, kernel_is_right).lower()
+
+
+class Lowering(Rules):
+    """The tensors of every value of a graph, which the rules of its nodes append to the model.
+
+    `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
+    """
+
+    def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
+        super().__init__(graph.name, target)
+        self.graph = graph
+        self.kernel_is_right = kernel_is_right
+        self.in_types: tuple[Type, ...] = ()
+        self.out_types: tuple[Type, ...] = ()
+        self.host: list[tuple[Node, str]] = []
+        self.forms: ChainMap[Value, Forms] = ChainMap()
+        self.elements: dict[str, Sequence[Forms]] = {}
+        self.definer: dict[Value, Node] = {}
+        self.delayed: dict[Value, Node] = {}
+        self.again: dict[Value, Node] = {}
+        self.captured: set[Value] = set()
+        self.fenced: set[Value] = set()
+        self.indices = Indices(self)
+
+    def lower(self) -> Lowered:
+        """The whole graph as a model."""
+        inputs = tuple(self.declare(v) for v in self.graph.inputs)
+        states = {v.name: self.declare(v) for v in self.graph.states}
+        self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
+        fixed = {*inputs, *states.values()}
+        outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
+        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.guarded)
+        fault = self.indices.fault() if guarded else ""
+        if guarded:
+            self.yield_from_branch(fault, FAULT)
+        ports = inputs, outputs, states, writes, host, guarded, fault
+        tensors = {v: forms[v.type.dtype] for v, forms in self.forms.items() if v.type.dtype in forms}
+        return Lowered(*ports, self.model(), self.origins, outside, tensors)
+
+    def declare(self, value: Value) -> str:
+        """Make a value an input of the model."""
+        name, kind = self.names.fresh(value.name), exchanged(value.type)
+        describe(self.main.input.add(), name, kind)
+        self.forms[value] = {kind.dtype: name}
+        return name
+
+    def given(self, value: Value, taken: set[str]) -> str:
+        """Make a value an output of the model; a copy of it belongs to the node that defines it."""
+        self.node = self.definer.get(value)
+        return self.result(value, exchanged(value.type), taken)
+
+    def result(self, value: Value, kind: Type, taken: set[str]) -> str:
+        """Make a value an output of the current graph; inputs and repeated ones through a copy."""
+        return self.yielded(self.form(value, kind.dtype), kind, taken)
+
+    def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
+        """Lower a block that yields `kept`, but for what only its overflow checks may need."""
+        kept = set(kept)
+        waiting = {} if self.is_gpu else only_checked(nodes, kept)
+        again = checked_and_given(nodes, kept) if self.target.copies_what_is_read else {}
+        self.delayed.update(waiting)
+        self.again.update(again)
+        read = captured(nodes, {**waiting, **again})
+        self.captured |= read
+        self.fenced |= fenced(nodes, read)
+        for node in nodes:
+            self.definer.update((value, node) for value in node.outputs)
+            if not (node.outputs and node.outputs[0] in waiting):
+                self.each((node,))
+
+    def each(self, nodes: Iterable[Node]) -> None:
+        """Lower these nodes; errors of their rules say the user's line."""
+        for node in nodes:
+            self.node = node
+            try:
+                self.lower_node(node)
+            except GraphlsError as error:
+                raise error.at(node.loc) from None
+
+    def lower_node(self, node: Node) -> None:
+        """Make the tensors of the results of a node."""
+        if not node.outputs:
+            return  # a loop or a condition whose results nothing needs
+        if node.primitive.on_host:
+            self.host.append((node, self.declare(node.output)))
+        elif is_alias(node):
+            self.forms[node.output] = self.forms[node.inputs[0]]
+        elif computes_nothing(node):
+            for value, array in zip(node.outputs, results_of_nothing(node), strict=True):
+                self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
+        else:
+            self._by_rule(node)
+
+    def _by_rule(self, node: Node) -> None:
+        """The results by the rule of a primitive."""
+        primitive = node.primitive
+        if primitive.onnx is None:
+            raise missing(primitive, "onnx")
+        names, out_types = self.made(node)
+        for value, kind, name in zip(node.outputs, out_types, names, strict=True):
+            self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+
+    def computed(self, kind: Type) -> Type:
+        """The type in which a value takes part in computation."""
+        return self.target.computed(kind)
+
+    def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
+        """Take a tensor as the form of a value in a dtype, or one that is rounded to the dtype of the value."""
+        if dtype is not value.type.dtype and (rounds or not dtype.is_float):
+            name, dtype = self.cast(name, value.type.dtype), value.type.dtype
+        if value in self.fenced or (value in self.captured and name in self.casts):
+            rounds_as_they_are = (0,) * value.type.stacked
+            name = self.Reshape(name, self.ints(rounds_as_they_are + value.type.shape))
+        self.forms[value] = {dtype: name}
+
+    def form(self, value: Value, dtype: DType) -> str:
+        """The name of a value in its own dtype or, for a half, of its float32 copy; each made once."""
+        if value.type == TOKEN:
+            return ""
+        forms = self.forms[value]
+        if dtype not in forms:
+            name = self.cast(next(iter(forms.values())), dtype)
+            self.forms[value] = forms | {dtype: name}
+        return self.forms[value][dtype]
+
+    def scalar(self, value: float) -> str:
+        """A number as a constant of the dtype in which the current node is computed; with its axes, if elementwise."""
+        kind = self.in_types[0]
+        is_alike = self.node is not None and self.node.primitive.elementwise and kind.shape[-1:] == (1,)
+        return self.const(np.full((1,) * kind.rank if is_alike else (), value), kind.dtype)
+
+    def is_right(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+        dtype = dtype or self.in_types[0].dtype
+        return dtype is not bfloat16 and self.kernel_is_right(operator, dtype)
+
+    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
+
+    def branch(self, condition: str) -> tuple[str, ...]:
+        """The two regions of the current node as an If."""
+        node = self.node
+        assert node is not None
+        then, other = (self.subgraph(region) for region in node.regions)
+        self.node = node
+        return self.results("If", [condition], {"then_branch": then, "else_branch": other}, len(node.outputs))
+
+    def subgraph(self, region: Graph) -> GraphProto:
+        """A region as the body of an operator."""
+        body = GraphProto(name=self.names.fresh(region.name))
+        with self.branch_body(body):
+            self.nodes(region.nodes, region.outputs)
+            taken: set[str] = set()
+            for value in region.outputs:
+                self.result(value, value.type, taken)
+        return body
+
+    @contextmanager
+    def branch_body(self, body: GraphProto) -> Iterator[None]:
+        """Append operators to the body of a branch; forms that are made in it end with it."""
+        self.forms = self.forms.new_child()
+        try:
+            with super().branch_body(body):
+                yield
+        finally:
+            self.forms = self.forms.parents
+
+    def inlined(self) -> tuple[str, ...]:
+        """The results of the region of the current node, computed in its place."""
+        node = self.node
+        assert node is not None
+        (region,) = node.regions
+        self.nodes(region.nodes, region.outputs)
+        self.node, self.out_types = node, tuple(v.type for v in node.outputs)
+        return tuple(self.form(v, v.type.dtype) for v in region.outputs)
+
+    def take_parameters(self, values: Iterable[Value]) -> set[str]:
+        """Make values inputs of the body that is current; returns their names."""
+        for value in values:
+            self.forms[value] = {value.type.dtype: self.take_parameter(value.name, value.type)}
+        return {info.name for info in self.body.input}
+
+    def scan(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The region of the current node along arrays."""
+        assert self.node is not None
+        return lower_scan(self, self.node, names)
+
+    def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The regions of the current node as a loop."""
+        assert self.node is not None
+        return lower_while(self, self.node, names)
+
+    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+        """The result of the current node where a stack holds any round, else zeros."""
+        (kind,) = self.out_types
+        zeros = np.zeros(kind.shape, kind.dtype.numpy)
+        return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
+
+    def any_not_finite(self, values: Sequence[Value]) -> str:
+        """Whether a float tensor holds an infinity or nan."""
+        return any_not_finite(self, [v for v in values if v.type.size])

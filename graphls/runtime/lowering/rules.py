@@ -1,0 +1,131 @@
+"""The results of nodes by their rules, in the dtypes that a device computes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto
+
+from graphls.ir.graph import Node
+from graphls.ir.types import Type, bfloat16
+from graphls.primitives.faults import is_ours
+from graphls.runtime.lowering.foreign import results_of
+from graphls.runtime.lowering.indices import Indices
+from graphls.runtime.lowering.roundings import rounds_once
+from graphls.runtime.lowering.target import Target
+from graphls.runtime.lowering.values import Values
+
+_MANY = 256
+"""Elements from which on another kernel, which gives an operand more axes, pays."""
+
+Results = tuple[tuple[str, ...], tuple[Type, ...]]
+"""The names of the results of a node, and the types in which they are computed."""
+
+
+class Rules(Values):
+    """What a rule appends in 16 bits is taken back where float32, rounded at the end, would be another number."""
+
+    indices: Indices
+
+    def made(self, node: Node) -> Results:
+        """The results of a node; in float32 where the rule would round more than once in 16 bits."""
+        return self._in_bfloat16(node) or self._in_float16(node)
+
+    def _in_float16(self, node: Node) -> Results:
+        """The results by a rule, in float32 where it would round more than once in float16; and their types."""
+        operands, out_types = self._operands(node, self.target)
+        begun = self.place()
+        names = self._results(node, operands)
+        in_half = node.primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
+        if in_half and not rounds_once(self.written_since(begun)):
+            self.take_back(begun)
+            operands, out_types = self._operands(node, replace(self.target, native_half=False))
+            names = self._results(node, operands)
+        return names, out_types
+
+    def _in_bfloat16(self, node: Node) -> Results | None:
+        """The results by kernels of bfloat16 and their types, where the target has them and they give the same bits.
+
+        Only products, single operators and what moves elements are tried: other rules may know no such dtype. Operands
+        that are there in float32 only are rounded for products, which that makes faster, and for nothing else.
+        """
+        primitive = node.primitive
+        is_simple = primitive.is_product or isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
+        if not (self.target.bfloat16 and is_simple and primitive.half != "native" and not primitive.takes_values):
+            return None
+        narrow = [v for v in node.inputs if v.type.dtype is bfloat16]
+        if not narrow or not (primitive.is_product or all(bfloat16 in self.forms[v] for v in narrow)):
+            return None
+        operands, out_types = self._operands(node, replace(self.target, native_bfloat16=True))
+        begun = self.place()
+        names = self._results(node, operands)
+        if all(map(self._is_correct, self.written_since(begun))) and rounds_once(self.written_since(begun)):
+            return names, out_types
+        self.take_back(begun)
+        return None
+
+    def _is_correct(self, operator: NodeProto) -> bool:
+        """Whether a kernel of bfloat16 gives the bits of float32 rounded, and its constants are what they should be."""
+        is_known = operator.op_type in self.target.bfloat16 and self.target.has_kernel(operator.op_type, bfloat16)
+        return is_known and self.inexact.isdisjoint(operator.input)
+
+    def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
+        """What the rule of a node is given, in the types in which a target computes it; and those of its results."""
+        primitive = node.primitive
+        computed = as_it_is if primitive.half == "native" else target.computed
+        self.in_types = tuple(computed(v.type) for v in node.inputs)
+        self.out_types = tuple(computed(v.type) for v in node.outputs)
+        if primitive.takes_values:
+            return node.inputs, self.out_types
+        names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        if primitive.takes_indices and target.guards_indices:
+            names = self.indices.kept(node, names, self.in_types[1])
+        return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
+
+    def _is_broadcast_slowly(self, node: Node) -> bool:
+        """Whether an operand of one element meets one that ends with an axis of size 1, as kernels of 1x1 convolutions.
+
+        Unless it has as many axes, the runtime's kernels on a CPU go element by element: thirty times as long (1.19 to
+        1.31), which was a fifth of a step of a ResNet-50.
+        """
+        shape = max((t.shape for t in self.out_types), key=len, default=())
+        is_large = prod(shape) >= _MANY and shape[-1:] == (1,)
+        is_broadcast = any(t.size == 1 and t.rank < len(shape) for t in self.in_types)
+        return node.primitive.elementwise and is_large and is_broadcast and not self.is_gpu
+
+    def _of_one_rank(self, names: Sequence[str]) -> list[str]:
+        """The operands, those of one element with as many axes as the result."""
+        rank = self.out_types[0].rank
+        ones = self.ints((1,) * rank)
+        singles = [t.size == 1 and t.rank < rank for t in self.in_types]
+        self.in_types = tuple(
+            t.with_shape((1,) * rank) if is_single else t for t, is_single in zip(self.in_types, singles, strict=True)
+        )
+        return [self.Reshape(n, ones) if is_single else n for n, is_single in zip(names, singles, strict=True)]
+
+    def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
+        """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
+        if not is_ours(node.primitive):
+            return results_of(self, node, operands, partial(self._given, node, operands))
+        return self._given(node, operands)
+
+    def _given(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
+        """What the rule of a node gives, in a tuple."""
+        rule = node.primitive.onnx
+        if isinstance(rule, str):
+            return (self.operator(rule, operands, node.attrs),)
+        assert rule is not None
+        with np.errstate(over="ignore"):  # of constants that 16 bits do not hold, where all is computed in float32
+            result = rule(self, *operands, **node.attrs)
+        names: tuple[str, ...] = result if isinstance(result, tuple) else (result,)
+        return names
+
+
+def as_it_is(kind: Type) -> Type:
+    """The type itself."""
+    return kind

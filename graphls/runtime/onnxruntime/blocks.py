@@ -1,0 +1,220 @@
+"""Chains of elementwise nodes on large arrays, run block by block, so that what is between them stays in the cache.
+
+A kernel of ONNX Runtime reads and writes whole arrays. The update of Adam is twelve of them, which move some 140 bytes
+for each parameter to and from memory where 28 have to be. In a Scan whose body takes one block of each array, only
+those do, for the same bits: 1.9 ms instead of 2.7 for a million parameters, on two cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from graphls.ir.build import Builder, Names
+from graphls.ir.graph import Graph, Node, Value, Write, needs
+from graphls.ir.reachability import predecessors, stable_order
+from graphls.ir.registry import lookup
+from graphls.ir.types import TOKEN
+from graphls.runtime.onnxruntime.fenced import in_place_behind_readers
+
+SHARE = 48 << 10
+"""Elements of a block for each core: what a chain reads, writes and holds of it fits into the core's own cache."""
+
+FEWEST_BLOCKS = 4
+"""Arrays of fewer blocks stay as they are, for each round of a Scan takes some time itself."""
+
+FEWEST_NODES = 3
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A graph with Scans for some of its nodes; `origins` has the node that each node of it computes.
+
+    A write may hold what a Scan gives, in the shape of its blocks: the elements of the state in their order.
+    """
+
+    graph: Graph
+    origins: Mapping[Node, Node] = field(default_factory=dict)
+
+
+def in_blocks(graph: Graph, size: int) -> Blocked:
+    """The same graph with its large updates in blocks of about `size` elements."""
+    groups = [group for group in _groups(graph, size) if len(group) >= FEWEST_NODES]
+    return _Blocks(graph, groups, size).made() if groups else Blocked(graph)
+
+
+def block_size() -> int:
+    """How many elements a block should have on this machine, whose cores share each block."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return SHARE * cores
+
+
+def count_of_blocks(elements: int, size: int) -> int | None:
+    """Into how many equal blocks of at most `size` elements, and at least half that, an array is cut, if it can be."""
+    least = -(-elements // size)
+    return next((n for n in range(least, 2 * least + 1) if elements % n == 0), None)
+
+
+def _groups(graph: Graph, size: int) -> list[list[Node]]:
+    """The nodes that can share a Scan: of one shape, connected, and with no way from one to another around them.
+
+    A node is as deep as the number of times that a path to it leaves a group.
+    """
+    depth: dict[Value, int] = {}
+    made_by: dict[Value, Node] = {}
+    group: dict[Node, list[Node]] = {}
+    members = _members(graph, size)
+    for node in graph.nodes:
+        is_member = node in members
+        earlier = [(depth.get(v, 0), made_by.get(v)) for v in needs(node)]
+        joined = [before for _, before in earlier if before and is_member and _is_like(before, node)]
+        own = max((d + (before is not None and before not in joined) for d, before in earlier), default=0)
+        depth.update(dict.fromkeys(node.outputs, own))
+        if is_member:
+            made_by[node.output] = node
+            group[node] = [node]
+            for before in joined:
+                if depth[before.output] == own and group[before] is not group[node]:
+                    _join(group, group[before], group[node])
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    return [sorted(g, key=position.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+
+
+def _join(group: dict[Node, list[Node]], one: list[Node], other: list[Node]) -> None:
+    """Make one group of two, by moving the members of the smaller one."""
+    large, small = (one, other) if len(one) >= len(other) else (other, one)
+    large.extend(small)
+    group.update(dict.fromkeys(small, large))
+
+
+def _is_like(one: Node, other: Node) -> bool:
+    return one.output.type.shape == other.output.type.shape
+
+
+def _members(graph: Graph, size: int) -> set[Node]:
+    """The nodes of updates that fit into blocks, and those that only prepare one gradient for these, as a mean does."""
+    found: set[Node] = set()
+    outside = {*graph.outputs, *(write.value for write in graph.writes)}
+    for node in reversed(graph.nodes):
+        if _fits(node, size) and (node.phase == "update" or (_has_one_array(node) and node.output not in outside)):
+            found.add(node)
+        else:
+            outside.update(needs(node))
+    return found
+
+
+def _has_one_array(node: Node) -> bool:
+    """Whether a node reads one array, which it need not keep longer than its result, and numbers."""
+    return sum(v.type.size > 1 for v in node.inputs) == 1
+
+
+def _fits(node: Node, size: int) -> bool:
+    """Whether a node computes a large array from others of its shape and from numbers."""
+    if not _is_by_element(node):
+        return False
+    shape, elements = node.output.type.shape, node.output.type.size
+    is_large = elements >= FEWEST_BLOCKS * size and count_of_blocks(elements, size) is not None
+    return is_large and all(v.type.shape == shape or (v.type.size == 1 and v.type.rank < 2) for v in node.inputs)
+
+
+def _is_by_element(node: Node) -> bool:
+    primitive = node.primitive
+    return primitive.elementwise or (primitive.is_transparent and not primitive.moves)
+
+
+class _Blocks:
+    """The graph that is made: Scans in the place of groups, and views of their operands and results."""
+
+    def __init__(self, graph: Graph, groups: Sequence[Sequence[Node]], size: int) -> None:
+        self.graph = graph
+        self.groups = groups
+        self.size = size
+        self.names = Names.of(graph)
+        self.inside = {node: group for group in groups for node in group}
+        self.scans: list[Node] = []
+        self.stacks: dict[Value, Value] = {}
+        self.origins: dict[Node, Node] = {}
+        self.readers: dict[Value, list[Node]] = {}
+        for node in graph.nodes:
+            for value in needs(node):
+                self.readers.setdefault(value, []).append(node)
+        self.made_here = {v for node in graph.nodes for v in node.outputs if v.type != TOKEN}
+        self.written = {write.value for write in graph.writes}
+
+    def made(self) -> Blocked:
+        """The graph, in an order in which each node comes behind what it needs."""
+        nodes = [node for node in self.graph.nodes if node not in self.inside]
+        for group in self.groups:
+            nodes += self.scan(group)
+        nodes = [nodes[i] for i in stable_order(predecessors(nodes, needs))]
+        writes = tuple(Write(w.state, self.stacks.get(w.value, w.value), w.in_place) for w in self.graph.writes)
+        graph = self.graph.replace(nodes=tuple(nodes), writes=writes)
+        return Blocked(in_place_behind_readers(graph, self.scans), self.origins)
+
+    def scan(self, group: Sequence[Node]) -> list[Node]:
+        """The nodes that stand for a group: views of what it reads in blocks, a Scan, and views of what others read."""
+        elements = group[-1].output.type.size
+        count = count_of_blocks(elements, self.size) or 1
+        block = (elements // count,)
+        mapping = {v: Value(self.names.fresh(v.name), v.type.with_shape(block)) for v in _operands(group)}
+        results = [node.output for node in group if self.leaves(node.output, group)]
+        e = Builder(self.names)
+        with e.at(group[-1]):
+            arrays = [e.reshape(v, shape=(count, *block)) for v in mapping]
+            fences = [_first_element(e, v) for v in self.waited_for(group)]
+            kept = [Value(self.names.fresh(v.name), v.type) for v in fences]
+            parameters = (*kept, *mapping.values())
+            nodes = tuple(self.in_block(node, mapping, block) for node in group)
+            region = Graph("block", parameters, (), nodes, (), (*kept, *(mapping[v] for v in results)))
+            attrs = {"carries": len(fences), "length": count}
+            made = e.emit("scan", [*fences, *arrays], attrs, regions=(region,))
+            self.scans.append(e.nodes[-1])
+            self.stacks.update(zip(results, made[len(fences) :], strict=True))
+            for value in results:
+                if self.is_read_outside(value, group):
+                    self.given(e, value)
+        self.origins.update((node, group[-1]) for node in e.nodes)
+        return e.nodes
+
+    def waited_for(self, group: Sequence[Node]) -> list[Value]:
+        """What others make before a group runs by control edges, which lead from the readers of states it writes."""
+        values = dict.fromkeys(v for node in group for v in node.after)
+        own = {node.output for node in group}
+        return [v for v in values if v in self.made_here and v not in own and v.type.size and not v.type.stacked]
+
+    def in_block(self, node: Node, mapping: dict[Value, Value], block: tuple[int, ...]) -> Node:
+        """A node on one block of each array, whose result takes its place in `mapping`."""
+        inputs = tuple(mapping.get(v, v) for v in node.inputs)
+        made = mapping[node.output] = Value(self.names.fresh(node.output.name), node.output.type.with_shape(block))
+        copy = replace(node, inputs=inputs, outputs=(made,), after=())
+        self.origins[copy] = node
+        return copy
+
+    def leaves(self, value: Value, group: Sequence[Node]) -> bool:
+        """Whether anything but its group needs a value."""
+        return value in self.written or self.is_read_outside(value, group)
+
+    def is_read_outside(self, value: Value, group: Sequence[Node]) -> bool:
+        """Whether a node that is not of its group, or who called the step, reads a value."""
+        return value in self.graph.outputs or any(
+            self.inside.get(n) is not group for n in self.readers.get(value, ())
+        )
+
+    def given(self, e: Builder, value: Value) -> None:
+        """A value in its own shape, as others read it."""
+        attrs = {"shape": value.type.shape}
+        e.append(Node(lookup("reshape"), (self.stacks[value],), (value,), attrs, (), (), e.phase, e.scope, e.loc))
+
+
+def _first_element(e: Builder, value: Value) -> Value:
+    """One element of an array, for what is to wait for it by data: ONNX has no control edges."""
+    flat: Value = e.reshape(value, shape=(value.type.size,))
+    first: Value = e.slice(flat, starts=(0,), stops=(1,), steps=(1,))
+    return first
+
+
+def _operands(group: Sequence[Node]) -> list[Value]:
+    """The arrays that a group reads, each once."""
+    made, shape = {node.output for node in group}, group[0].output.type.shape
+    return [v for v in dict.fromkeys(v for n in group for v in n.inputs) if v.type.shape == shape and v not in made]

@@ -1,0 +1,169 @@
+"""A step on a GPU that is recorded once as a CUDA graph and then replayed, without launching its kernels one by one."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.graph import Graph, walk
+from graphls.ir.types import Type
+from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
+from graphls.runtime.devices import Cuda
+from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.onnxruntime.guard import first_line
+from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.states import HasStorage
+
+OLDEST = 1, 31
+"""The first runtime that is known to keep what a recording reads, such as the addresses of the parts of a Concat."""
+
+MOST = 16
+"""How many recordings a session makes; each takes memory, and one is needed wherever states lie elsewhere."""
+
+
+class FixedBuffer(DeviceBuffer):
+    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere."""
+
+    __slots__ = ("empty", "is_small")
+
+    def __init__(self, empty: Callable[[], Any], id: int, is_small: bool) -> None:
+        super().__init__(empty(), id)
+        self.empty, self.is_small = empty, is_small
+
+    def copy(self) -> Any:
+        """What it holds now: an array where it is small, else another buffer of the device."""
+        if self.is_small:
+            return np.array(self.value.numpy())
+        value = self.empty()
+        value.update_inplace(self.value)
+        return DeviceBuffer(value, self.id)
+
+    def fill(self, source: Any, dtype: Any) -> None:
+        """Hold what an array holds, or a buffer of any device."""
+        if not isinstance(source, DeviceBuffer):
+            self.value.update_inplace(in_rows(source, dtype))
+        else:
+            self.value.update_inplace(source.value if source.id == self.id else source.numpy())
+
+
+@dataclass
+class Recording:
+    """What names a CUDA graph in a run, and whether it has been recorded."""
+
+    options: Any
+    is_made: bool
+
+
+class CapturedSession(OrtSession):
+    """A session whose steps are CUDA graphs, one for each place where the states lie.
+
+    The runtime runs a step more than once while it records it, so that the states are put back afterwards. Inputs and
+    outputs have buffers of their own, since a recording knows addresses only. Raises GraphValueError, with the user's
+    line, for a step with a loop, which a recording cannot hold.
+    """
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: Cuda) -> None:
+        _check(graph)
+        self.recordings: dict[tuple[int, ...], Recording] = {}
+        self.current: dict[Any, Recording] = {}
+        self.homes: dict[str, tuple[Any, ...]] = {}
+        super().__init__(graph, parameters, device)
+        fed = [*zip(self.ports.inputs, graph.inputs, strict=True), *((n, v.output) for v, n in self.ports.host)]
+        self.fed = {name: self._fixed(exchanged(value.type)) for name, value in fed}
+        self.small = [True] * len(self.outputs)
+        self.buffers = [self._fixed(kind) for _, kind in self.outputs]
+
+    def _fixed(self, kind: Type) -> FixedBuffer:
+        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, kind.nbytes <= SMALL)
+
+    def _provider_options(self) -> dict[str, str]:
+        _check_version(self.runtime.__version__)
+        return super()._provider_options()
+
+    def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
+        self.fed[name].fill(array, dtype)
+
+    def _settle(self, name: str) -> None:
+        """Bring a state to this device, to where it was before if it comes from the host, so that recordings fit."""
+        storage, homes = self.parameters[name].storage, self.homes.get(name)
+        if homes is not None and isinstance(storage.current, np.ndarray):
+            turn = self.clock.ticks & 1 if len(homes) > 1 else 0
+            homes[turn].value.update_inplace(in_rows(storage.read(), self.types[name].dtype.numpy))
+            storage.move(homes[turn])
+            if len(homes) > 1:
+                storage.swap_with(homes[1 - turn], self.clock)
+        super()._settle(name)
+        self.homes[name] = storage.buffers
+
+    def _binding(self, turn: int) -> Any:
+        if not self.bindings:
+            self.current.clear()
+        binding = super()._binding(turn)
+        for name, buffer in self.fed.items():
+            binding.bind_ortvalue_input(name, buffer.value)
+        held = [self.parameters[name].storage.buffers for name in self.ports.states]
+        place = turn, *(buffer.value.data_ptr() for buffers in held for buffer in buffers)
+        recording = self.recordings.get(place) or self._recording(len(self.recordings) + 1)
+        if len(self.recordings) < MOST:
+            self.recordings[place] = recording
+        self.current[binding] = recording
+        return binding
+
+    def _recording(self, number: int) -> Recording:
+        """A recording to be made; beyond MOST of them, a name by which the runtime makes none."""
+        options = self.runtime.RunOptions()
+        options.add_run_config_entry("gpu_graph_id", str(number if number <= MOST else -1))
+        return Recording(options, number > MOST)
+
+    def _run_options(self, binding: Any) -> Any:
+        return self.current[binding].options
+
+    def _run(self, binding: Any) -> None:
+        recording = self.current[binding]
+        if not recording.is_made:
+            self._record(binding, recording)
+        super()._run(binding)
+
+    def _record(self, binding: Any, recording: Recording) -> None:
+        """Let the runtime record the step, and put back the states that this has changed, at one go for a Ctrl-C."""
+        storages = [self.parameters[name].storage for name in self.in_place]
+        values = [(storage, storage.current.value, storage.current.numpy()) for storage in storages]
+        back = [partial(value._ortvalue.update_inplace, array) for _, value, array in values]  # not in Python, see _run
+        run = partial(self.session._sess.run_with_iobinding, binding._iobinding, recording.options)
+        try:
+            deque(map(partial.__call__, [run, *back]), 0)
+        except Exception as error:
+            for storage, _, array in values:
+                storage.replace(array)
+            raise self._of_the_gpu(error) or GraphRuntimeError(
+                f"ONNX Runtime could not record the step as a CUDA graph: {first_line(error)}; compile it with "
+                "graph=False."
+            ) from error
+        recording.is_made = True
+
+
+def _check_version(found: str) -> None:
+    """Older runtimes free what a recorded kernel reads again each time that it is replayed."""
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise GraphRuntimeError(
+            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
+            "the step with graph=False."
+        )
+
+
+def _check(graph: Graph) -> None:
+    loop = next((node for node in walk(graph) if node.regions), None)
+    if loop is not None:
+        raise GraphValueError(
+            f"A CUDA graph holds no loop and no condition, and this step has one ({loop.primitive.name}); compile it "
+            "with graph=False.",
+            loop.loc,
+        )

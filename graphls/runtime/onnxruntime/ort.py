@@ -1,0 +1,265 @@
+"""Running a lowered graph in one ONNX Runtime session, with every state bound to its buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
+from graphls.base.reporting import checked
+from graphls.base.sharing.arrays import empty
+from graphls.base.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.ir.graph import Graph, Value
+from graphls.ir.indices import early_states
+from graphls.ir.plan import Plan, plan_of
+from graphls.ir.types import Type
+from graphls.runtime.bound import BoundStates
+from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
+from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
+from graphls.runtime.host_random import HostValues
+from graphls.runtime.lowering.lowering import Lowered
+from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.onnxruntime.availability import check_device, check_provider
+from graphls.runtime.onnxruntime.blocks import Blocked, block_size, in_blocks
+from graphls.runtime.onnxruntime.cuda_failures import cuda_failure
+from graphls.runtime.onnxruntime.failures import Torn, failed_node, failure, states_behind
+from graphls.runtime.onnxruntime.guard import first_line
+from graphls.runtime.onnxruntime.model import Model
+from graphls.runtime.onnxruntime.runtime import load_runtime
+from graphls.runtime.onnxruntime.scattered import warn_of_scattered_sums
+from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.session import Inputs, Session
+from graphls.runtime.states import HasStorage
+
+
+class OrtSession(Session, BoundStates):
+    """One graph in one session: inputs are bound each step, states once.
+
+    A state that the order pass proved is updated in its own buffer; any other has two, which change places
+    after each step. Nothing waits for a result before it is read. `is_cached` says whether its model goes to the cache,
+    and `in_any_shape` whether on a CPU outputs are bound in the shapes in which they are made.
+    """
+
+    is_cached = True
+    in_any_shape = False
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
+        check_device(device)
+        super().__init__(parameters)
+        self.runtime = load_runtime()
+        self.device = kind_of(device)
+        self.cuda = device if isinstance(device, Cuda) else Cuda()
+        blocked = in_blocks(graph, block_size()) if self.device == "cpu" else Blocked(graph)
+        any_shape = self.in_any_shape and self.device == "cpu"
+        self.model = Model(blocked.graph, self.cuda if self.device != "cpu" else "cpu", self.runtime, any_shape)
+        self.origins = blocked.origins
+        self.shapes = {w.state.name: w.value.type.shape for w in blocked.graph.writes}
+        if self.device == "cuda" and self.cuda.deterministic:
+            warn_of_scattered_sums(self.lowered)
+        self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v)}
+        self.types = {state.name: exchanged(state.type) for state in graph.states}
+        self.graph = graph
+        # A small state that an index out of range might find written already is swapped, so that it stays as it was.
+        early = early_states(graph)
+        self.in_place = {w.state.name for w in blocked.graph.writes if w.in_place and w.state.name not in early}
+        self.swapped = {w.state.name: self.clock for w in graph.writes if w.state.name not in self.in_place}
+        self.session: Any = None
+        self._open()
+        self.inputs = list(zip(self.ports.inputs, map(_wider, graph.inputs), strict=True))
+        self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.ports.outputs, graph.outputs, strict=True)]
+        self.host = HostValues(graph, [node for node, _ in self.ports.host])
+        random_states = [node.inputs[0].name for node, _ in self.ports.host]
+        self.random_state = self.parameters[random_states[0]].storage if random_states else None
+        self.forget_bindings()
+        self.small = [self.device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
+        self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
+        renew_after_fork(self)
+
+    @property
+    def plan(self) -> Plan:
+        """The graph as one segment, with the writes marked that it does in place."""
+        marked = (replace(w, in_place=w.state.name in self.in_place) for w in self.graph.writes)
+        return plan_of(self.graph.replace(writes=tuple(marked)))
+
+    @property
+    def lowered(self) -> Lowered:
+        """The model before the runtime optimized it; one that was kept is lowered for that."""
+        return self.model.lowered
+
+    @property
+    def whole(self) -> Lowered | None:
+        """The model of the graph as it is; None where the session runs some of it in blocks."""
+        return self.lowered if self.model.graph is self.graph else None
+
+    def renew(self) -> None:
+        """In a forked process, open another session at the next step: the threads of this one are not there.
+
+        It stays in memory, because ending it would wait for them.
+        """
+        keep_for_ever(self.session, *self.bindings.values())
+        self.session = None
+        self.forget_bindings()
+        self.host.forget()
+
+    def _reopen(self) -> None:
+        if self.session is not None:
+            return
+        if self.device != "cpu":
+            raise GraphRuntimeError(
+                "A forked process cannot use the GPU of the process that it was forked from; start it with "
+                "multiprocessing.get_context('spawn') and compile the step there."
+            )
+        self._open()
+
+    def _open(self) -> None:
+        self.session, self.ports = self.model.open(self._created, self.is_cached)
+        if self.model.in_any_shape:
+            self.made_shapes = {made.name: made.shape for made in self.session.get_outputs()}
+        check_provider(self.session, self.device)
+
+    def _created(self, model: bytes, change: Callable[[Any], None]) -> Any:
+        options = self._options()
+        change(options)
+        provider = PROVIDERS[self.device], self._provider_options()
+        try:
+            return self.runtime.InferenceSession(model, options, providers=[provider], enable_fallback=0)
+        except Exception as error:
+            raise self._of_the_gpu(error) or error from None
+
+    def _provider_options(self) -> dict[str, str]:
+        if self.device == "cpu":
+            return {}
+        held = sum(t.nbytes * (2 if name in self.swapped else 1) for name, t in self.types.items())
+        limit = self.cuda.memory_limit
+        if limit is not None and held >= limit:
+            text = f"The states of this step take {held:,} bytes, which is beyond its memory_limit of {limit:,}."
+            raise GraphMemoryError(text)
+        return self.cuda.provider_options(held)
+
+    def _of_the_gpu(self, error: Exception) -> GraphlsError | None:
+        return None if self.device == "cpu" else cuda_failure(str(error), self.cuda.graph)
+
+    def _options(self) -> Any:
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = threads()
+        options.use_deterministic_compute = self.cuda.deterministic
+        options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
+        options.log_severity_level = 4  # what is worth telling is raised
+        return options
+
+    def step(self, inputs: Inputs) -> list[Any]:
+        """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        random_state = self.random_state
+        drawn = [] if random_state is None else self.host.draw(random_state)
+        binding = self.turn()
+        for (name, dtype), array in zip(self.inputs, inputs, strict=True):
+            self._bind_input(binding, name, dtype, array)
+        for (_, name), array in zip(self.ports.host, drawn, strict=True):
+            self._bind_input(binding, name, None, array)
+        results = self._bind_outputs(binding)
+        if self.swapped:
+            self.group.changes = self.seen = self.seen + 1
+        if random_state is None:
+            self._run(binding)
+        else:
+            self.host.count(random_state, partial(self._run, binding))
+        return self._finished(results)
+
+    def _bind_outputs(self, binding: Any) -> list[Any]:
+        """The buffers of the outputs: those that stay bound, and new ones for the rest."""
+        pairs = zip(self.buffers, self.outputs, strict=True)
+        return [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
+
+    def _finished(self, results: list[Any]) -> list[Any]:
+        """What a step gives: copies of what lies in buffers that stay bound, in the dtypes of the graph."""
+        results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
+        for i, dtype in self.narrowed.items():
+            if isinstance(results[i], np.ndarray):
+                results[i] = results[i].astype(dtype)
+        return results
+
+    def _run(self, binding: Any) -> None:
+        """Run what is bound; not by methods of the runtime in Python, in which a Ctrl-C could land (see `complete`)."""
+        try:
+            self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, self._run_options(binding)))
+        except Exception as error:
+            raise self.failed(error) from error
+
+    def _run_options(self, binding: Any) -> Any:
+        """What the runtime is told of a run of this binding."""
+        return None
+
+    def failed(self, error: Exception) -> GraphlsError:
+        """What a user is told; no step goes on from states that this one may have written before it failed."""
+        node = failed_node(error, self.lowered.origins)
+        intact = set() if node is None else states_behind(self.model.graph, node)
+        self._mark_torn(self.in_place - intact, first_line(error))
+        return self._of_the_gpu(error) or failure(error, node)
+
+    def _mark_torn(self, names: Iterable[str], reason: str) -> None:
+        for name in names:
+            self.parameters[name].storage.replace(Torn(name, reason))
+
+    def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
+        if not isinstance(array, DeviceBuffer):
+            binding.bind_cpu_input(name, in_rows(array, dtype))
+        elif self._is_here(array):
+            binding.bind_ortvalue_input(name, array.value)
+        else:
+            binding.bind_cpu_input(name, in_rows(array.numpy(), dtype))
+
+    def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
+        buffer = self._empty(kind)
+        binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
+        return buffer
+
+    def _empty(self, kind: Type) -> Any:
+        if self.device == "cpu":
+            return checked(empty, kind.shape, kind.dtype.numpy)
+        of_shape = self.runtime.OrtValue.ortvalue_from_shape_and_type
+        return DeviceBuffer(of_shape(kind.shape, kind.dtype.numpy, self.device, self.cuda.id), self.cuda.id)
+
+    def _is_here(self, buffer: Any) -> bool:
+        if self.device == "cpu":
+            return isinstance(buffer, np.ndarray)
+        return isinstance(buffer, DeviceBuffer) and buffer.id == self.cuda.id
+
+    def _brought(self, array: np.ndarray[Any, Any]) -> Any:
+        return array if self.device == "cpu" else DeviceBuffer(self._value(array), self.cuda.id)
+
+    def _value(self, buffer: Any) -> Any:
+        """The OrtValue of a buffer; on the CPU it shares the array's memory."""
+        if isinstance(buffer, DeviceBuffer):
+            return buffer.value
+        return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, self.cuda.id)
+
+    def _binding(self, turn: int) -> Any:
+        binding = self.session.io_binding()
+        for name, tensor in self.ports.states.items():
+            old, new = self._buffers(name)
+            binding.bind_ortvalue_input(tensor, self._value(old))
+            if name in self.ports.writes:
+                binding.bind_ortvalue_output(self.ports.writes[name], self._value(self._as_written(name, new)))
+        for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
+            if buffer is not None:
+                binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
+        return binding
+
+
+    def _as_made(self, output: str, buffer: Any) -> Any:
+        """The buffer of an output in the shape in which the model makes it."""
+        return buffer.reshape(self.made_shapes[output]) if self.model.in_any_shape else buffer
+
+    def _as_written(self, name: str, buffer: Any) -> Any:
+        """The buffer of a state in the shape in which the model writes it, which may be that of blocks."""
+        return buffer.reshape(self.shapes[name]) if isinstance(buffer, np.ndarray) else buffer
+
+
+def _wider(value: Value) -> Any:
+    """The NumPy dtype in which a value crosses the border of the model, or None where that is its own."""
+    kind = exchanged(value.type)
+    return None if kind == value.type else kind.dtype.numpy

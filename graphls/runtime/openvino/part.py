@@ -1,0 +1,150 @@
+"""A segment of a plan as a model of OpenVINO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphRuntimeError
+from graphls.base.reporting import checked, warn
+from graphls.base.sharing.arrays import empty
+from graphls.base.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Node, Value
+from graphls.ir.plan import DEFAULT, Segment
+from graphls.ir.types import Type
+from graphls.primitives.indexing import axis_size
+from graphls.runtime.bound import BoundStates
+from graphls.runtime.buffers import SMALL, array_of
+from graphls.runtime.engine import PlanContext
+from graphls.runtime.lowering.lowering import Lowering
+from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.openvino.memory import large_blocks_apart
+from graphls.runtime.openvino.model import Model
+from graphls.runtime.openvino.request import Request
+from graphls.runtime.openvino.runtime import EXACT, failure
+
+Array = np.ndarray[Any, Any]
+
+
+def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
+    """The part that `opened` gives; where OpenVINO refuses it, what `otherwise` gives of the engine that takes all.
+
+    A warning says why.
+    """
+    try:
+        return opened()
+    except GraphRuntimeError as refusal:
+        warn(f"{refusal.message.rstrip('.:')}; ONNX Runtime runs this part of it.")
+        return otherwise(find_engine(DEFAULT))
+
+
+class OpenvinoPart(BoundStates):
+    """One segment; each of its states that is written has two buffers, as operators run in an order of their own.
+
+    What is `small`, of what it is fed and gives, is copied to and from arrays that stay bound.
+    `flags` are arrays for the numbers that its model gives besides, and `lowering` is how it is lowered.
+    """
+
+    settings: Mapping[str, object] = EXACT
+
+    def __init__(self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering) -> None:
+        graph = self.graph = segment.graph
+        self.segment, self.context = segment, context
+        self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
+        self.types = {v.name: exchanged(v.type) for v in graph.states}
+        self.group = context.owner.group
+        self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
+        self.in_place = set()
+        self.model = Model(graph, self.settings, lowering)
+        self.compiled, self.ports = self.model.open()
+        inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
+        outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
+        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in context.slots]
+        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in context.slots]
+        self.slots = [(name, context.slots[v]) for name, v in (*inputs, *outputs) if v in context.slots]
+        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in context.slots)
+        self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
+        self.results: dict[Value, Array] = {}
+        self.fault: Array = np.zeros((), np.int32)
+        self.flags = {self.ports.fault: self.fault} if self.ports.guarded else {}
+        self.forget_bindings()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, compile the model again at the next step: the threads of this one are not there."""
+        keep_for_ever(self.compiled, *self.bindings.values())
+        self.compiled = None
+        self.forget_bindings()
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """Bind what this step is fed and gives."""
+        self.group = self.context.owner.group
+        request: Request = self.turn()
+        for name, dtype, value in self.fed:
+            array = array_of(fed[value], dtype)
+            if name in self.small:
+                self.small[name][...] = array
+            else:
+                request.bind(name, array)
+        for name, kind, value in self.given:
+            if name not in self.small:
+                self.results[value] = self._empty(kind)
+                request.bind(name, self.results[value])
+        return request.call()
+
+    def end(self) -> Mapping[Value, Any]:
+        """What the step gives that is in no slot, in the dtypes of the graph."""
+        found, self.results = self.results, {}
+        found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
+        return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
+
+    def failed(self, error: Exception) -> Exception:
+        """What went wrong, at the line of the user where that is known; no state has been written."""
+        if isinstance(error, IndexError) and self.fault:
+            return _index_fault(self.ports.guarded[int(self.fault) - 1])
+        return failure("OpenVINO could not run the step", error)
+
+    def has_output(self, name: str) -> bool:
+        """Whether the model gives a tensor of this name."""
+        return any(name in port.get_names() for port in self.compiled.outputs)
+
+    def invalidate(self, reason: str) -> None:
+        """Nothing is written in place."""
+
+    def _reopen(self) -> None:
+        if self.compiled is None:
+            self.compiled, self.ports = self.model.open()
+
+    def _is_here(self, buffer: Any) -> bool:
+        return isinstance(buffer, np.ndarray)
+
+    def _brought(self, array: Array) -> Array:
+        return array
+
+    def _empty(self, kind: Type) -> Array:
+        return checked(empty, kind.shape, kind.dtype.numpy)
+
+    def _binding(self, turn: int) -> Request:
+        with large_blocks_apart():  # as it takes memory for all inputs and outputs once more, until they are bound
+            request = Request(self.compiled, self.ports, self.flags)
+            self._bind(request)
+        return request
+
+    def _bind(self, request: Request) -> None:
+        for name, tensor in self.ports.states.items():
+            old, new = self._buffers(name)
+            request.bind(tensor, old)
+            if name in self.ports.writes:
+                request.bind(self.ports.writes[name], new)
+        for name, array in (*self.slots, *self.small.items()):
+            request.bind(name, array)
+
+
+def _index_fault(node: Node) -> GraphRuntimeError:
+    kind, size = node.inputs[1].type, axis_size(node)
+    text = f"OpenVINO could not run the step: an index of the {node.primitive.name}, in {kind}, is out of range for an "
+    return GraphRuntimeError(f"{text}axis of size {size}.").at(node.loc)

@@ -1,0 +1,153 @@
+"""Running a plan: its segments one after the other, each by its engine, on buffers that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.threads import Task
+from graphls.distributed.talk import aside
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Graph, Value
+from graphls.ir.plan import Segment, asides, flattened, plan_of
+from graphls.runtime.boundary_buffers import slots_of
+from graphls.runtime.devices import Cuda, kind_of
+from graphls.runtime.engine import Part, PlanContext
+from graphls.runtime.host_random import HostValues
+from graphls.runtime.session import Changes, Inputs, Session
+from graphls.runtime.states import HasStorage
+
+
+class PlanSession(Session):
+    """A plan whose parts are bound to one set of buffers.
+
+    The parts that write states in place run in one call into C together with what counts the step, so that a Ctrl-C
+    or a failure before them changes nothing. What earlier parts write goes to second buffers, which become the states
+    with the count of the step; those that are held have a clock of their own for that. Parts that only communicate run
+    on the thread for that, beside those that need not wait for them.
+    """
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
+        super().__init__(parameters)
+        self.plan = plan = plan_of(graph)
+        self.device = kind_of(device)
+        self.slots = slots_of(plan)
+        self.swaps = bool(plan.swapped)
+        self.updates = Clock()
+        clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
+        pre_flag = frozenset(plan.before if plan.flag else ())
+        self.context = PlanContext(self, parameters, device, clocks, self.slots, pre_flag)
+        self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
+        self.host = HostValues(flattened(graph), plan.drawn)
+        self.random_state = parameters[plan.drawn[0].inputs[0].name].storage if plan.drawn else None
+        before = [self.opened(segment) for segment in plan.before]
+        self.branches = [[self.opened(segment) for segment in branch] for branch in plan.branches]
+        after = [self.opened(segment) for segment in plan.after]
+        first = next((i for i, part in enumerate(before) if _writes_in_place(part)), len(before))
+        cut = len(before) if plan.branches else first
+        self.first, self.last = before[:cut], [*before[cut:], *after]
+        self.asides = asides(plan)
+        self.waiting: dict[int, list[int]] = {}
+        for number, end in self.asides.items():
+            self.waiting.setdefault(end, []).append(number)
+        self.tasks: dict[int, Task[object]] = {}
+
+    def opened(self, segment: Segment) -> Part:
+        """A segment, opened by its engine."""
+        part: Part = find_engine(segment.engine).open(segment, self.context)
+        return part
+
+    def _narrowed(self, value: Value) -> Any:
+        """The dtype of a result that lies in a slot of a wider one; None for another."""
+        kind = value.type.dtype.numpy
+        return kind if value in self.slots and self.slots[value].dtype != kind else None
+
+    def step(self, inputs: Inputs) -> list[Any]:
+        """One step; the outputs as arrays, or as buffers of a device where a part computes on one."""
+        state = self.random_state
+        drawn = [] if state is None else self.host.draw(state)
+        values = (node.output for node in self.plan.drawn)
+        fed = {**dict(zip(self.plan.graph.inputs, inputs, strict=True)), **dict(zip(values, drawn, strict=True))}
+        self._run_first(fed)
+        parts = [*self._chosen(), *self.last]
+        calls = [part.begin(fed) for part in parts]
+        self._note_swaps([*self.first, *parts])
+        if state is None:
+            self._finish(parts, calls)
+        else:
+            self.host.count(state, partial(self._finish, parts, calls))
+        found: dict[Value, Any] = {}
+        for part in (*self.first, *parts):
+            found.update(part.end())
+        return [found[v] if v in found else np.array(self.slots[v], dtype) for v, dtype in self.outputs]
+
+    def _chosen(self) -> Sequence[Part]:
+        """The parts of the branch that the flag asks for."""
+        if self.plan.flag is None:
+            return ()
+        return self.branches[0 if self.slots[self.plan.flag] else 1]
+
+    def _run_first(self, fed: Mapping[Value, Any]) -> None:
+        """Run the parts that write no state in place; what only communicates runs beside those that need not wait."""
+        for task in self.tasks.values():  # of a step that has failed, which may still read and write what crosses
+            task.wait()
+        self.tasks.clear()
+        for number, part in enumerate(self.first):
+            for earlier in self.waiting.get(number, ()):
+                self._join(earlier)
+            if number in self.asides:
+                self.tasks[number] = aside(part.begin(fed))
+            else:
+                self._run(part, fed)
+        for number in list(self.tasks):
+            self._join(number)
+
+    def _join(self, number: int) -> None:
+        """Wait for a part that runs beside others."""
+        try:
+            self.tasks[number].result()
+        except Exception as error:
+            raise self.first[number].failed(error) from error
+        del self.tasks[number]
+
+    def _run(self, part: Part, fed: Mapping[Value, Any]) -> None:
+        """Run a part that writes no state in place."""
+        call = part.begin(fed)
+        try:
+            call()
+        except Exception as error:
+            raise part.failed(error) from error
+
+    def _taken(self) -> Changes:
+        """What lets states that are held take their new values, where the flag says so."""
+        if self.plan.held and self.plan.flag and not self.slots[self.plan.flag]:
+            yield self.updates, "ticks", self.updates.ticks + 1
+
+    def _note_swaps(self, parts: Sequence[Part]) -> None:
+        """Let other sessions look where the states are that this step swaps; these parts know it already."""
+        before = self.group.changes
+        if self.swaps:
+            self.group.changes = before + 1
+            for part in parts:
+                if part.seen == before:
+                    part.seen = before + 1
+
+    def _finish(self, parts: Sequence[Part], calls: Sequence[partial[object]]) -> None:
+        """Run the last parts and count the step, in one call into C."""
+        left: Iterator[partial[object]] = iter(calls)
+        try:
+            self.complete_all(left, self._taken())
+        except Exception as error:
+            failed = len(calls) - len(list(left)) - 1
+            told = parts[failed].failed(error)
+            for part in parts[:failed]:
+                part.invalidate(str(told))
+            raise told from error
+
+
+def _writes_in_place(part: Part) -> bool:
+    return any(write.in_place for write in part.graph.writes)

@@ -1,0 +1,52 @@
+"""A plan whose segments also give values that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphls.ir.graph import Graph, Value
+from graphls.ir.plan import Segment
+from graphls.runtime.devices import Cuda
+from graphls.runtime.engine import Part
+from graphls.runtime.plan import PlanSession
+from graphls.runtime.states import HasStorage
+from graphls.runtime.wrapped_part import WrappedPart
+
+Take = Callable[[Value, Any], None]
+More = Callable[[Segment], tuple[Segment, Mapping[Value, Value]]]
+"""A segment that gives more, and the values in it by those of the plan as which it gives them."""
+
+
+class RecordedPlan(PlanSession):
+    """A plan on states of its own whose segments give `more`; what that is goes to `take` behind the step."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        parameters: Mapping[str, HasStorage],
+        device: str | Cuda,
+        more: More,
+        take: Take,
+    ) -> None:
+        self.more, self.take = more, take
+        super().__init__(graph, parameters, device)
+
+    def opened(self, segment: Segment) -> Part:
+        """A segment that gives more."""
+        wider, given = self.more(segment)
+        return _Recorded(super().opened(wider), given, self.take)
+
+
+class _Recorded(WrappedPart):
+    """A part that hands what is recorded of it on when it has run."""
+
+    def __init__(self, part: Part, given: Mapping[Value, Value], take: Take) -> None:
+        super().__init__(part)
+        self.given, self.take = given, take
+
+    def end(self) -> Mapping[Value, Any]:
+        found = dict(super().end())
+        for given, value in self.given.items():
+            self.take(value, found.pop(given))
+        return found

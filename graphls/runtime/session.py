@@ -1,0 +1,78 @@
+"""What the sessions of all backends share: one thread at a time, and steps that are complete or have not been."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from graphls.base.errors import GraphRuntimeError
+from graphls.base.sharing.locks import Group, joined
+from graphls.base.sharing.storage import Clock
+from graphls.distributed.reading import count_steps
+from graphls.runtime.states import HasStorage
+
+Inputs = Sequence[np.ndarray[Any, Any]]
+Arguments = tuple[Any, ...]
+Changes = Iterable[tuple[Any, str, Any]]
+
+
+class Session(ABC):
+    """Runs one graph on the states in some parameters; `clock` counts the steps that are complete."""
+
+    def __init__(self, parameters: Mapping[str, HasStorage]) -> None:
+        self.parameters = dict(parameters)
+        self.clock = Clock()
+        storages = [parameter.storage for parameter in self.parameters.values()]
+        self.group: Group = joined(storages)
+        if any(storage.division is not None for storage in storages):
+            count_steps(self, self.clock)
+
+    def run(self, inputs: Inputs) -> list[Any]:
+        """One step. Other threads wait that call it, or another step on a common state.
+
+        Raises GraphRuntimeError where a function that such a step calls runs it, since that step has its states.
+        """
+        while True:
+            group = self.group
+            if group.is_held() and _is_running(group):
+                text = "A function that a step calls cannot run a step on the same states; run it behind that step."
+                raise GraphRuntimeError(text)
+            with group.lock:
+                if group.into is None:
+                    return self.step(inputs)
+            self.group = group.root()
+
+    @abstractmethod
+    def step(self, inputs: Inputs) -> list[Any]:
+        """One step, by the thread that holds the lock of the group."""
+
+    def complete(self, task: Callable[..., Any], arguments: Arguments, changes: Changes = ()) -> None:
+        """Call `task`, then set attributes and count the step, in one call into C; see `complete_all`."""
+        self.complete_all(iter((partial(task, *arguments),)), changes)
+
+    def complete_all(self, tasks: Iterator[partial[Any]], changes: Changes = ()) -> None:
+        """Call these tasks, then set attributes and count the step, in one call into C.
+
+        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; what
+        the tasks call is no function written in Python, for the same reason. Where one raises, those behind it are
+        left in `tasks`.
+        """
+        objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
+        deque(chain(map(partial.__call__, tasks), map(setattr, objects, names, values)), 0)
+
+
+def _is_running(group: Group) -> bool:
+    """Whether this thread is inside of a step on the states of a group; the stack knows, whatever was interrupted."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is Session.run.__code__ and frame.f_locals["self"].group.root() is group.root():
+            return True
+        frame = frame.f_back
+    return False

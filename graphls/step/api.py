@@ -1,0 +1,211 @@
+"""The whole line on one screen: trace, passes, proof, session, step."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import graphls.runtime.engines  # noqa: F401  which plans find by their names
+from graphls.base.errors import GraphValueError
+from graphls.base.files.files import as_path
+from graphls.base.reporting import checked
+from graphls.base.sharing.locks import compiling
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.trace.inputs import read_inputs
+from graphls.frontend.trace.trace import PLACE, Traced
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Graph
+from graphls.ir.plan import is_plan
+from graphls.ir.verify import verify
+from graphls.nn.tracing import trace_graph as trace_graph
+from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.manager import DEFAULT_PASSES
+from graphls.passes.overflow.overflow import with_mode
+from graphls.passes.schedule.host_calls import verify_host_calls
+from graphls.passes.schedule.partition import Partition
+from graphls.passes.windows import verify_windows
+from graphls.runtime.context import cuda_of_context, default_engine
+from graphls.runtime.context.parallel import shard_threshold
+from graphls.runtime.devices import Cuda
+from graphls.step.export.read import read_bundle
+from graphls.step.export.results import tree_of
+from graphls.step.extra_outputs import check_stages
+from graphls.step.lint import Lint
+from graphls.step.placement import warn_of_placement
+from graphls.step.shards import divide_states, for_ranks
+from graphls.step.step import Compiled
+
+GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
+CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
+_DEFAULT = re.compile(r"((?:^|,)\s*)default(?=\s*(?:,|$))")
+BACKENDS = ("onnxruntime", "numpy")
+
+
+def compile(
+    cell: Callable[..., object],
+    *inputs: object,
+    device: str | Cuda = "cpu",
+    passes: object = None,
+    backend: str = "onnxruntime",
+    overflow_mode: str | None = None,
+    engine: str | None = None,
+) -> Compiled:
+    """Compile a cell, or a function of tensors, for inputs like these into one static step.
+
+    `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu", "cuda" or
+    `graphls.Cuda(...)`, which says on which GPU and how; "cuda" is the GPU that `set_context` says. `passes` is a
+    pipeline text or a sequence of passes, in place of the default one, for which the word `default` in a text stands:
+    "mine, default" runs a pass of yours before all others. `backend` is "onnxruntime", or "numpy" for the
+    reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
+    "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
+    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; by
+    default it is what `set_context` says. See docs/engines.md.
+
+    Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
+    fit, GraphRuntimeError where a runtime or device is missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> step = graphls.compile(nn.Dense(2, 1, "ones", has_bias=False), np.ones((3, 2), np.float32))
+        >>> step(np.array([[1, 2], [3, 4], [5, 6]], np.float32)).asnumpy().tolist()
+        [[3.0], [7.0], [11.0]]
+    """
+    device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
+    inputs = read_inputs(inputs)
+    _check_target(backend, device, engine)
+    with compiling():
+        return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
+
+
+def _compiled(
+    cell: Callable[..., object],
+    inputs: Sequence[object],
+    device: str | Cuda,
+    passes: object,
+    backend: str,
+    overflow_mode: str | None,
+    engine: str,
+) -> Compiled:
+    traced = trace_graph(cell, *inputs)
+    passes = "default" if passes is None else passes
+    named = _named(passes, _default_passes(backend, device))
+    pipeline = _pipeline(named, overflow_mode)
+    if named != passes:
+        pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
+    result = pipeline.run(traced.graph, source="trace")
+    check_stages(traced, result.stages)
+    verify_windows(result.graph)
+    verify_host_calls(result.graph)
+    divide_states(result.graph, traced.parameters)
+    Lint(cell, traced, result.graph).warn()
+    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
+    if device != "cpu":
+        warn_of_placement(step)
+    return step
+
+
+def load_step(
+    directory: str | os.PathLike[str],
+    states: str | os.PathLike[str] | None = None,
+    *,
+    device: str | Cuda = "cpu",
+    backend: str = "onnxruntime",
+    engine: str | None = None,
+) -> Compiled:
+    """The step that `Compiled.export` has written to a directory, ready to go on from the states there.
+
+    `states` is a file of safetensors in place of `state.safetensors`, such as one that a loop in another language has
+    saved. The numbers are those that the step would have given where it was exported. Its `parameters`, by name, are
+    new ones: `save_checkpoint(step.parameters, path)` writes them for networks. `device`, `backend` and `engine` are
+    as in `compile`.
+
+    Raises GraphFileError for a file that cannot be read; GraphValueError for one that is damaged, of a newer version or
+    of another export, and for states that are missing or of other shapes.
+
+    Raises GraphTypeError for a directory that is neither a string nor a path.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import nn
+        >>> net = nn.Dense(2, 1, weight_init="zeros", bias_init="zeros")
+        >>> train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1))
+        >>> x, y = np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)
+        >>> step = graphls.compile(train, x, y)
+        >>> step(x, y)
+        Tensor(shape=[], dtype=Float32, value=1.0)
+        >>> folder = step.export("step")
+        >>> again = graphls.load_step("step")
+        >>> again(x, y)  # the second step, in a process that need not have the classes
+        Tensor(shape=[], dtype=Float32, value=0.15999998152256012)
+    """
+    device = cuda_of_context() if device == "cuda" else device
+    engine = default_engine(device) if engine is None else engine
+    _check_target(backend, device, engine)
+    bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
+    graph = bundle.graph
+    parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
+    traced = Traced(graph, parameters, tree_of(bundle.origin.manifest.results, PLACE))
+    pipeline = as_pipeline(())
+    examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
+    with compiling():
+        result = pipeline.run(graph, source="step")
+        step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+    step.origin = bundle.origin
+    return step
+
+
+def _default_passes(backend: str, device: str | Cuda) -> str:
+    if (backend, device) == ("onnxruntime", "cpu"):
+        return CPU_PASSES
+    return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
+
+
+def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
+    """Raise GraphlsError for a backend, an engine or a device that is not known, or that is missing."""
+    find_engine(engine)
+    if backend not in BACKENDS:
+        raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
+    if backend == "onnxruntime":
+        for name in dict.fromkeys((backend, engine)):
+            find_engine(name).check(device)
+    elif device != "cpu":
+        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
+
+
+def _named(passes: object, default: str) -> object:
+    """Passes where the word `default` of a text stands for the default ones."""
+    return _DEFAULT.sub(rf"\1{default}", passes) if isinstance(passes, str) else passes
+
+
+def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
+    pipeline = as_pipeline(passes)
+    return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
+
+
+def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+    if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
+        from graphls.runtime.numpy.reference import ReferenceSession
+
+        return ReferenceSession(graph, parameters)
+    plan = Partition(engine, skips=device == "cpu").run(graph)
+    if is_plan(plan):
+        verify(plan)
+        from graphls.runtime.plan import PlanSession
+
+        return PlanSession(plan, parameters, device)
+    if isinstance(device, Cuda) and device.graph:
+        from graphls.runtime.onnxruntime.captured import CapturedSession
+
+        return CapturedSession(graph, parameters, device)
+    from graphls.runtime.onnxruntime.ort import OrtSession
+
+    return OrtSession(graph, parameters, device)

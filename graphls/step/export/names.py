@@ -1,0 +1,92 @@
+"""What the inputs and outputs of a step are called outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from inspect import Parameter, signature
+from typing import Any
+
+from graphls.base.errors import GraphValueError
+
+NEXT = ":next"
+"""What stands behind the name of a state in that of its value after the step."""
+
+Names = str | tuple[str, ...]
+
+
+def input_names(cell: object, given: Sequence[str]) -> list[str]:
+    """The names of the inputs: those of the arguments that the network of a step has where the step takes any.
+
+    `given` are the names in the graph, such as `inputs_0`.
+    """
+    own = _argument_names(cell, len(given))
+    return own if len(own) == len(given) else list(given)
+
+
+def _argument_names(cell: object, count: int) -> list[str]:
+    construct: Callable[..., Any] | None = getattr(type(cell), "construct", None)
+    if construct is None:
+        return []
+    names: list[str] = []
+    for parameter in list(signature(construct).parameters.values())[1:]:
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            return names + _argument_names(getattr(cell, "network", None), count - len(names))
+        if parameter.kind is not Parameter.VAR_KEYWORD:
+            names.append(parameter.name)
+    return names[:count]
+
+
+def output_names(cell: object, is_tensor: Callable[[object], bool], tree: object) -> list[str]:
+    """The names of the tensors of a result, in order: as the step cell says, else the keys and positions in it."""
+    names: Names = getattr(cell, "_output_names", "output")
+    return [name for name, leaf in _leaves(tree, names) if is_tensor(leaf)]
+
+
+def _leaves(tree: Any, names: Names) -> Iterator[tuple[str, object]]:
+    """Everything that stands in a pytree, with names: of its items, or one that theirs begin with."""
+    if isinstance(tree, dict):
+        items: list[tuple[object, Any]] = list(tree.items())
+    elif isinstance(tree, (tuple, list)):
+        items = list(zip(getattr(tree, "_fields", range(len(tree))), tree, strict=True))
+    else:
+        yield names if isinstance(names, str) else names[0], tree
+        return
+    for i, (key, item) in enumerate(items):
+        yield from _leaves(item, _name_of(i, key, names))
+
+
+def _name_of(index: int, key: object, names: Names) -> str:
+    if isinstance(names, tuple) and index < len(names):
+        return names[index]
+    if isinstance(key, str):
+        return key if names == "output" else f"{names}.{key}"
+    return f"{names if isinstance(names, str) else 'output'}_{key}"
+
+
+def chosen(kind: str, own: Sequence[str], wished: Sequence[str] | None, taken: Set[str]) -> list[str]:
+    """The names of all inputs or outputs, as `kind` says: those that the user wishes, or `own`, made distinct.
+
+    Raises GraphValueError for too many or too few wishes, for two that are equal, and for one that is `taken`.
+    """
+    if wished is None:
+        return _distinct(kind, own, taken)
+    if len(wished) != len(own):
+        raise GraphValueError(f"The step has {len(own)} {kind}s ({', '.join(own)}), not {len(wished)}.")
+    for i, name in enumerate(wished):
+        if name in taken:
+            raise GraphValueError(f"The {kind} {name!r} needs another name, which a state or an input has.")
+        if name in wished[:i]:
+            raise GraphValueError(f"Two {kind}s cannot both be called {name!r}.")
+    return list(wished)
+
+
+def _distinct(kind: str, names: Sequence[str], taken: Set[str]) -> list[str]:
+    """The names; one that is taken says what it is of, and one that is there before has a number."""
+    found: dict[str, int] = {}  # with the number that was asked of each last
+    for name in names:
+        wish = free = f"{name}_{kind}" if name in taken else name
+        while free in found:
+            found[wish] += 1
+            free = f"{wish}_{found[wish]}"
+        found[free] = 0
+    return list(found)

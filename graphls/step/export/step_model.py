@@ -1,0 +1,73 @@
+"""The ONNX model of a compiled step, and where its operators run."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from onnx import ModelProto
+
+from graphls.base.errors import GraphValueError
+from graphls.base.reporting import checked
+from graphls.ir.graph import Graph
+from graphls.nn.cell import Cell
+from graphls.passes import Pipeline
+from graphls.passes.schedule.host_calls import calls_for_results, without_calls, without_effects
+from graphls.passes.simplify.dce import Dce
+from graphls.runtime.lowering import Lowered, lower
+from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME
+from graphls.runtime.lowering.metadata import described
+from graphls.runtime.lowering.weights import complete, write_model
+from graphls.runtime.onnxruntime.placement import Placement, place
+from graphls.runtime.onnxruntime.runtime import installed_version
+from graphls.runtime.step import Step
+from graphls.step.export.network_prediction import dynamic_step
+
+
+def graph_of(step: Step) -> Graph:
+    """The graph as a model has it, without what the step only shows, such as prints."""
+    quiet = without_effects(step.graph)
+    return step.graph if quiet is step.graph else Dce().run(quiet)
+
+
+def lowered(step: Step, opset: int | None = None) -> Lowered:
+    """What the session runs or, at another opset, a model for any runtime."""
+    graph = graph_of(step)
+    found: Lowered | None = getattr(step.session, "whole", None) if graph is step.graph else None
+    return found if found is not None and opset is None else _lower(step, graph, opset)
+
+
+def _lower(step: Step, graph: Graph, opset: int | None) -> Lowered:
+    """A model for the runtime at hand or, at another opset, for any."""
+    return lower(graph, device=step.session.device, opset=opset, runtime=None if opset else installed_version())
+
+
+def lowered_for_any_rows(step: Step, cell: object, pipeline: Pipeline, opset: int | None) -> Lowered:
+    """A model for any number of rows; raises GraphValueError for the step of a function."""
+    if not isinstance(cell, Cell) or type(cell).__name__ != step.graph.name:
+        raise GraphValueError("Only the step of a cell is exported for any number of rows; make a cell of it.")
+    return dynamic_step(cell, step.graph.inputs, pipeline, partial(_lower, step, opset=opset))
+
+
+def whole(step: Step) -> ModelProto:
+    """The model with all of its constants; see `Compiled.onnx`."""
+    made = lowered(step)
+    return complete(described(made, graph_of(step)), made.outside)
+
+
+def save(step: Step, path: Path, opset: int | None) -> None:
+    """Write the model to a file; see `Compiled.save`."""
+    made = lowered(step, opset)
+    checked(write_model, path, described(made, graph_of(step)), made.outside)
+
+
+def placement(step: Step, runtime: str | None, device: str | None) -> Placement:
+    """Which operators of the step have a kernel on a device; see `Compiled.placement`."""
+    own, here = step.session.device, installed_version()
+    device, version = device or own, runtime or here or OLDEST_RUNTIME
+    graph = without_calls(step.graph) if calls_for_results(step.graph) else graph_of(step)
+    if (device, version) == (own, here) and graph is step.graph:
+        made = lowered(step)
+    else:
+        made = lower(graph, device=device, runtime=version)
+    return place(made.model, version, device, made.origins)

@@ -1,0 +1,123 @@
+"""Lint of a compiled step: warnings about idle loss scaling, weights that nothing trains, and weights in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from weakref import WeakSet
+
+from graphls.base.reporting import warn
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.trace.trace import Traced
+from graphls.ir.graph import Graph, Node, Value, blocks, definers, uses, walk
+from graphls.ir.reachability import reached
+from graphls.ir.types import bfloat16, float32, float64
+from graphls.nn.cell import Cell
+from graphls.passes.overflow.overflow import can_overflow_early
+from graphls.passes.windows import windows
+
+_told: WeakSet[Parameter] = WeakSet()
+_SHOWN = 3
+
+
+class Lint:
+    """One reading of the traced graph of a step, of its gradients and of what `graph` has become of it, for all rules.
+
+    Users are told of each parameter once.
+    """
+
+    def __init__(self, cell: object, traced: Traced, graph: Graph) -> None:
+        self.cell = cell
+        self.traced, self.graph = traced.graph, graph
+        self.parameters = traced.parameters
+        self.nodes = tuple(walk(traced.graph))
+        self.gradients = [node for node in self.nodes if node.primitive.name == "gradient"]
+        self.written = {write.state for write in traced.graph.writes}
+        self.trained = {state for state in self.written if self.parameters[state.name].requires_grad}
+
+    @cached_property
+    def definer(self) -> dict[Value, Node]:
+        """The node of each value of the traced graph."""
+        return definers(self.nodes)
+
+    def warn(self) -> None:
+        """Warn of what the rules find."""
+        self.idle_scaling()
+        self.untrained()
+        self.float64_weights()
+
+    def idle_scaling(self) -> None:
+        """Warn of loss scaling where nothing in the overflow windows is float16: only that has too little range.
+
+        A loss scale is a state of one element above 1 that is not trained and that the loss, or the sensitivity that
+        its gradient starts with, is multiplied by.
+        """
+        states = (v for v in self._reached(lambda of: 2 * of, _factors) if v.is_state)
+        scales = {self.parameters[state.name] for state in states}
+        scales = {p for p in scales if not p.requires_grad and p.size == 1 and float(p) > 1} - set(_told)
+        found = [window for block in blocks(self.graph) for window in windows(block.nodes)] if scales else []
+        if not found or any(can_overflow_early(window.inside) for window in found):
+            return
+        _told.update(scales)
+        made = {v.type.dtype for window in found for node in window.inside for v in node.outputs}
+        dtype = bfloat16 if bfloat16 in made else float32
+        warn(
+            f"Gradients in {dtype.long_name} need no loss scaling, and nothing between this loss and its overflow "
+            "check is float16; train with TrainOneStepCell, or compute the network in float16.",
+            found[0].get.loc,
+        )
+
+    def untrained(self) -> None:
+        """Warn of parameters that a step differentiates by, does not write and does not know.
+
+        A cell in a plain list or dict is no part of the cell around it, so that `trainable_params` does not have its
+        weights: the step runs, and the loss falls by what is trained besides.
+        """
+        if not isinstance(self.cell, Cell) or not self.trained:
+            return
+        known = {*self.cell.get_parameters(), *_told}
+        strange = {v: self.parameters[v.name] for v in self.traced.states if v not in self.written}
+        strange = {v: p for v, p in strange.items() if p.requires_grad and p not in known}
+        differentiated = set(self._reached(lambda of: of, _unstopped)) if strange else ()
+        found = {state: parameter for state, parameter in strange.items() if state in differentiated}
+        if found:
+            _told.update(found.values())
+            first = next(iter(found))
+            reader = next(node for node in self.nodes if first in node.inputs)
+            warn(_untrained_text([parameter.name for parameter in found.values()]), reader.loc)
+
+    def float64_weights(self) -> None:
+        """Warn of a weight that a step trains and takes to float64 for an input: that takes several times as long."""
+        is_given = any(value.type.dtype is float64 for value in self.traced.inputs)
+        for node in self.nodes if is_given else ():
+            if node.primitive.name == "cast" and node.attrs["dtype"] is float64 and node.inputs[0] in self.trained:
+                of = node.inputs[0]
+                text = f"{of.name!r} is {of.type.dtype} and meets float64, in which a step takes several times as long"
+                warn(f"{text}; give inputs as {of.type.dtype}, or weights of float64 if that is meant.", node.loc)
+                return
+
+    def _reached(self, count: Callable[[int], int], operands: Callable[[Node], Iterable[Value]]) -> Iterable[Value]:
+        """The first operands of all gradients, and what leads to them by these operands of nodes."""
+
+        def following(value: Value) -> Iterable[Value]:
+            return operands(self.definer[value]) if value in self.definer else ()
+
+        return reached((v for node in self.gradients for v in node.inputs[: count(node.attrs["of"])]), following)
+
+
+def _factors(node: Node) -> Iterable[Value]:
+    """What the result of a node is a product with."""
+    return (node.inputs[at] for at in node.primitive.factors)
+
+
+def _unstopped(node: Node) -> Iterable[Value]:
+    """What a node reads and a gradient flows to."""
+    return () if node.primitive.name == "stop_gradient" else uses(node)
+
+
+def _untrained_text(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN} others" if names[_SHOWN:] else "")
+    return (
+        f"No optimizer trains {shown}, whose cell is no part of the network, as one in a plain list or dict; keep "
+        "cells in nn.CellList or nn.CellDict, or set requires_grad=False if that is meant."
+    )

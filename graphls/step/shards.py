@@ -1,0 +1,40 @@
+"""What steps of several ranks have besides: passes, and states that are divided among the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphls.distributed.division import Division, prepare
+from graphls.distributed.world import world
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.ir.graph import Graph
+from graphls.passes import Pipeline
+from graphls.passes.distributed.buckets import Buckets
+from graphls.passes.distributed.shard import Shard
+
+
+def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: int | None) -> Pipeline:
+    """The pipeline of one rank with what several need: tensors travel together.
+
+    States of `least` bytes or more are divided among the ranks; for None, none are.
+    """
+    group = world()
+    if group.size == 1:
+        return pipeline
+    found = pipeline.with_pass(Buckets(), before="order")
+    if least is None:
+        return found
+    trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
+    return found.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
+
+
+def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:
+    """Let parameters of which a step has a shard alone be divided among the ranks."""
+    divided = [state.name for state in graph.states if state.type.shape != parameters[state.name].shape]
+    if divided:
+        group = world()
+        prepare(group)
+        for name in divided:
+            storage = parameters[name].storage
+            if storage.division is None:
+                storage.division = Division(group, parameters[name].shape, storage.own)

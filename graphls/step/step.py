@@ -1,0 +1,335 @@
+"""The compiled step: what a call of it does, and what it shows of itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.base.errors import GraphTypeError
+from graphls.base.files.files import as_path, write_text
+from graphls.base.reporting import checked
+from graphls.base.sharing.storage import Clock
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tape import COMPILED, note
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.trace.inputs import InputCheck
+from graphls.frontend.trace.trace import Traced, fill_outputs
+from graphls.ir.plan import is_plan
+from graphls.ir.text import dump
+from graphls.ir.types import Type
+from graphls.nn.cell import Cell
+from graphls.passes.schedule.host_calls import calls_for_results
+from graphls.runtime.step import OpenSession, Step
+from graphls.step.dependencies import Dependent
+from graphls.step.export.network_prediction import is_place, wished_prediction
+from graphls.step.extra_outputs import ExtraOutputs
+from graphls.step.host_effects import HostEffects
+from graphls.step.repeated import RepeatedStep
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from graphls.inspect.diagnosis.diagnosis import Diagnosis
+    from graphls.inspect.diagnosis.explanation import OverflowExplanation
+    from graphls.inspect.diagnosis.gradients import GradientRanges
+    from graphls.inspect.diagnosis.recording import Recording
+    from graphls.inspect.profile import Profile
+    from graphls.inspect.summary import Summary
+    from graphls.inspect.summary.plan import StepPlan
+    from graphls.passes import Pipeline, PipelineResult
+    from graphls.runtime.onnxruntime.placement import Placement
+    from graphls.step.export.predict import Prediction, ReadPrediction
+    from graphls.step.export.read import Origin
+
+
+class Compiled(Dependent):
+    """A compiled step: call it with inputs of the types it was compiled for.
+
+    `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
+    parameters by the names of their states, `origin` the bundle that `load_step` has read it from.
+
+    Examples:
+        >>> import numpy as np
+        >>> import graphls
+        >>> from graphls import ops
+        >>> x, w = np.ones((2, 3), np.float32), np.ones((3, 1), np.float32)
+        >>> step = graphls.compile(lambda x, w: ops.relu(x @ w), x, w)
+        >>> step(x, w)
+        Tensor(shape=[2, 1], dtype=Float32, value=[[3.]
+         [3.]])
+        >>> step.output_types
+        f32[2,1]
+        >>> [node.primitive.name for node in step.graph.nodes]
+        ['matmul', 'relu']
+    """
+
+    def __init__(
+        self,
+        traced: Traced,
+        inputs: Sequence[object],
+        pipeline: Pipeline,
+        result: PipelineResult,
+        open_session: OpenSession,
+    ) -> None:
+        graph = result.graph
+        super().__init__(traced.cells)
+        self._extra = ExtraOutputs(traced.outputs, graph)
+        self.graph = graph
+        self.parameters: dict[str, Parameter] = traced.parameters
+        self._traced = traced
+        self._pipeline = pipeline
+        self._effects = HostEffects(graph)
+        self._step = Step(graph, self._effects.graph, self.parameters, traced.outputs, open_session).opened()
+        planned = self._step.plan.graph
+        self.stages = result.with_stage("partition", planned) if is_plan(planned) else result.stages
+        self._inputs = InputCheck(graph, tuple(inputs))
+        self._types = [value.type for value in graph.outputs]
+        self._diagnosis: Diagnosis | None = None
+        self.origin: Origin | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: everything but the session and what was made for a diagnosis."""
+        return {**self.__dict__, "_step": self._step.closed(), "_diagnosis": None}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        self.__dict__.update(state)
+        self._step = self._step.opened()
+
+    def __call__(self, *inputs: object, **named: object) -> Any:
+        """Run one step; tensors come back unread, and states stay in the session.
+
+        Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
+        """
+        if named:
+            text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
+            raise GraphTypeError(text)
+        results = self._effects(self._step.session.run(self._inputs(inputs)))
+        tensors = [_tensor(r, t) for r, t in zip(results, self._types, strict=True)]
+        note(COMPILED, inputs, {}, tuple(tensors))
+        return fill_outputs(self._traced.outputs, self._extra.split(tensors))
+
+    @property
+    def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What passes have added to the outputs, by the names of the values, as arrays of the last call.
+
+        It is empty where they added none. Raises GraphRuntimeError before the first call.
+        """
+        return self._extra.arrays()
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the steps that are complete."""
+        clock: Clock = self._session.clock
+        return clock
+
+    @property
+    def plan(self) -> StepPlan:
+        """The segments of the step, the engine of each, and what crosses between them, as a table when printed."""
+        from graphls.inspect.summary.plan import StepPlan
+
+        return StepPlan(self._step.plan)
+
+    @property
+    def _session(self) -> Any:
+        """What runs the step."""
+        return self._step.session
+
+    @property
+    def output_types(self) -> Any:
+        """The types of what the step returns, nested as that is."""
+        return fill_outputs(self._traced.outputs, self._types)
+
+    @property
+    def onnx(self) -> ModelProto:
+        """The step as an ONNX model; the states are inputs and outputs of it.
+
+        Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
+        """
+        from graphls.step.export import step_model
+
+        return step_model.whole(self._step)
+
+    def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
+        """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
+
+        `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is
+        the best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file
+        with `.data` behind the name. Raises GraphValueError for another opset.
+
+        Raises GraphTypeError for a file that is neither a string nor a path.
+        """
+        from graphls.step.export import step_model
+
+        step_model.save(self._step, as_path(path), opset)
+
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        opset: int | None = None,
+        predict: Cell | bool = True,
+        any_rows: bool = False,
+        loops: Sequence[str] = (),
+    ) -> Path:
+        """Write the step as a folder that any ONNX Runtime trains from, in any language, and return its path.
+
+        It has the model, `step.onnx`; its states as they are now, `state.safetensors`; the graph as text, `step.ir`;
+        and `step.json`, which says what they are made of. Inputs are called as the arguments that they are, outputs
+        `loss`, `overflow`, `scale` or by their keys and positions, unless `inputs` or `outputs` name them; what becomes
+        of a state `weight` is the output `weight:next`. `predict.onnx` is the network in evaluation mode with the same
+        states as inputs, for any number of rows where it can: that of WithLossCell, or the cell `predict`, which takes
+        the first inputs of the step; with `predict=False`, and where the step has no such network, there is none.
+        With `any_rows` the step, too, takes any number of rows of all its inputs; `load_step` takes that which it was
+        compiled for. `opset` is as in `save`. `loops` are the languages, "python" and "javascript", of which the folder
+        gets a program that trains it. See docs/everywhere.md, and `load_step`.
+
+        Raises GraphValueError for names that do not fit and for a step that calls Python or other ranks,
+        GraphFileError where a file cannot be written; `step.json` is written last, so that it never tells of others.
+
+        Raises GraphTypeError for a directory that is neither a string nor a path.
+        """
+        from graphls.step.export import step_model
+        from graphls.step.export.write import Source, write_bundle
+
+        cells, graph = self._traced.cells, step_model.graph_of(self._step)
+        cell = next(iter(cells), None)
+        if any_rows:
+            lowered = step_model.lowered_for_any_rows(self._step, cell, self._pipeline, opset)
+        else:
+            lowered = step_model.lowered(self._step, opset)
+        prediction: Prediction | ReadPrediction | None
+        prediction = wished_prediction(predict, cells, graph, self.parameters, opset)
+        if self.origin is not None:
+            inputs = self.origin.inputs if inputs is None else inputs
+            outputs = self.origin.outputs if outputs is None else outputs
+            prediction = self.origin.prediction() if predict is True else prediction
+        source = Source(graph, lowered, cell, self._traced.outputs, is_place, self.parameters, prediction)
+        folder = as_path(directory)
+        checked(write_bundle, source, folder, inputs, outputs, loops)
+        return folder
+
+    def show(
+        self, path: str | os.PathLike[str] = "step.html", profile: Profile | None = None,
+        values: Recording | None = None,
+    ) -> Path:  # fmt: skip
+        """Write a page that shows every stage of this step, as one HTML file, and return its path.
+
+        It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows
+        the share of time of every node, cell and phase, with the `values` of a run (see `record`) what each value was.
+        Raises GraphFileError where the file cannot be written.
+        """
+        from graphls.inspect.viz.html import write_page
+
+        return checked(write_page, path, self.stages, None, profile, None, self._notes(), values, self._computes_on)
+
+    def dump(self, directory: str | os.PathLike[str]) -> None:
+        """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
+
+        There is no model of a step that calls Python for a result. Each file is written at once or not at all; raises
+        GraphFileError for the first that cannot be written.
+
+        Raises GraphTypeError for a directory that is neither a string nor a path.
+        """
+        from graphls.inspect.viz.dot import to_dot
+
+        folder = as_path(directory)
+        for name, graph in self.stages.items():
+            checked(write_text, folder / f"{name}.ir", dump(graph))
+            checked(write_text, folder / f"{name}.dot", to_dot(graph))
+        self.show(folder / "index.html")
+        if not calls_for_results(self.graph):
+            self.save(folder / "step.onnx")
+
+    def repeated(self, count: int) -> RepeatedStep:
+        """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.
+
+        Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
+        """
+
+        return checked(RepeatedStep, self._step, self._effects, count)
+
+    def explain_overflow(self, *inputs: object) -> OverflowExplanation:
+        """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
+
+        For use after a skipped step, with the same inputs. The step is compiled once more, with a watch on every
+        float value, and runs on the state as it is; no state changes. See docs/overflow.md. Raises as a call does.
+        """
+        return self._diagnose().explain_overflow(inputs)
+
+    def gradient_ranges(self, *inputs: object) -> GradientRanges:
+        """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.
+
+        No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
+        """
+        return self._diagnose().gradient_ranges(inputs)
+
+    def record(self, *inputs: object) -> Recording:
+        """Statistics of every float value of the step on these inputs: what the next call of it would compute.
+
+        The plan of the step runs on copies of its states, once for each gigabyte of its values; no state changes. See
+        docs/seeing_a_step.md. Raises as a call does.
+        """
+        from graphls.inspect.diagnosis.record import record
+
+        return checked(record, self._step, self._inputs(inputs))
+
+    def summary(self) -> Summary:
+        """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
+        from graphls.inspect.summary import summarise
+
+        return summarise(self.graph, self._traced, self._notes())
+
+    def placement(self, runtime: str | None = None, device: str | None = None) -> Placement:
+        """Which operators of the step have a kernel on a device, "cpu" or "cuda", and which fall to the CPU.
+
+        It is predicted, for the device of the session or another, and for the ONNX Runtime at hand or another version,
+        from the tables of kernels; nothing of these needs to be there. Printed, it lists what is not on the device,
+        with the user's lines. Raises GraphValueError for a device or a version without a table. See docs/cuda.md.
+        """
+        from graphls.step.export import step_model
+
+        return step_model.placement(self._step, runtime, device)
+
+    def profile(self, *inputs: object, steps: int = 20) -> Profile:
+        """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
+
+        No state changes. Raises as a call does, GraphValueError for a number of steps below 1, and GraphRuntimeError
+        where one step fills the profile of the runtime. See docs/profiling.md.
+        """
+        from graphls.inspect.profile.measure import measure
+
+        return checked(measure, self._step, self._inputs(inputs), steps)
+
+    def _diagnose(self) -> Diagnosis:
+        if self._diagnosis is None:
+            from graphls.inspect.diagnosis.diagnosis import Diagnosis
+
+            self._diagnosis = Diagnosis(self._step, self.cells, self._traced.graph, self._pipeline, self._inputs)
+        return self._diagnosis
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.graph!r}>"
+
+    def _repr_html_(self) -> str:
+        from graphls.inspect.summary import page_of
+
+        return page_of(self.graph, self._traced, self._notes())
+
+    @property
+    def _computes_on(self) -> str:
+        """The device of ONNX Runtime, or "numpy" for the reference interpreter, which has none."""
+        return getattr(self._session, "device", "numpy")
+
+    def _notes(self) -> tuple[str, ...]:
+        """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""
+        return () if self._session.device == "cpu" else self.placement().sentences
+
+
+def _tensor(result: object, type: Type) -> Tensor:
+    return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)

@@ -1,5 +1,0 @@
-"""Tensors and parameters: what they hold, and where an operation on them goes."""
-
-from graphls.tensors.dispatch import apply
-
-__all__ = ["apply"]
