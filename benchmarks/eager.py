@@ -12,11 +12,11 @@ import sys
 import time
 
 import numpy as np
-from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 
 from benchmarks.peers import graphls_networks
 from graphls import Tensor, nn
 from graphls.base.text.tables import Table
+from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 
 ROWS: dict[str, tuple[str, dict[str, int], tuple[int, ...]]] = {
     "resnet18, 16 x 32 x 32": ("resnet18", {"width": 64, "classes": 10}, (16, 3, 32, 32)),

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphls.context import set_context
 
 import graphls
 from graphls import Tensor, nn, ops
+from graphls.context import set_context
 
 Example = tuple[Callable[..., object], tuple[object, ...]]
 X = np.ones((4, 8), np.float32)

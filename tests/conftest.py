@@ -9,9 +9,9 @@ import sys
 from collections.abc import Generator, Iterator
 
 import pytest
-from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from hypothesis import HealthCheck, settings
 
+from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from graphls.runtime.onnxruntime import ort
 from graphls.runtime.onnxruntime.threads import threads
 from tests import draws, messages

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from graphls.amp import DynamicLossScaleManager
 
 import graphls
 from graphls import api, nn, ops
+from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
 from graphls.passes.schedule.partition import Partition
 from graphls.train.callbacks.callback import Callback

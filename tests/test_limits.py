@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
-from graphls.ir.errors import GraphMemoryError, GraphRecursionError
 
 import graphls
 from graphls import GraphlsError, Tensor, nn, ops
 from graphls import dataset as ds
+from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
+from graphls.ir.errors import GraphMemoryError, GraphRecursionError
 from graphls.train import OnRequestExit, load_checkpoint
 
 X = np.ones((2, 2), np.float32)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.tensors import apply
-from graphls.testing import check_primitive, run_case
 
 import graphls
 from graphls.ir import registry
 from graphls.passes import manager
+from graphls.tensors import apply
+from graphls.testing import check_primitive, run_case
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 EXAMPLE, PICTURES, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

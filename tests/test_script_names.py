@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphls.initializer import initializer
 
 import graphls as gl
 from graphls import Parameter, Tensor, nn
 from graphls.frontend.tensors import dtypes
+from graphls.initializer import initializer
 
 
 def test_dtypes_print_as_in_mindspore() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import nn
 from graphls.base.files.files import write_text
 from graphls.ir.compare import same
+from graphls.ir.errors import GraphlsError
 from graphls.ir.text import dump
 from graphls.train import export, load_checkpoint, save_checkpoint
 

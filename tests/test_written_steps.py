@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphFileError, GraphTypeError
 
 import graphls
 from graphls import ops
+from graphls.ir.errors import GraphFileError, GraphTypeError
 from tests.train.test_whole_files import file_size_limit, files
 
 X = np.ones(3, np.float32)

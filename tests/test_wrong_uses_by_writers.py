@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
-from graphls.tensors import apply
-from graphls.testing import check_primitive
 
 import graphls
 from graphls import Tensor
 from graphls.ir import Builder, Graph, Value, registry
+from graphls.ir.errors import GraphlsError
 from graphls.ir.types import float32, int32, int64
 from graphls.passes import lookup
 from graphls.primitives import Primitive, Type, f32, sample
+from graphls.tensors import apply
+from graphls.testing import check_primitive
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 VALUE = Value("x", Type(float32, (2, 3)))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphValueError
 from safetensors.numpy import load_file, save_file
 
 from graphls import Tensor, adapters
+from graphls.ir.errors import GraphFileError, GraphValueError
 from tests.adapters.test_lora import LOGITS, LOSSES, Net, Numbers, changed, network, train
 
 SHAPES = {

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from onnx import helper, numpy_helper
 
 import graphls
 import graphls.onnx
 from graphls import Tensor, adapters, context, nn, quantization
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import walk
 from tests.onnx.exports.agreement import Export
 

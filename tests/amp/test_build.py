@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 BACKENDS = ["numpy", "onnxruntime"]
 F32, BF16, F16 = graphls.float32, graphls.bfloat16, graphls.float16

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls import amp, nn
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
 def test_the_base_class_defines_nothing() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 BACKENDS = ["numpy", "onnxruntime"]
 HALVES = [graphls.float16, graphls.bfloat16]

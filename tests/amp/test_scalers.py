@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 BACKENDS = ["numpy", "onnxruntime"]
 HALVES = [graphls.float16, graphls.bfloat16]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import reset_context, set_cache_dir, set_context
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 
 import graphls
+from graphls.context import reset_context, set_cache_dir, set_context
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.ir.parse import parse
 from graphls.runtime import cache
 from graphls.runtime.cache import MAGIC, PAGE, Cache, key_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import reset_context
 
 import graphls
 from graphls import nn, ops
+from graphls.context import reset_context
 from graphls.runtime.cache import Cache
 from graphls.runtime.onnxruntime import guard, model, optimized
 from tests.backends.damage import DAMAGES, poison

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from graphls.ir.errors import GraphValueError
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from graphls.ir.errors import GraphValueError
 from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
 from graphls.runtime.lowering.size_terms import float_formula, integer_formula
 

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls.inspect.testing.samples import assert_close, draw, in_dtype, run, single
 from graphls.ir import Builder, Graph, Value, interpret, verify
+from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.runtime.lowering import lower
 from graphls.runtime.lowering.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature

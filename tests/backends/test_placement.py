@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from graphls.ir.errors import GraphValueError
 from onnx import TensorProto, helper
 
 import graphls
 from graphls import ops
 from graphls.cli.main import main
 from graphls.inspect.testing.samples import in_dtype, single
+from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, float64
 from graphls.runtime.lowering import lower

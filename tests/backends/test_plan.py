@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
 
 import graphls
 from graphls import nn
+from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
 from graphls.ir.graph import walk
 from graphls.ir.parse import parse
 from graphls.ir.plan import flattened, is_plan, plan_of

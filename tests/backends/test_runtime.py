@@ -10,10 +10,10 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError
 
 import graphls
 from graphls import nn
+from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime.onnxruntime import runtime
 from graphls.runtime.onnxruntime.availability import check_provider
 from graphls.runtime.openvino.runtime import load_openvino

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphValueError
 from graphls.runtime.lowering import weights
 
 X = np.ones((2, 40), np.float32)

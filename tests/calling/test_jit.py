@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import reset_context, set_context
-from graphls.ir.errors import GraphlsError
 
 import graphls as gl
 from graphls import Parameter, Tensor, nn, ops
+from graphls.context import reset_context, set_context
+from graphls.ir.errors import GraphlsError
 from graphls.step.calling.jit import Jit, JitConfig, jit, jit_class, ms_class, ms_function, mutable
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError
 
 from graphls import Tensor, nn
 from graphls.compat.executors import _cell_graph_executor
+from graphls.ir.errors import GraphValueError
 
 
 def test_a_compiled_graph_is_given_as_text_and_as_onnx() -> None:

@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls as gl
 from graphls import compat, context, nn, ops
 from graphls.compat.hook.names import PATHS
 from graphls.compat.hook.offers import offered
+from graphls.ir.errors import GraphlsError
 
 IMPORTS = """
 import mindspore

@@ -9,9 +9,9 @@ import warnings
 from pathlib import Path
 
 import pytest
-from graphls.communication import release
 
 from graphls import compat, context
+from graphls.communication import release
 from graphls.runtime.context.parallel import get_auto_parallel_context
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from graphls.context import _fault_of, forced_device
 
 from graphls.cli.main import main
+from graphls.context import _fault_of, forced_device
 from tests.cores import one_core
 
 ROOT = Path(__file__).parent.parent.parent

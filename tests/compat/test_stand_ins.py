@@ -12,11 +12,11 @@ from types import ModuleType, new_class, resolve_bases
 from typing import Any, Optional
 
 import pytest
-from graphls.ir.errors import GraphlsError
 
 from graphls import compat
 from graphls.compat.hook.known import paths, section_of
 from graphls.compat.hook.stand_in import StandIn, StandInType
+from graphls.ir.errors import GraphlsError
 
 pytestmark = pytest.mark.usefixtures("mindspore")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.communication import GlobalComm, create_group, get_group_size, get_rank, init, release
-from graphls.ir.errors import GraphlsError
 
 import graphls as gl
 from graphls import context, nn
+from graphls.communication import GlobalComm, create_group, get_group_size, get_rank, init, release
+from graphls.ir.errors import GraphlsError
 from graphls.runtime.context.keys import KEYS
 from graphls.runtime.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
 from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from graphls.context import cuda_of_context
 
 from graphls import api
+from graphls.context import cuda_of_context
 from graphls.runtime.devices import Cuda
 from graphls.runtime.onnxruntime import runtime
 from tests.left_out import skip_left_out

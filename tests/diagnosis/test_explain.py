@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.diagnosis.networks import (
     BACKENDS,
     F32,

@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphKeyError
 from tests.diagnosis.networks import BACKENDS, F32, Net, X, Y, identity, scaled_cell, scaled_step, skips_at
 
 COLUMNS = np.array([[1.0, 2.0**-9, 2.0**-13, 0.0]], F32)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.diagnosis import LossScaleMonitor, RegimeChange, StepReport
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn
+from graphls.diagnosis import LossScaleMonitor, RegimeChange, StepReport
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.inspect.diagnosis.regimes import Regimes
 from graphls.inspect.diagnosis.report import History
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.diagnosis.networks import BACKENDS, F32, Net, X, Y, identity, scaled_step
 
 

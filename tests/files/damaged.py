@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from graphls.ir.errors import GraphlsError
 
 import graphls
 import graphls.onnx
@@ -33,6 +32,7 @@ from graphls.cli.dump import read_graph
 from graphls.cli.training.columns import read_columns
 from graphls.interop import torch
 from graphls.interop.formats import torch_writer
+from graphls.ir.errors import GraphlsError
 from graphls.ir.verify import verify
 from graphls.onnx.training import parameters
 from graphls.runtime.lowering.lowering import lower

@@ -10,12 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import nn, train
 from graphls.cli.training.columns import read_columns
 from graphls.interop.torch import load_optimizer_state_dict, load_state_dict
+from graphls.ir.errors import GraphlsError
 from tests.files.damaged import KINDS, faults
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphValueError
 
 from graphls.cli.training.tables import numbered, read_csv, read_npz
+from graphls.ir.errors import GraphFileError, GraphValueError
 
 
 def test_columns_are_integers_where_all_of_them_are(tmp_path: Path) -> None:

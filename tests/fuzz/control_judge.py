@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from graphls.context import PYNATIVE_MODE, reset_context, set_context
 
 import graphls
 from graphls import GraphlsError, Parameter, Tensor, nn, ops
+from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from graphls.frontend.tensors.pytree import leaves
 from tests.fuzz.control_flow import source
 from tests.fuzz.judge import FAULTS, Verdict, is_refused

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from graphls.ir.errors import VerifyError
 
 import graphls
 from graphls import GraphlsError
+from graphls.ir.errors import VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
 from graphls.runtime.onnxruntime import guard

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from graphls.api import CPU_PASSES, trace_graph
-from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
 
+from graphls.api import CPU_PASSES, trace_graph
 from graphls.base.sharing.storage import Storage
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
@@ -18,6 +17,7 @@ from graphls.passes.schedule.partition import Partition
 from graphls.runtime.onnxruntime.ort import OrtSession
 from graphls.runtime.plan import PlanSession
 from graphls.runtime.session import Session
+from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
 from tests.fuzz.judge import compared, unguarded
 from tests.fuzz.programs import Program
 

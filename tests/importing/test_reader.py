@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 from graphls.ir import Graph, Node, Type, Value, dump, needs, walk
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.onnx.importing.reader import read_onnx
 from graphls.onnx.importing.types import ShownType

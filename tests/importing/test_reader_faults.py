@@ -9,11 +9,11 @@ from typing import Any
 
 import onnx
 import pytest
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphls.ir import dump
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.onnx.importing import files, inference
 from graphls.onnx.importing.reader import read_onnx
 from tests.importing import onnx_models as models

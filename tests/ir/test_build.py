@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError, GraphTypeError
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import Builder, Graph, Location, Names, Type, Value, captures, needs, parse, uses, verify, walk
 from graphls.ir.build import copy_nodes, substitute
+from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import lookup
 from graphls.ir.types import bfloat16, float16, float32, float64
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import ops
@@ -19,6 +18,7 @@ from graphls.inspect.viz.dot import to_dot
 from graphls.inspect.viz.page_data import page_data
 from graphls.inspect.viz.svg import to_svg
 from graphls.ir import dump, parse
+from graphls.ir.errors import GraphlsError
 from graphls.onnx.importing.origins import Origin, origin_of
 
 CODE = "def run(x):\n\n    return ops.reshape(x, (5, 7))\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from graphls.ir.errors import GraphSyntaxError
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import parse
+from graphls.ir.errors import GraphSyntaxError
 
 HEAD = "graph @g(%x: f32[2], %b: bool[]) {\n"
 TAIL = "\n  return %x\n}\n"

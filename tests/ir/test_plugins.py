@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphImportError, GraphKeyError, GraphValueError
-from graphls.tensors import apply
-from graphls.testing import check_primitive
 
 from graphls.cli.main import main
 from graphls.ir import parse, registry
+from graphls.ir.errors import GraphImportError, GraphKeyError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.passes import find_pass, manager
+from graphls.tensors import apply
+from graphls.testing import check_primitive
 
 PASSES = """
 from dataclasses import dataclass

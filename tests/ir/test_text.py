@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphSyntaxError, GraphTypeError, VerifyError
 from hypothesis import given
 from hypothesis import strategies as st
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import Builder, Graph, Location, Type, Value, dump, parse, same, verify
+from graphls.ir.errors import GraphlsError, GraphSyntaxError, GraphTypeError, VerifyError
 from graphls.ir.registry import _operations
 from graphls.ir.text import attribute_text
 from graphls.ir.types import float32

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.testing import check_primitive
 
 import graphls
 from graphls import nn, ops
 from graphls.base import tracebacks
 from graphls.base.tracebacks import folded, folding, show_in_notebook
 from graphls.primitives import FloatElementwise, f32, sample
+from graphls.testing import check_primitive
 
 X = np.ones((4, 3), np.float32)
 

@@ -8,11 +8,11 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphls.ir import DTYPES, TOKEN, DType, Type, as_dtype, parse_type
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bfloat16, bool_, broadcast_shapes, float16, float32, float64, int8, int64, type_of
 
 DATA = [dtype for dtype in DTYPES if dtype.kind != "token"]

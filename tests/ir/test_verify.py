@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, VerifyError
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import TOKEN, Builder, Graph, Location, Node, Type, Value, Write, parse, verify
+from graphls.ir.errors import GraphTypeError, VerifyError
 from graphls.ir.registry import lookup, operations
 from graphls.ir.types import bool_, float16, float32
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 from graphls import nn
+from graphls.ir.errors import GraphTypeError
 
 KINDS = {name: getattr(nn, name) for name in nn.__all__ if inspect.isclass(getattr(nn, name))}
 CELLS = {name: kind for name, kind in KINDS.items() if issubclass(kind, nn.Cell)}

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import Tensor, nn
+from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
+from graphls.ir.errors import GraphlsError
 
 X = Tensor(np.ones((2, 4), np.float32))
 

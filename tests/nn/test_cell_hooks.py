@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls as gl
 from graphls import Parameter, Tensor, nn, ops
+from graphls.ir.errors import GraphlsError
 
 X = Tensor(np.array([[1.0, -2.0], [3.0, 4.0]], np.float32))
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import Tensor, nn, ops, set_context
 from graphls.compat.executors import _cell_graph_executor
 from graphls.compat.root import enable_dynamic
 from graphls.frontend.tensors.dynamic_sizes import OpenSize
+from graphls.ir.errors import GraphlsError
 
 
 def declared(*sizes: Any, dtype: Any = graphls.float32) -> Tensor:

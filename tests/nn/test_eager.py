@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 
 import graphls as gl
 from graphls import Parameter, Tensor, amp, nn, ops
+from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 from graphls.frontend.tensors import executor, pytree
 from graphls.runtime.devices import Cuda
 from graphls.step.calling.cache import CompileCache

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.initializer import initializer
 
 import graphls
 from graphls import initializer as init
 from graphls import nn
+from graphls.initializer import initializer
 
 SHAPE = (64, 32, 3, 3)
 INPUTS, OUTPUTS = 32 * 9, 64 * 9

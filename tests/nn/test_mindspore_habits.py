@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.initializer import Constant
 
 import graphls
 from graphls import GraphlsError, Parameter, Tensor, nn, ops
+from graphls.initializer import Constant
 from graphls.train import Accuracy, Model, export
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import walk
 
 BACKENDS = ["numpy", "onnxruntime"]

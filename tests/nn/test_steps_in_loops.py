@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError, VerifyError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphValueError, VerifyError
 from tests.nn.test_window_faults import FAULTS, line
 
 BACKENDS = ["numpy", "onnxruntime"]

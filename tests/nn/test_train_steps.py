@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphTypeError
 
 BACKENDS = ["numpy", "onnxruntime"]
 MODES = ["outputs", "window"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import VerifyError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import VerifyError
 
 MODES = ("outputs", "window")
 BACKENDS = ("numpy", "onnxruntime")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from graphls.ir.errors import GraphlsError
 from onnx import ModelProto, TensorProto, helper
 
+from graphls.ir.errors import GraphlsError
 from graphls.onnx import artifacts
 from graphls.onnx.training import CheckpointState, Module, Optimizer
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import get_context, reset_context, set_context
-from graphls.ir.errors import GraphKeyError, GraphValueError
 
 import graphls
 from graphls import nn
+from graphls.context import get_context, reset_context, set_context
 from graphls.dataset import NumpySlicesDataset
+from graphls.ir.errors import GraphKeyError, GraphValueError
 from graphls.ir.graph import walk
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.plan import PlanSession

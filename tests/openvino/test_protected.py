@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.context import reset_context
-from graphls.ir.errors import GraphMemoryError
 
 import graphls
 from graphls import nn, ops
+from graphls.context import reset_context
+from graphls.ir.errors import GraphMemoryError
 from graphls.runtime import cache
 from graphls.runtime.openvino import model
 from graphls.runtime.openvino.part import OpenvinoPart
@@ -50,6 +50,28 @@ def test_a_column_that_a_reduction_leaves_becomes_a_row(name: str, shape: tuple[
     reduce = {"max": ops.amax, "min": ops.amin}.get(name) or getattr(ops, name)
     found = on_openvino(lambda x: ops.transpose(reduce(x, axis)), x)
     np.testing.assert_allclose(found, getattr(x, name)(axis).T, rtol=1e-5)
+
+
+ATTENTION = (
+    ((4, 3), (3, 4), (4, 4), (4, 4)),
+    ((2, 4, 3), (2, 3, 4), (2, 4, 1), (2, 4, 4)),
+    ((4, 3), (3, 4), (4, 4), (5, 4, 4)),
+    ((1, 4, 3), (1, 3, 4), (1, 4, 4), (5, 4, 4)),
+)
+
+
+@pytest.mark.parametrize("shapes", ATTENTION)
+def test_what_reads_attention_twice_leaves_the_process_alive(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """OpenVINO 2026.4.1 ends it by a segmentation fault while it compiles the operators as one."""
+    q, k, v, other = (RANDOM.normal(size=shape).astype(F32) for shape in shapes)
+
+    def step(q: Any, k: Any, v: Any, other: Any) -> Any:
+        y = ops.softmax(q @ k, -1) @ v - other
+        return ops.relu(y) * y
+
+    scores = np.exp(q.astype(float) @ k)
+    y = scores / scores.sum(-1, keepdims=True) @ v - other
+    np.testing.assert_allclose(on_openvino(step, q, k, v, other), np.maximum(y, 0) * y, rtol=1e-4, atol=1e-5)
 
 
 def test_the_gradient_of_an_outer_product_of_a_column_is_right() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.context import reset_context
 
 import graphls
 from graphls import nn
+from graphls.context import reset_context
 from graphls.runtime.cache import Cache
 from graphls.runtime.lowering.protos import operators
 from graphls.runtime.openvino.part import OpenvinoPart

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphMemoryError, GraphRuntimeError, GraphTypeError
 
 import graphls
 from graphls import nn, ops
 from graphls.ir import Builder, Graph, Value, interpret, parse, verify
+from graphls.ir.errors import GraphMemoryError, GraphRuntimeError, GraphTypeError
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.primitive import f32
 from graphls.runtime.lowering.writer import Writer

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import ops
 from graphls.ir import dump, parse, verify
+from graphls.ir.errors import GraphlsError
 
 X = np.ones((4, 3), np.float32)
 WEIGHT = graphls.Parameter(np.zeros((), np.float32), name="weight")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 import graphls
 from graphls import Parameter, Tensor, nn, ops
+from graphls.ir.errors import GraphTypeError
 
 
 def product(x: Any, y: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 import graphls
 from graphls import Tensor, nn, ops
 from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret
 from graphls.ir.registry import operations

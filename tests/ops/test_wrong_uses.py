@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls import ops
+from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
 
 X = np.ones((2, 3), np.float32)
 IMAGE = np.ones((1, 2, 5, 5), np.float32)

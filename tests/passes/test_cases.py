@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import graphls.diagnosis  # noqa: F401  its passes are not known before
 import pytest
-from graphls.testing import run_case
 
+import graphls.diagnosis  # noqa: F401  its passes are not known before
 from graphls.passes import manager
+from graphls.testing import run_case
 
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.glob("*/*.ir"))

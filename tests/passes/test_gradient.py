@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 import graphls.passes  # noqa: F401
 from graphls.ir import interpret, parse, verify
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
 from graphls.passes.manager import parse_pipeline
 

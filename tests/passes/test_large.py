@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.api import CPU_PASSES
-from graphls.testing import check_pass
 
 import graphls
 from graphls import nn, ops
+from graphls.api import CPU_PASSES
 from graphls.ir import Graph, dump, parse, verify
 from graphls.passes import parse_pipeline
 from graphls.passes.schedule import cut
@@ -22,6 +21,7 @@ from graphls.passes.simplify import dce
 from graphls.passes.windows import verify_windows
 from graphls.primitives.primitive import Elementwise
 from graphls.runtime.lowering import lower
+from graphls.testing import check_pass
 
 
 def chain(length: int) -> Graph:

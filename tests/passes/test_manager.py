@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import graphls.diagnosis  # which registers its passes
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 
 import graphls
+import graphls.diagnosis  # which registers its passes
 from graphls import Parameter, nn, ops
 from graphls.ir import Graph, dump, parse
+from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 from graphls.passes import Pipeline, as_pipeline, find_pass, manager, parse_pipeline, register_pass
 from graphls.passes.simplify.dce import Dce
 from graphls.passes.simplify.fold import Fold

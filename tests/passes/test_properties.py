@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.testing import assert_same_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphls.ir import Builder, Graph, Names, Type, Value, Write, as_dtype, dump, parse, verify
 from graphls.passes import parse_pipeline
+from graphls.testing import assert_same_values
 
 UNARY = ("neg", "abs", "exp", "sqrt", "relu", "depend", "stop_gradient", "sign", "floor")
 ARITHMETIC = ("add", "sub", "mul", "div")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from graphls.ir.errors import GraphValueError
 
 from graphls.ir import Graph, Node, Value, dump, parse, verify
+from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import definers, needs
 from graphls.passes.rewrite import Rewriter, schedule, users
 

@@ -1,10 +1,10 @@
 """The window verifier accepts a right step and rejects a graph for each property that is broken."""
 
 import pytest
-from graphls.ir.errors import VerifyError
 
 import graphls.passes  # noqa: F401
 from graphls.ir import parse
+from graphls.ir.errors import VerifyError
 from graphls.passes.manager import parse_pipeline
 from graphls.passes.windows import verify_windows, windows
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls.ir import Type, dump, parse, registry
+from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import Operation, lookup, operations
 from graphls.nn.amp.lists import lowered, widened
 from graphls.passes import parse_pipeline

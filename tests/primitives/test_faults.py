@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls.primitives  # noqa: F401
 from graphls.ir import Builder, Type, Value
+from graphls.ir.errors import GraphlsError
 from graphls.ir.types import bool_, float16, float32, int32, int64
 from graphls.primitives.primitive import f32, of
 

@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from graphls.ir.errors import GraphlsError, GraphValueError
 
 from graphls.inspect.testing.samples import draw, in_dtype, single
 from graphls.ir import Graph, Type, Value
 from graphls.ir.aliases import Aliases
+from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import float16
 from graphls.primitives.primitive import Sample
 from graphls.runtime.lowering import lower

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 from graphls.ir import dump, interpret, parse, verify
+from graphls.ir.errors import GraphlsError
 
 STACKS = """
 graph @f(%x: f32[4], %h: f32[4]) {

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 import graphls
 from graphls import nn
 from graphls.inspect.profile.measure import PlainCopy
 from graphls.ir import walk
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.runtime.kernels import Run
 from graphls.runtime.onnxruntime import profiled
 from tests.profile.steps import BACKENDS, F32, STEPS, dropout, loop

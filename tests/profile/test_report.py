@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError
-from graphls.profile import Memory, Profile
 
 import graphls
 from graphls import nn
 from graphls.inspect.profile import trace
 from graphls.inspect.profile.shares import DEEPEST
 from graphls.ir import Graph, Location, Node, Value
+from graphls.ir.errors import GraphFileError
 from graphls.ir.registry import lookup
 from graphls.ir.types import Type, float32
+from graphls.profile import Memory, Profile
 from graphls.runtime.kernels import Kernel, Run
 from tests.diagnosis.networks import Net, X, Y, identity, scaled_cell
 from tests.diagnosis.test_html import check, run_in_hostile_file

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError
 
 import graphls
 from graphls import ops
 from graphls.ir import engines, walk
+from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime import profiled_plan
 from graphls.runtime.numpy.engine import Numpy
 from graphls.runtime.onnxruntime import profiled

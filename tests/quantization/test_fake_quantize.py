@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -17,6 +16,7 @@ import graphls
 import graphls.onnx
 import graphls.train
 from graphls import Tensor, nn, quantization
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 
 Array = np.ndarray[Any, Any]

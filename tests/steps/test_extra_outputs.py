@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 import graphls
 from graphls import nn, ops
 from graphls.ir import Graph
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 X = np.arange(4, dtype=np.float32)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn, ops
 from graphls.frontend.tensors.random import random_state
 from graphls.ir.build import Builder, Names
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Write
 from graphls.ir.verify import verify
 

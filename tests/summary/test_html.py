@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.diagnosis import LossScaleMonitor
 
 import graphls
 from graphls import nn
 from graphls.base.text.plain import columns
+from graphls.diagnosis import LossScaleMonitor
 from tests.diagnosis.test_html import check
 from tests.summary.test_summary import Branch, compiled, trained
 

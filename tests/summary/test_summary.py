@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError
 
 import graphls
 from graphls import nn, ops
 from graphls.inspect.summary import Summary
+from graphls.ir.errors import GraphKeyError
 from graphls.ir.flops import own_flops, runs
 
 F32 = np.float32

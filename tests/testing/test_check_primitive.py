@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
-from graphls.testing import check_primitive
 
 from graphls.ir import registry
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import Type, float32
 from graphls.primitives.primitive import FloatElementwise, Primitive, f32, sample
+from graphls.testing import check_primitive
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.testing import Ending, reduce_graph, run_apart
 
 import graphls
 from graphls import GraphlsError, ops
 from graphls.ir.graph import Graph, walk
 from graphls.ir.parse import parse
 from graphls.ir.text import dump
+from graphls.testing import Ending, reduce_graph, run_apart
 
 GRAPH = """
 graph @main(%x: f32[3], %p: bool[]) {

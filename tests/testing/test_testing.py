@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphKeyError, GraphValueError
-from graphls.testing import assert_same_values, check_pass, random_inputs, run_case, same_bits
 
 from graphls.ir import Builder, Graph, Names, parse
+from graphls.ir.errors import GraphKeyError, GraphValueError
 from graphls.passes import manager, register_pass
 from graphls.passes.simplify.dce import Dce
+from graphls.testing import assert_same_values, check_pass, random_inputs, run_case, same_bits
 
 BEFORE = "graph @g(%x: f32[2]) {\n  %a = exp(%x) : f32[2]\n  %y = neg(%x) : f32[2]\n  return %y\n}\n"
 AFTER = "graph @g(%x: f32[2]) {\n  %y = neg(%x) : f32[2]\n  return %y\n}\n"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import Tensor, nn, ops
+from graphls.ir.errors import GraphlsError
 from tests.trace.foreign import Elsewhere, Given, Handed
 
 NUMBERS = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 import graphls
 from graphls import nn, ops
 from graphls.ir import walk
+from graphls.ir.errors import GraphTypeError
 
 F32 = np.float32
 X = np.arange(6, dtype=F32).reshape(2, 3) / 7

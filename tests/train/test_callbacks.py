@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphls.ir.errors import GraphTypeError
 
 from graphls import train
+from graphls.ir.errors import GraphTypeError
 from graphls.train.callbacks import CallbackManager, InternalCallbackParam, _CallbackManager, _InternalCallbackParam
 from graphls.train.callbacks.callback import NEW_HOOKS, OLD_HOOKS
 from tests.train.standins import Mean, Rows, context, line, linear

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.internal.encoder import _VarintBytes
-from graphls.ir.errors import GraphTypeError, GraphValueError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphls
 from graphls.interop.formats import safetensors as safetensors_format
 from graphls.interop.formats.checkpoint import NAMES, TYPES, decode, encode
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.train.checkpoint_proto import Checkpoint
 
 BY_HAND = b"".join([

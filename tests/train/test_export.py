@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 from graphls.onnx.importing.reader import read_onnx
 from graphls.runtime.lowering import weights
 from graphls.runtime.lowering.protos import graphs

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.train import export
 from tests.train.exported import F32, NETWORKS, assert_gives, declared, made, rows, session, written
 

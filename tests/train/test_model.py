@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls import nn, ops, train
+from graphls.ir.errors import GraphValueError
 from graphls.train.callbacks import InternalCallbackParam
 from tests.train.standins import BACKENDS, Mean, Moded, Recorder, Rows, line, linear
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn
 from graphls.frontend.tensors.random import random_state
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.train import background
 from graphls.train.callbacks import checkpoint
 from graphls.train.callbacks.callback import Callback

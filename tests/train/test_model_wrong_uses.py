@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphls.ir.errors import GraphlsError, GraphValueError
 
 import graphls
 from graphls import nn, train
+from graphls.ir.errors import GraphlsError, GraphValueError
 from tests.train.standins import Mean, Rows, line, linear
 
 NET = nn.Dense(3, 2)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphTypeError, GraphValueError
 
 import graphls
 from graphls import train
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.train.standins import Loss, Mean, Rows, context, line, linear
 
 

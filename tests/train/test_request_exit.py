@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphls.ir.errors import GraphlsError
 
 from graphls import train
 from graphls.frontend.tensors.random import random_state
+from graphls.ir.errors import GraphlsError
 from tests.train.standins import Mean, Recorder, Rows, line, linear
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls import nn, ops
 from graphls.frontend.tensors.random import random_state
+from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES, as_dtype
 from graphls.train import background
 from graphls.train.serialization import (

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError
 
 import graphls
 from graphls import nn, ops, train
 from graphls.frontend.tensors.random import random_state
+from graphls.ir.errors import GraphValueError
 from graphls.step.repeated import RepeatedStep
 from graphls.train import runner
 from tests.train.standins import BACKENDS, Recorder, Rows, line, linear

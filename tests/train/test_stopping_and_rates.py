@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphValueError
 
 import graphls
 from graphls import nn, train
+from graphls.ir.errors import GraphlsError, GraphValueError
 from tests.train.standins import Mean, Rows, context, line, linear
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphlsError
 from PIL import Image
 
 import graphls
 from graphls import nn, train
+from graphls.ir.errors import GraphFileError, GraphlsError
 from graphls.train.callbacks import InternalCallbackParam
 from tests.train.standins import Loss, Rows, file_size_limit, line, linear
 

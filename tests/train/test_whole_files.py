@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError
 
 from graphls.base.files.files import write_bytes, write_parts
+from graphls.ir.errors import GraphFileError
 from graphls.train.serialization import load_checkpoint, save_checkpoint
 from tests.train.standins import file_size_limit
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphValueError
 
 import graphls
 from graphls import nn
 from graphls.base.location import Location
 from graphls.inspect.viz import page_data
 from graphls.inspect.viz.html import page, write_page
+from graphls.ir.errors import GraphFileError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.parse import parse
 from graphls.passes import parse_pipeline

@@ -5,6 +5,8 @@
 - An Abs of one axis is moved before a Concat, also where others read what that joins.
 - A reduction without keep_dims loses the Reshape behind it that makes a row of a column, or a column of a row.
 - A reduction of what was reshaped, to have more axes of size 1, is moved before that and has these elsewhere then.
+- Attention is compiled together with the elementwise operators behind it, which ends the process where one of these has
+  two readers or more axes. As the transpose of a product of transposes, attention is not recognized.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ MOST = 64
 
 RESHAPES = {"Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators that are one Reshape, or become one where they move axes of size 1."""
+
+
+REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+
+BARRIERS = {*RESHAPES, *REDUCTIONS, "Concat", "MatMul", "Result", "Softmax"}
+"""Operators that are not compiled together with attention before them."""
 
 
 def protect(model: Any) -> None:
@@ -72,6 +80,39 @@ def _reduction(operator: Any) -> None:
     _replace(operator, _reshaped(y, operator.output(0).get_shape()))
 
 
+def _attention(operator: Any) -> None:
+    """A product with what a Softmax gives, as the transpose of the product of transposes, if it would be fused."""
+    weights, values = operator.input_values()
+    rank = min(len(value.get_shape()) for value in (weights, values))
+    if rank < 2 or not _is_of_softmax(weights.get_node()) or not _ends_the_process(operator):
+        return
+    ov, given = load_openvino().opset13, operator.get_attributes()
+    product = ov.matmul(values, weights, not given["transpose_b"], not given["transpose_a"])
+    *batch, rows, columns = range(len(operator.output(0).get_shape()))
+    _replace(operator, ov.transpose(product, np.array([*batch, columns, rows], np.int64)))
+
+
+def _is_of_softmax(operator: Any) -> bool:
+    """Whether it is a Softmax, or made of one by an operator such as a product with a mask."""
+    made_of = [operator, *(value.get_node() for value in operator.input_values())]
+    return any(node.get_type_name() == "Softmax" for node in made_of)
+
+
+def _ends_the_process(operator: Any) -> bool:
+    """Whether elementwise operators behind one have several readers, or more axes than it."""
+    rank = len(operator.output(0).get_shape())
+    for _ in range(MOST):
+        readers = {target.get_node() for target in operator.output(0).get_target_inputs()}
+        if len(readers) != 1:
+            return False
+        (operator,) = readers
+        if operator.get_type_name() in BARRIERS:
+            return False
+        if len(operator.output(0).get_target_inputs()) > 1 or len(operator.output(0).get_shape()) > rank:
+            return True
+    return True
+
+
 def _reshaped(x: Any, shape: Sequence[int]) -> Any:
     return load_openvino().opset13.reshape(x, np.array(shape, np.int64), False)
 
@@ -108,5 +149,6 @@ def _is_reshaped(operator: Any) -> bool:
 _CHANGES: dict[str, Callable[[Any], None]] = {
     "Abs": _absolute,
     "Divide": _division,
-    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _reduction),
+    "MatMul": _attention,
+    **dict.fromkeys(REDUCTIONS, _reduction),
 }

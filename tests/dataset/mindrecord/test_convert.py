@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphRuntimeError, GraphValueError
 
 from graphls.dataset.mindrecord.convert import Cifar10ToMR, Cifar100ToMR, CsvToMR, ImageNetToMR, MnistToMR
 from graphls.dataset.mindrecord.reader import FileReader, Layout
 from graphls.dataset.mindrecord.schema import ParamValueError, PathNotExistsError
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphRuntimeError, GraphValueError
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 from graphls import dataset as ds
 from graphls.dataset.mindrecord.index import MindPage
 from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError
 from graphls.dataset.mindrecord.writer import FileWriter
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 TEXTS = ["b", "a'", "10", "9", ""]
 NUMBERS = [1e20, 0.1, -0.5, 100000.0, 1e-7]

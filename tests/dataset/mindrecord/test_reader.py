@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 from graphls import dataset as ds
 from graphls.dataset.mindrecord.encoding import unpacked
 from graphls.dataset.mindrecord.reader import FileReader
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 # The pages that MindSpore 2.10 wrote for three rows of these columns.
 SCHEMA = {

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphFileError, GraphlsError, GraphRuntimeError, GraphTypeError
 
 from graphls import dataset as ds
 from graphls.compat.hook.script import run_script
@@ -19,6 +18,7 @@ from graphls.dataset.mindrecord import schema as errors
 from graphls.dataset.mindrecord.encoding import compressed, decompressed, packed, unpacked
 from graphls.dataset.mindrecord.reader import FileReader
 from graphls.dataset.mindrecord.writer import FileWriter
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphRuntimeError, GraphTypeError
 
 SCHEMA: dict[str, Any] = {
     "name": {"type": "string"}, "label": {"type": "int32"}, "f": {"type": "float64"}, "data": {"type": "bytes"},

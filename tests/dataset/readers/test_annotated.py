@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 from PIL import Image
 
 from graphls import dataset as ds
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 Rows = list[list[Any]]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 from PIL import Image
 
 from graphls import dataset as ds
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, IdxSource, ImageFolderSource
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 Digits = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 

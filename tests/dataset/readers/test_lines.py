@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 from graphls import dataset as ds
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 
 def texts(dataset: ds.Dataset) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 from PIL import Image
 
 from graphls import dataset as ds
+from graphls.ir.errors import GraphlsError
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphValueError
 from PIL import Image
 
 from graphls.dataset import transforms, vision
+from graphls.ir.errors import GraphValueError
 
 pytest.importorskip("graphls.dataset.generator")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 from graphls import dataset as ds
+from graphls.ir.errors import GraphlsError
 
 TEXT = 'size,rooms,town\n80.5,3,"Oslo, east"\n\n120,,"two\nlines"\n-1e3,4,Bern\n'
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import dataset as ds
 from graphls.base.files.wire import bytes_field, number
 from graphls.dataset.readers.records import masked_crc
+from graphls.ir.errors import GraphlsError
 
 Row = dict[str, list[Any]]
 ROWS: list[Row] = [

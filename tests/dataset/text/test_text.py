@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls.dataset import text
 from graphls.dataset.text import NormalizeForm, Vocab
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 MIXED = "中国 has 北京's  café. \tÀÉ"
 WORDS = Vocab.from_list(["my", "favor", "##ite", "book", "un", "##aff", "##able", "[UNK]", "##unk", "12", "+", "床"])

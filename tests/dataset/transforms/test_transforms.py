@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 import graphls
 from graphls.dataset import transforms
 from graphls.dataset.transforms import Relational, c_transforms, py_transforms
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 INTEGERS = np.array([1, 2, 3, 2])
 WORDS = np.array(["a", "bb", "a"])

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError
 from PIL import Image
 
 from graphls.dataset import vision
 from graphls.dataset.vision import jpeg
 from graphls.dataset.vision.opencv import opencv
+from graphls.ir.errors import GraphRuntimeError
 
 Array = np.ndarray[Any, Any]
 SMOOTH = np.add.outer(np.arange(37) * 5, np.arange(51) * 2)[..., None] + np.array([0, 30, 60])

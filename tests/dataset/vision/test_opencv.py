@@ -10,11 +10,11 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError
 
 from graphls.dataset import vision
 from graphls.dataset.vision import Inter
 from graphls.dataset.vision.opencv import opencv
+from graphls.ir.errors import GraphRuntimeError
 
 Array = np.ndarray[Any, Any]
 PIXELS = np.random.default_rng(3).integers(0, 256, (13, 17, 3), np.uint8)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from PIL import Image, ImageEnhance, ImageOps
 from scipy import ndimage
 
 import graphls
 from graphls.dataset import vision
 from graphls.dataset.vision import Border, Inter, c_transforms, py_transforms
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 Array = np.ndarray[Any, Any]
 PIXELS = np.random.default_rng(3).integers(0, 256, (13, 17, 3), np.uint8)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from PIL import Image
 
 import graphls
 from graphls.dataset import vision
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 48, 3), np.uint8)
 OPERATIONS: dict[str, Callable[[], Any]] = {

@@ -7,10 +7,10 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from PIL import Image
 
 from graphls.dataset import vision
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 TYPES = """
 Resize(2.5) | Resize((1,2,3)) | Resize('a') | Resize((1,2.0)) | Resize(5,2) | Rescale('a',0) | Rescale(1,None)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from graphls.ir.errors import GraphlsError
 
 import graphls
 import graphls.onnx
 from graphls.frontend.trace.gradients import gradient
 from graphls.frontend.trace.tracer import current_tracer
+from graphls.ir.errors import GraphlsError
 from graphls.onnx.gradient import write_gradient
 from tests.onnx.exports.agreement import FILES, Export
 

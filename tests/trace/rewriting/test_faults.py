@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.ir.errors import GraphlsError
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphlsError
 from tests.trace.rewriting.agree import compiled, tensor
 
 
