@@ -187,7 +187,6 @@ def compiled(
     clock: Clock, cell: Callable[..., object], inputs: tuple[object, ...], engine: str, only: set[str]
 ) -> tuple[graphls.Compiled, int]:
     """The step, made phase by phase as `compile` does, and how many nodes it has."""
-    from graphls import api
     from graphls.base.sharing.locks import compiling
     from graphls.ir.graph import walk
     from graphls.passes import parse_pipeline
@@ -196,6 +195,7 @@ def compiled(
     from graphls.passes.windows import verify_windows
     from graphls.runtime.lowering import lower
     from graphls.runtime.lowering.weights import serialised
+    from graphls.step import api
     from graphls.step.step import Compiled
 
     with compiling(), clock("trace"):
@@ -227,7 +227,7 @@ def later(step: graphls.Compiled, inputs: tuple[object, ...], folder: Path) -> d
     from graphls.ir import dump, parse, verify
 
     def reopened() -> None:
-        step._open_session(step.graph, step.parameters)
+        step._step.opened()
 
     def kept() -> None:
         set_context(enable_compile_cache=True, compile_cache_path=str(folder))
