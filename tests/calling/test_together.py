@@ -11,11 +11,11 @@ import pytest
 import graphls
 from graphls import Parameter, Tensor, nn, ops
 from graphls.frontend.tensors import dispatch
+from graphls.ir.registry import operations
 from graphls.nn.transformer import _attended
 from graphls.ops.network.layers import linear
 from graphls.runtime.onnxruntime import operators as sessions
-from graphls.step.calling import grouped as together
-from graphls.step.calling import operators
+from graphls.step.calling import grouped
 
 pytestmark = pytest.mark.usefixtures("eager")
 F32 = np.float32
@@ -102,8 +102,10 @@ def test_one_session_gives_the_numbers_of_single_operations(
         patch.setattr(dispatch, "evaluate", failing)
         found = function(*given)
     assert len(runs) == 1
-    monkeypatch.setattr(together, "LEAST", 1 << 30)
-    monkeypatch.setattr(operators, "LEAST", {})
+    monkeypatch.setattr(grouped, "LEAST", 1 << 30)
+    for operation in operations():
+        if operation.session_from is not None:
+            monkeypatch.setattr(type(operation), "session_from", None)
     wanted = function(*given)
     assert len(runs) == 1
     assert found.type == wanted.type
@@ -147,8 +149,8 @@ def test_a_parameter_that_is_no_argument_is_read_step_by_step(runs: list[Any]) -
     def scaled(x: Tensor) -> Tensor:
         return ops.selu(x * scale)
 
-    found = together.compute_together(scaled, (X,), {})
-    assert sessions._operations[scaled, (Tensor, graphls.float32, X.shape)] is together.STEP_BY_STEP
+    found = grouped.compute_together(scaled, (X,), {})
+    assert sessions._operations[scaled, (Tensor, graphls.float32, X.shape)] is grouped.STEP_BY_STEP
     np.testing.assert_allclose(found.asnumpy(), ops.selu(X * 2).asnumpy(), rtol=1e-5)
 
 
@@ -161,7 +163,7 @@ def test_what_is_drawn_is_drawn_anew(runs: list[Any]) -> None:
 def test_small_ones_doubles_and_arrays_are_computed_step_by_step(given: Any, runs: list[Any]) -> None:
     ops.gelu(*given)
     assert all(len(ready.inputs) == 1 for ready in runs)
-    assert together.STEP_BY_STEP not in sessions._operations.values()
+    assert grouped.STEP_BY_STEP not in sessions._operations.values()
 
 
 def test_a_cell_that_casts_computes_step_by_step() -> None:
@@ -206,10 +208,10 @@ def test_indices_out_of_range_are_told_by_the_function_itself(runs: list[Any]) -
     def rows(x: Tensor, indices: Tensor) -> Tensor:
         return ops.selu(ops.gather(x, indices, 0))
 
-    found = together.compute_together(rows, (X, Tensor([1, -1])), {})
+    found = grouped.compute_together(rows, (X, Tensor([1, -1])), {})
     np.testing.assert_allclose(found.asnumpy(), ops.selu(X[[1, 3]]).asnumpy(), rtol=1e-6)
     with pytest.raises(graphls.GraphlsError, match="out of range"):
-        together.compute_together(rows, (X, Tensor([1, 99])), {})
+        grouped.compute_together(rows, (X, Tensor([1, 99])), {})
 
 
 def test_labels_are_looked_at_before_a_loss_runs(runs: list[Any]) -> None:
@@ -226,9 +228,9 @@ def test_labels_that_a_function_makes_are_looked_at_step_by_step(runs: list[Any]
         return ops.cross_entropy(scores, labels + 1)
 
     with pytest.raises(graphls.GraphlsError, match="label"):
-        together.compute_together(loss, (values(64, 64), Tensor(np.arange(64, dtype=np.int32))), {})
+        grouped.compute_together(loss, (values(64, 64), Tensor(np.arange(64, dtype=np.int32))), {})
     assert sessions._operations[loss, (Tensor, graphls.float32, (64, 64)), (Tensor, graphls.int32, (64,))] is (
-        together.STEP_BY_STEP
+        grouped.STEP_BY_STEP
     )
 
 

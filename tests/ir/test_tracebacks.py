@@ -172,4 +172,4 @@ def test_a_script_that_fails(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=600)
     lines = done.stderr.splitlines()
     assert files(done.stderr) == ["script.py"] and lines[1] == "Traceback (most recent call last):"
-    assert lines[-1].startswith("graphls.ir.errors.GraphValueError: ") and done.returncode == 1
+    assert lines[-1].startswith("graphls.base.errors.GraphValueError: ") and done.returncode == 1
