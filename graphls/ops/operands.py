@@ -51,7 +51,12 @@ def tensor_of(x: object) -> Tensor:
 
 
 def tensor_in(x: TensorLike, dtype: DType) -> Tensor:
-    """A tensor in a dtype; a Python number becomes one of it at once, so that float64 keeps all of its digits."""
+    """A tensor in a dtype; a Python number becomes one of it at once, so that float64 keeps all of its digits.
+
+    Raises GraphTypeError for None, of which `Tensor` makes one that declares inputs.
+    """
+    if x is None:
+        raise GraphTypeError("None is neither a tensor nor a number.")
     if not isinstance(x, Tensor):
         return Tensor(x, dtype)
     tensor = tensor_of(x)

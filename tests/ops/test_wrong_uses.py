@@ -20,6 +20,7 @@ WRONG: list[Any] = [
     (lambda x: x + "a", TypeError, None),
     (lambda x: ops.add(x, "a"), TypeError, "neither a tensor nor a number"),
     (lambda x: ops.add(x, None), TypeError, "neither a tensor nor a number"),
+    (lambda x: ops.cast(None, "float32"), TypeError, "None is neither a tensor nor a number"),
     (lambda x: ops.matmul(x, x), ValueError, "inner sizes 3 and 2 differ"),
     (lambda x: ops.matmul(x, 2.0), ValueError, "vectors and matrices"),
     (lambda x: ops.reshape(x, (4, 2)), ValueError, "6 elements"),
