@@ -1,1 +1,1 @@
-"""What every room stands on: errors, checks, the user's line, files, text, settings and locks."""
+"""Foundations below every other package: errors, checks, source locations, files, text, settings and locks."""

@@ -1,4 +1,4 @@
-"""Checks of the arguments of cells and functions, with messages that name who takes them and which it is."""
+"""Argument checks for cells and functions; messages name the callee and the argument."""
 
 from __future__ import annotations
 

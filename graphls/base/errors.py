@@ -1,4 +1,4 @@
-"""Every error graphls raises is a GraphlsError and also the builtin that fits it."""
+"""The exception classes: every one is a GraphlsError and also the fitting builtin exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of the user's file that is running."""
+"""Source locations: the line of the user's file that is running."""
 
 from __future__ import annotations
 

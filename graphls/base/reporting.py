@@ -1,4 +1,4 @@
-"""Warnings at the user's line, and what Python's limits and packages that are missing become."""
+"""Warnings at the user's line, and GraphlsErrors for exhausted memory, deep recursion and missing packages."""
 
 from __future__ import annotations
 

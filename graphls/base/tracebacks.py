@@ -1,4 +1,4 @@
-"""Tracebacks that end at the user's line: what Python and notebooks print leaves out the frames of graphls.
+"""Traceback folding: tracebacks printed by Python and notebooks leave out the frames of graphls.
 
 `GRAPHLS_TRACEBACK=full` in the environment shows them. An error that comes from within graphls, and is neither a
 GraphlsError nor a test that failed nor a Ctrl-C, is a defect and shown in full.

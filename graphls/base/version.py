@@ -1,3 +1,3 @@
-"""The version of the package, which its build reads here."""
+"""The version of the package, read by the build."""
 
 __version__ = "0.1.0"

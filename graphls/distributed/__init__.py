@@ -1,1 +1,1 @@
-"""The processes that train together, which are started by `mpiexec` and talk through mpi4py."""
+"""Distributed training: processes started by `mpiexec` that communicate through mpi4py."""

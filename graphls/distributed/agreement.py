@@ -1,4 +1,4 @@
-"""That all ranks train the same network."""
+"""Checks that all ranks train the same network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of a group do together with arrays."""
+"""Collective operations on arrays: all-reduce, all-gather, reduce-scatter, broadcast and exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks and groups: the processes that `mpiexec` has started, or one process, which is rank 0 of 1."""
+"""Public functions for ranks and groups; one process alone is rank 0 of 1."""
 
 from __future__ import annotations
 

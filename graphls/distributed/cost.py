@@ -1,4 +1,4 @@
-"""How long collectives take, by the latency and the bandwidth of the network between ranks.
+"""Cost model of collectives: their time from the latency and the bandwidth of the network.
 
 Each message of m bytes takes latency + m / bandwidth, and all ranks send and receive at the same time: the model of
 Thakur, Rabenseifner and Gropp (Optimization of collective communication operations in MPICH, 2005), in which adding

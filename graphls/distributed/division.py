@@ -1,4 +1,4 @@
-"""States that are divided among the ranks of a group, which give each other their parts where one is read."""
+"""Sharded states: each rank stores one shard, and the shards are gathered for reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making and forgetting groups of ranks."""
+"""Creation and destruction of rank groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank that waits learns of the others: who is behind, and whether they wait for each other for ever."""
+"""Deadlock detection: a waiting rank asks the others what they wait for."""
 
 from __future__ import annotations
 

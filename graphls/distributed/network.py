@@ -1,4 +1,4 @@
-"""Measuring the network between the ranks of a group."""
+"""Measures the latency and the bandwidth between the ranks of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what is divided among ranks: a thread of each rank gives its part to those that ask, whatever it does."""
+"""Background reads of sharded states: a thread of each rank sends its shard on request."""
 
 from __future__ import annotations
 

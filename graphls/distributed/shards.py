@@ -1,4 +1,4 @@
-"""Arrays that are divided among the ranks of a group: each has a shard, and the last ones end in zeros."""
+"""Sharding of arrays over the ranks of a group; the last shards are padded with zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread on which ranks talk: one, so that every rank communicates in the order in which it was asked to."""
+"""The communication thread: one for each rank, so that communication keeps the order of its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this rank communicates now, and what it waits for."""
+"""The current communication of this rank, and the status that other ranks get of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that raise or leave early end all ranks, and say why."""
+"""The watchdog over ranks: a rank that raises or leaves early ends all ranks with an explanation."""
 
 from __future__ import annotations
 

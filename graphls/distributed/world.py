@@ -1,4 +1,4 @@
-"""The world of ranks: all processes that `mpiexec` has started, and groups of them."""
+"""The world of ranks: all processes that `mpiexec` has started, and their groups."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From Python to a graph: tensors, parameters, and the tracer."""
+"""The front end: tensors, parameters, and the tracer from Python to a graph."""

@@ -1,4 +1,4 @@
-"""Which values may be one in memory when the model runs, because a runtime drops what changes nothing."""
+"""Alias analysis: values that may share a buffer because a runtime removes identity operations."""
 
 from __future__ import annotations
 

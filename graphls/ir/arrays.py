@@ -1,4 +1,4 @@
-"""The text form of the arrays that constants hold: short ones readable, long ones as base64."""
+"""Text form of constant arrays: short ones as numbers, long ones as base64."""
 
 from __future__ import annotations
 

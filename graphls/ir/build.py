@@ -1,4 +1,4 @@
-"""Building graphs: a Builder infers types, chooses names and collects nodes."""
+"""The graph builder: infers types, chooses names and collects nodes."""
 
 from __future__ import annotations
 

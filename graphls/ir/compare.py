@@ -1,4 +1,4 @@
-"""Structural equality of graphs, whose values have no identity across two of them but their position."""
+"""Structural equality of graphs: values correspond by position, not by identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the segments of a plan, and the table that finds an engine by name."""
+"""The Engine interface for running segments of a plan, and the registry of engines by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many floating point operations the nodes of a graph take, those in regions as often as they run."""
+"""Counts the floating point operations of nodes, with regions multiplied by their iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States and indices out of range, at which a runtime fails in the middle of a step."""
+"""Finds the small states that an index out of range could leave half updated, in the middle of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys by which plain constants are told apart: by class and value, zeros by their signs."""
+"""Hashable keys of plain constants that distinguish classes, values and the signs of zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of the text form: splitting it, walking along it, and errors that point into it."""
+"""The lexer of the text form, with errors that point into the text."""
 
 from __future__ import annotations
 

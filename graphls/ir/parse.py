@@ -1,4 +1,4 @@
-"""Reading the text form of graphs."""
+"""The parser of the text form of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan read off a graph of segments: what runs, in which order, on which engine, and what crosses between."""
+"""The execution plan of a partitioned graph: its segments, their engines, and the boundary values."""
 
 from __future__ import annotations
 

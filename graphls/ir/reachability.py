@@ -1,4 +1,4 @@
-"""What comes before and behind what: the one place where edges are followed, and where nodes are put in order."""
+"""Graph traversals: ancestors, descendants, topological order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the IR needs to know of a primitive, and the table that finds one by name."""
+"""The Primitive interface as the IR sees it, and the registry of primitives by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types and tensor types, and the short names they have in the text form."""
+"""Element types and tensor types, and their short names in the text form."""
 
 from __future__ import annotations
 

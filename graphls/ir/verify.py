@@ -1,4 +1,4 @@
-"""The verifier: every rule that a graph must keep, whichever pass made it."""
+"""The verifier: checks every invariant of a graph."""
 
 from __future__ import annotations
 

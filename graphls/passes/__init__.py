@@ -1,4 +1,4 @@
-"""Passes over the IR; importing this package makes every pass known by its name.
+"""Graph passes; importing this package registers every pass by its name.
 
 It has what a pass of your own needs: how passes are registered and found, graphs and their parts, and the tools that
 read, build, change and check them. `graphls.testing` has what tries one.

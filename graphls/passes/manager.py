@@ -1,4 +1,4 @@
-"""The pass manager: passes by name, pipelines as text, and every stage of a run."""
+"""The pass manager: a registry of passes, pipelines as text, and the graph after every pass."""
 
 from __future__ import annotations
 

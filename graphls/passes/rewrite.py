@@ -1,4 +1,4 @@
-"""What passes share: a stable schedule, who uses what, and one sweep in which values are exchanged."""
+"""Base class of graph rewrites, a stable topological sort, and the uses of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overflow windows: what runs between `overflow_start` and `overflow_get`, and the proof that it is right."""
+"""Overflow windows from `overflow_start` to `overflow_get`, and the proof of their correctness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States in the buffers that hold them, to which what runs a graph binds itself once."""
+"""Bindings of sessions to state buffers, made once and renewed when a buffer moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays in which values cross between segments."""
+"""Boundary buffers: the arrays in which values cross between segments."""
 
 from __future__ import annotations
 

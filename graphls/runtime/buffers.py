@@ -1,4 +1,4 @@
-"""Tensors that lie on a device, and arrays as a runtime takes them."""
+"""Device buffers, and conversion of arrays to the layout of a runtime."""
 
 from __future__ import annotations
 

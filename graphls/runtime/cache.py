@@ -1,4 +1,4 @@
-"""What was compiled once and is kept on disk, each under the hash of all that it was made from.
+"""The on-disk compile cache: entries under the hash of all inputs of a compilation.
 
 An entry is a file with a checksum of its key and its parts, which is written at once or not at all. So processes may
 share a folder, and one that is damaged, cut short, of another key or of another version counts as none.

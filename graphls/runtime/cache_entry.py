@@ -1,4 +1,4 @@
-"""The cache entry of a model that an engine has compiled of a graph, so that the next process compiles nothing."""
+"""The cache entry of a model compiled by an engine: read, or written for the next process."""
 
 from __future__ import annotations
 

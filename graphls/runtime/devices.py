@@ -1,4 +1,4 @@
-"""The devices that steps run on, and the options of the runtime that each needs."""
+"""Devices of steps, and the runtime options of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan and the parts that its engines open know of each other."""
+"""The interface between a plan and the parts that its engines open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines that there are: importing this module makes each known by its name."""
+"""The built-in engines; importing this module registers each by its name."""
 
 from graphls.ir.engines import register_engine
 from graphls.runtime.host.engine import Host

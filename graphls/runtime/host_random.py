@@ -1,4 +1,4 @@
-"""Values that the host makes for a step: random tensors, drawn while the step before still runs."""
+"""Host random inputs: arrays drawn by the host while the previous step still runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ran in a step: kernels with their times, nested where one runs others."""
+"""Profile records: the kernels of a step with their times, nested."""
 
 from __future__ import annotations
 

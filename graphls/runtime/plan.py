@@ -1,4 +1,4 @@
-"""Running a plan: its segments one after the other, each by its engine, on buffers that they share."""
+"""Runs a plan: its segments in order, each by its engine, on shared boundary buffers."""
 
 from __future__ import annotations
 

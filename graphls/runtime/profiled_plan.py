@@ -1,4 +1,4 @@
-"""A plan on the clock: when each of its segments runs, and in each of them every node."""
+"""A profiled plan: the times of its segments and of every node in them."""
 
 from __future__ import annotations
 

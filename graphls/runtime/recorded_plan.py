@@ -1,4 +1,4 @@
-"""A plan whose segments also give values that they make."""
+"""A plan whose segments also return intermediate values."""
 
 from __future__ import annotations
 

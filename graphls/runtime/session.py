@@ -1,4 +1,4 @@
-"""What the sessions of all backends share: one thread at a time, and steps that are complete or have not been."""
+"""The base class of sessions: one thread at a time, and atomic steps."""
 
 from __future__ import annotations
 

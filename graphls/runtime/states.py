@@ -1,4 +1,4 @@
-"""What a backend needs of a parameter."""
+"""The interface of a parameter as a backend sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled step consists of, for what profiles it, records it, explains it or repeats it."""
+"""The interface of a compiled step for profilers, recorders and exporters."""
 
 from __future__ import annotations
 

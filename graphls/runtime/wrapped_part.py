@@ -1,4 +1,4 @@
-"""A part around another one."""
+"""A part that delegates to another part."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Compiled steps: one call, many steps in one call, and what is warned of."""
+"""Compiled steps: compile, call, repeat and export."""

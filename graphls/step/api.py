@@ -1,4 +1,4 @@
-"""The whole line on one screen: trace, passes, proof, session, step."""
+"""The compile pipeline on one screen: trace, passes, proof, session, step."""
 
 from __future__ import annotations
 

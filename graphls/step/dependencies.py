@@ -1,4 +1,4 @@
-"""What a compiled step depends on besides its inputs: cells as they are configured, and tensors as constants."""
+"""Dependencies of a compiled step besides its inputs: cell settings and constant tensors."""
 
 from __future__ import annotations
 

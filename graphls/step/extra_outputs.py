@@ -1,4 +1,4 @@
-"""Outputs that passes add to a step, behind those that its function returns."""
+"""Outputs that passes add to a step, after those of its function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lint of a compiled step: warnings about idle loss scaling, weights that nothing trains, and weights in float64."""
+"""Lint of a compiled step: warnings about idle loss scaling, untrained weights and float64 weights."""
 
 from __future__ import annotations
 

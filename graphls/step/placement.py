@@ -1,4 +1,4 @@
-"""A warning about operators of a step that do not run on its device."""
+"""A warning about operators that do not run on the device of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled step many times in one call: a graph that scans over stacked inputs, with the numbers of single calls."""
+"""Repeated steps: many steps in one call, as a scan over stacked inputs."""
 
 from __future__ import annotations
 

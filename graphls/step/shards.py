@@ -1,4 +1,4 @@
-"""What steps of several ranks have besides: passes, and states that are divided among the ranks."""
+"""Passes and state sharding for steps of several ranks."""
 
 from __future__ import annotations
 

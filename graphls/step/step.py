@@ -1,4 +1,4 @@
-"""The compiled step: what a call of it does, and what it shows of itself."""
+"""The compiled step: a callable with its graph, plan, parameters and session."""
 
 from __future__ import annotations
 

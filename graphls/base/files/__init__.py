@@ -1,1 +1,1 @@
-"""Files that are written at once or not at all, and the wire format of protocol buffers."""
+"""Atomic file writes, and the wire format of protocol buffers."""

@@ -1,4 +1,4 @@
-"""Reading regular files, and writing them whole or not at all."""
+"""Reading regular files, and writing files atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, as far as it is used here: numbers and bytes, by the number of their field.
+"""Encoding and decoding of the protocol buffer wire format: varints and length-delimited fields.
 
 The format is described at protobuf.dev/programming-guides/encoding.
 """

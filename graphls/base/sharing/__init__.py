@@ -1,1 +1,1 @@
-"""What steps, threads and processes share: the values of parameters, their locks, threads and forks."""
+"""State shared by steps, threads and processes: parameter storage, locks, threads and fork handlers."""

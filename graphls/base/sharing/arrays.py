@@ -1,4 +1,4 @@
-"""Arrays that begin at the beginning of a cache line."""
+"""Allocation of arrays aligned to cache lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forked process needs: locks that nobody holds, and new threads and sessions for those that stayed behind.
+"""Fork handlers: locks are free in the child process, and threads and sessions are created anew.
 
 A process that forks waits until no other thread is in the middle of a step or of compiling. In the child, what threads
 of the first process were to do is forgotten, and whatever they served starts anew.

@@ -1,4 +1,4 @@
-"""Who may touch the states of steps: one thread at a time, by a lock that steps on common states share."""
+"""Locks for the states of steps: steps that share states share a lock, which one thread holds at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the process: every thread sees a change as a whole, and two changes do not mix."""
+"""Thread-safe process settings: an update is visible as a whole, and updates never interleave."""
 
 from __future__ import annotations
 

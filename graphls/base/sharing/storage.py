@@ -1,4 +1,4 @@
-"""Where the value of a parameter lives, shared by every compiled step that uses it."""
+"""Storage of parameter values: one buffer or two, shared by all compiled steps that use the parameter."""
 
 from __future__ import annotations
 

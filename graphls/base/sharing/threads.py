@@ -1,4 +1,4 @@
-"""Threads and tasks that a Ctrl-C leaves whole.
+"""Threads and task queues that a Ctrl-C cannot leave half done.
 
 Python raises a Ctrl-C between two instructions of the main thread. The conditions, events and pools of its own library,
 and its list of threads, are written in Python as well. One that lands in them leaves a lock that is never

@@ -1,1 +1,1 @@
-"""Text for people: names that stay in their place, tables, and HTML that stands alone."""
+"""Text for people: terminal-safe names, tables, charts and self-contained HTML."""

@@ -1,4 +1,4 @@
-"""Charts as SVG that stands alone: lines and stairs over the steps of a run, with axes that people read."""
+"""Self-contained SVG charts: lines and stairs over training steps, and horizontal bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colours of pictures; each phase has a letter as well, for who does not see them."""
+"""The colour palette of pages and charts; each phase also has a letter for readers who cannot see colours."""
 
 from __future__ import annotations
 

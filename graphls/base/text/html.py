@@ -1,4 +1,4 @@
-"""HTML that stands alone: every text escaped, colours inherited from the page, light or dark."""
+"""Self-contained HTML cards: escaped text and colours for light and dark pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and numbers as text that stays in its place on a terminal, whatever the names hold."""
+"""Names and numbers for terminals: escaped control characters, display width, clipping and units."""
 
 from __future__ import annotations
 

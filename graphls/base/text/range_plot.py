@@ -1,4 +1,4 @@
-"""Ranges of numbers against the windows of 16-bit floats, as SVG that stands alone."""
+"""SVG plots of value ranges against the representable ranges of float16 and bfloat16."""
 
 from __future__ import annotations
 

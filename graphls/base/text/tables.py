@@ -1,4 +1,4 @@
-"""Tables for a terminal and for a notebook: labels to the left, numbers to the right."""
+"""Tables for terminals and notebooks: labels left-aligned, numbers right-aligned."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Names that are asked for: found when they are, and what to write for those of other frameworks."""
+"""Public names: lazy lookup, and suggestions for the names of other frameworks."""

@@ -1,4 +1,4 @@
-"""What to write here for names that people bring along from PyTorch."""
+"""Suggestions for names that users know from PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that are looked up when they are asked for, so that `import graphls` stays light."""
+"""Lazy lookup of public names, so that `import graphls` stays light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that mean one thing in MindSpore and another in PyTorch, which warn where a value looks like that."""
+"""Warnings for calls that mean one thing in MindSpore and another in PyTorch."""
 
 from __future__ import annotations
 

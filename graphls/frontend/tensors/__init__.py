@@ -1,4 +1,4 @@
-"""Tensors and parameters: what they hold, and where an operation on them goes."""
+"""Tensors and parameters: their data, and the dispatch of operations on them."""
 
 from graphls.frontend.tensors.dispatch import apply
 

@@ -1,4 +1,4 @@
-"""Whether anything has changed that compiled steps have as constants."""
+"""The change counter of all configuration that compiled steps contain as constants."""
 
 from __future__ import annotations
 

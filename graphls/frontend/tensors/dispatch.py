@@ -1,4 +1,4 @@
-"""Where an operation on tensors goes: into the graph that is being traced, or to NumPy at once."""
+"""Dispatch of tensor operations: to the graph that is being traced, or to NumPy at once."""
 
 from __future__ import annotations
 

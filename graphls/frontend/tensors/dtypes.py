@@ -1,4 +1,4 @@
-"""The dtypes under all the names that MindSpore's `common.dtype` has for them, and what leads from one to another."""
+"""Dtypes under all names of MindSpore's `common.dtype`, with conversions to NumPy and Python classes."""
 
 from __future__ import annotations
 

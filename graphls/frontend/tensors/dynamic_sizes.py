@@ -1,4 +1,4 @@
-"""Sizes that are open until inputs come, and what a tensor holds that only declares what they look like."""
+"""Dynamic sizes of inputs, and tensors that only declare a shape."""
 
 from __future__ import annotations
 

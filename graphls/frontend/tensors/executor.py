@@ -1,4 +1,4 @@
-"""What executes the operations on tensors in a thread: a trace, a cell that runs step by step, or else NumPy.
+"""The executor of tensor operations in a thread: a trace, a cell in eager mode, or NumPy.
 
 Tensors and parameters import this module, so its protocols do not name them.
 """

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, such as torch, JAX and CuPy, read where they lie."""
+"""Zero-copy views of arrays of other libraries, such as torch, JAX and CuPy."""
 
 from __future__ import annotations
 

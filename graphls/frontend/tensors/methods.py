@@ -1,4 +1,4 @@
-"""What tensors have from `graphls.ops`: methods and Python's operators, given to them where they are declared."""
+"""The methods and operators of tensors, filled in by the operations that `graphls.ops` declares."""
 
 from __future__ import annotations
 

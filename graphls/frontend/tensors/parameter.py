@@ -1,4 +1,4 @@
-"""Parameters: the tensors that outlive a step."""
+"""Parameters: tensors that outlive a step."""
 
 from __future__ import annotations
 

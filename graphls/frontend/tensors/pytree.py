@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of values: taking them apart and putting them together again."""
+"""Pytrees: flattening, mapping and rebuilding nested tuples, lists and dicts."""
 
 from __future__ import annotations
 

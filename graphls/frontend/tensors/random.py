@@ -1,4 +1,4 @@
-"""The seed of random numbers, and the state that every traced random tensor is drawn from."""
+"""The random seed, and the state of traced random tensors."""
 
 from __future__ import annotations
 

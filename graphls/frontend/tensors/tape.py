@@ -1,4 +1,4 @@
-"""What is computed at once, noted down where its gradient will be wanted."""
+"""The eager tape: records operations that are computed at once, for their gradients."""
 
 from __future__ import annotations
 

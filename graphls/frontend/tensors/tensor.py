@@ -1,4 +1,4 @@
-"""Tensors, and the symbols that stand for them while a cell is traced."""
+"""Tensors, and the symbols that represent them while a cell is traced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where tensors reach up: the functions that their operators and methods are made of.
+"""The registry of the operations that tensors call, filled by the packages above.
 
 `graphls.ops` and `graphls.initializer`, which stand above, register theirs as they are imported; `import graphls`
 imports both, so that no tensor is ever there without them.

@@ -1,1 +1,1 @@
-"""Traces: what runs a cell on symbols, and the form of functions that it runs."""
+"""Tracing: cells run on symbols and are recorded as a graph."""

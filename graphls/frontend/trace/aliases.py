@@ -1,4 +1,4 @@
-"""What stands for the same value in a trace: what only waits, by `depend`, and negations of a bool."""
+"""Aliases in a trace: results of `depend`, and negations of a bool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the endings of two branches become one: a `cond` whose outputs are the values in which they differ."""
+"""Branch merge: the results of two branches become one `cond` whose outputs are the values that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`if` on a traced bool: both answers are traced, and their endings joined in one `cond`."""
+"""`if` on a traced bool: both branches are traced and merged into one `cond`."""
 
 from __future__ import annotations
 

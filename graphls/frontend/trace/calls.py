@@ -1,4 +1,4 @@
-"""Calls of cells in a trace: what holds while one runs, and what is remembered of it."""
+"""The call stack of a trace: the settings in force during a call, and the record of a cell call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which dtype an operation is computed in, where the network and not the operation decides."""
+"""Casting policies of mixed precision: the dtype that the network chooses for an operation."""
 
 from __future__ import annotations
 

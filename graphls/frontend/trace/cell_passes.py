@@ -1,4 +1,4 @@
-"""Passes of a cell: what it computes goes through them while it is traced, and gradients are those of the result."""
+"""Cell passes: rewrites of the nodes of one cell during the trace, before gradients are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of cells inside a trace: their scopes, the casts of what goes in and comes out, and what is remembered."""
+"""Cell calls in a trace: scopes, casts of inputs and outputs, and call records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function reads from around it: numbers and objects that a graph of it has as constants."""
+"""Globals and closure variables of a function, which its graph contains as constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where cells and gradient functions reach up: what compiles for calls outside of a trace.
+"""The registry of the compile function that cells use outside of a trace.
 
 `graphls.step.calling`, which stands above, registers itself as it is imported; `import graphls` imports it.
 """

@@ -1,4 +1,4 @@
-"""Cells with a gradient of their own (`bprop`)."""
+"""Cells with a custom gradient (`bprop`)."""
 
 from __future__ import annotations
 

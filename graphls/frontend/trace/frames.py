@@ -1,4 +1,4 @@
-"""What a run of a construct has done, so that another run can repeat it instead of doing it again."""
+"""Records of construct runs, which later runs replay up to a new branch."""
 
 from __future__ import annotations
 

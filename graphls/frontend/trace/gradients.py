@@ -1,4 +1,4 @@
-"""Gradients of cells and functions inside a trace: which forward is differentiated, and by what."""
+"""Gradients of cells and functions in a trace: finds the forward call and emits a `gradient` node."""
 
 from __future__ import annotations
 

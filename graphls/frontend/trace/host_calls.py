@@ -1,4 +1,4 @@
-"""Calls of Python in a trace: nodes that call functions with arrays, also for what is shown from inside of an `if`."""
+"""Host calls in a trace: nodes that call Python, and prints inside branches and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking the inputs of a compiled step before anything runs."""
+"""Checks of the inputs of a compiled step before it runs."""
 
 from __future__ import annotations
 

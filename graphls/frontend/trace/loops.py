@@ -1,4 +1,4 @@
-"""Functions that run again and again, as `scan` and `while_loop`."""
+"""Traced loops: functions as the bodies of `scan` and `while_loop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ops.depend` in a trace: what is made after something else, and what a tensor was made to wait for."""
+"""`ops.depend` in a trace: control edges between values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that are computed again for their gradient, so that what they make in between need not be kept."""
+"""Recomputation (gradient checkpointing): a cell runs again in the backward to save memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function does, as the nodes of a region that runs again and again."""
+"""Functions traced as regions of loops, with invariant nodes hoisted and random draws lifted."""
 
 from __future__ import annotations
 

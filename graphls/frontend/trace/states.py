@@ -1,4 +1,4 @@
-"""What a trace makes of states: parameters behind `ops.depend`, and tensors that do not outlive the step.
+"""Symbols for states in a trace: parameters behind `ops.depend`, and scratch tensors.
 
 Also symbols of one's own: their elements can be assigned, so what a trace remembers is not what it hands out.
 """

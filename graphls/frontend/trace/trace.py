@@ -1,4 +1,4 @@
-"""From a cell and example inputs to a graph."""
+"""The trace function: from a cell and example inputs to a graph."""
 
 from __future__ import annotations
 

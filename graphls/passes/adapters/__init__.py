@@ -1,1 +1,1 @@
-"""Products with weights that get adapters or quantizers."""
+"""Passes that add adapters or quantizers to products with weights."""

@@ -1,4 +1,4 @@
-"""The fake_quantize pass: products that compute with the numbers that 8-bit integers can stand for."""
+"""The fake_quantize pass: quantization-aware training with operands rounded to the grid of 8-bit integers."""
 
 from __future__ import annotations
 

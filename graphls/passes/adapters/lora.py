@@ -1,4 +1,4 @@
-"""The lora pass: a trained product of low rank beside each product with a weight."""
+"""The lora pass: adds a trainable low-rank product beside each product with a weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which products of a graph are those with a weight, and names that patterns mean."""
+"""Finds the products of a graph whose second operand is a weight, and matches weights by name patterns."""
 
 from __future__ import annotations
 

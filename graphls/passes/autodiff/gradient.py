@@ -1,4 +1,4 @@
-"""The gradient pass: `gradient` nodes become the backward graph."""
+"""The gradient pass: expands `gradient` nodes into the backward graph."""
 
 from __future__ import annotations
 

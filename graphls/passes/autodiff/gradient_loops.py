@@ -1,4 +1,4 @@
-"""The gradient of `scan` and `while_loop`: a scan the other way, over what the forward keeps of each iteration."""
+"""Gradients of `scan` and `while_loop`: a reversed scan over the values saved by the forward loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every backward collects: the parts of each gradient, and their sums in the shapes of the values."""
+"""Accumulation of gradients: collects the contributions to each value and sums them in its shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The join pass: gradients of slices that make up a whole tensor are joined, not padded and added."""
+"""The join pass: concatenates gradients of slices that cover a tensor, instead of padding and adding them."""
 
 from __future__ import annotations
 

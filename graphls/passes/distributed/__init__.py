@@ -1,1 +1,1 @@
-"""Collectives: buckets, sharded states, communication beside computation."""
+"""Passes for distributed training: buckets, sharded states and communication overlap."""

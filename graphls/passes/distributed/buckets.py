@@ -1,4 +1,4 @@
-"""The buckets pass: tensors that travel together, in the order in which a step makes them."""
+"""The buckets pass: merges small collectives into larger ones, in the order of their operands."""
 
 from __future__ import annotations
 

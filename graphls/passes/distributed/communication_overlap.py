@@ -1,4 +1,4 @@
-"""Which nodes of a block need not wait for which collectives, so that they can be computed meanwhile."""
+"""Communication overlap: orders nodes so that independent computation runs beside collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shard pass: the states of an optimizer are divided among the ranks that train together."""
+"""The shard pass: divides the optimizer states among the ranks."""
 
 from __future__ import annotations
 

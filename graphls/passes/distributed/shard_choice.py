@@ -1,4 +1,4 @@
-"""What ranks can divide among themselves of a step: the states whose updates are made element by element."""
+"""Chooses the optimizer states to shard: those whose updates are elementwise."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Graphs for inference: frozen states, folded weights, narrow floats."""
+"""Passes for inference graphs: frozen states, folded weights, float16."""

@@ -1,4 +1,4 @@
-"""What is computed of states alone is computed now, and factors and sums by channel go into weights.
+"""Weight folding: evaluates nodes of weights only, and folds per-channel factors and sums into weights.
 
 A graph for inference has states that nothing writes, the weights. Their values are given by `Weights`, and only those
 that are needed in the end are computed, when they are asked for: an array of the size of a weight then never waits

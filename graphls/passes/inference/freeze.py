@@ -1,4 +1,4 @@
-"""The freeze pass: states that keep their values, and no gradients of them."""
+"""The freeze pass: removes the writes and the gradients of the named states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph for inference goes through: everything that only training needs goes away."""
+"""The inference pipeline: removes from a graph all that only training needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs for inference in float16: casts at the borders, and float32 where 16 bits do not do."""
+"""Float16 inference graphs: casts at the boundaries, and float32 for nodes that need its range."""
 
 from __future__ import annotations
 

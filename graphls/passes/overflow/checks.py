@@ -1,4 +1,4 @@
-"""Overflow checks of many values in parts, so that no segment of a plan has to hold all of these."""
+"""Splits overflow checks of many values, so that no plan segment needs all of the values at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overflow pass: where the windows of loss scaling open and close."""
+"""The overflow pass: places the overflow windows of loss scaling."""
 
 from __future__ import annotations
 

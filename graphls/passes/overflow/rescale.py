@@ -1,4 +1,4 @@
-"""The rescale pass: the scale of the gradients times a number. A plain `import graphls` leaves it alone."""
+"""The rescale pass: multiplies the gradient scale by an input. A plain `import graphls` leaves it alone."""
 
 from __future__ import annotations
 

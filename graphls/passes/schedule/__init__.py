@@ -1,1 +1,1 @@
-"""Order of nodes, states in place, and the partition into segments for engines."""
+"""Scheduling passes: node order, in-place states, and the partition into segments for engines."""

@@ -1,4 +1,4 @@
-"""The nodes of a graph with their engines, and the graph of the segments into which they are cut."""
+"""Assigns an engine to each node and cuts the graph into a graph of segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes of a block run together in one segment, so that the engine changes as seldom as may be."""
+"""Groups the nodes of a block into segments with as few changes of engine as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of Python in a graph: where they may stand, and those that nothing waits for."""
+"""Host calls in a graph: checks their position, and finds and removes effects without results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which what leaves a segment is made as soon as what it is made of is there."""
+"""Schedules each segment output right after its last operand, to shorten live ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order pass: which control edges remain, and which states may be updated in place."""
+"""The order pass: drops implied control edges, and proves which states are updated in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partition pass: which engine runs each node, and where the schedule is cut into segments."""
+"""The partition pass: assigns nodes to engines and cuts the schedule into segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proven of a plan: which states its segments may write in place, and that it does what the graph says."""
+"""Proofs about plans: in-place writes of their segments, and equivalence to the whole graph."""
 
 from __future__ import annotations
 

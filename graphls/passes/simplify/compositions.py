@@ -1,4 +1,4 @@
-"""Which compositions of primitives ONNX has operators for: one expression and one short function each."""
+"""Table of primitive compositions that are one ONNX operator: a pattern and a builder for each."""
 
 from __future__ import annotations
 

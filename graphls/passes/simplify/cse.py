@@ -1,4 +1,4 @@
-"""The cse pass: what is computed twice is computed once."""
+"""The cse pass: common subexpression elimination."""
 
 from __future__ import annotations
 

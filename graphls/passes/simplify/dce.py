@@ -1,4 +1,4 @@
-"""The dce pass: what nobody needs goes away."""
+"""The dce pass: dead code elimination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of primitives as expressions of Python, such as `mul(x, sigmoid(x))`, and what they match."""
+"""Pattern matching: patterns of primitives are written as Python, such as `mul(x, sigmoid(x))`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factor pass: a number times a large product, or sum by index, becomes one with a scaled operand."""
+"""The factor pass: moves a scalar factor from the result of a product to its smaller operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold pass, and what it knows of each primitive: identities that keep every bit."""
+"""The fold pass: constant folding, and algebraic identities that keep every bit."""
 
 from __future__ import annotations
 

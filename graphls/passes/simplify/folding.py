@@ -1,4 +1,4 @@
-"""One sweep of the fold pass: what its rules ask, and the results that are computed."""
+"""The rewriter of the fold pass: queries for its rules, and evaluation of constant nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hoist pass: what each iteration of a scan makes of its elements alone is made of the arrays, before the scan."""
+"""The hoist pass: computes elementwise work of a scan once on whole arrays, before the scan."""
 
 from __future__ import annotations
 

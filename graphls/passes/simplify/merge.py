@@ -1,4 +1,4 @@
-"""The merge pass: conditions on one flag become one."""
+"""The merge pass: merges conditions on the same flag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recognise pass: compositions for which ONNX has one operator are marked."""
+"""The recognise pass: replaces compositions of primitives by the one ONNX operator that computes them."""
 
 from __future__ import annotations
 

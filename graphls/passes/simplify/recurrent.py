@@ -1,4 +1,4 @@
-"""The recurrent pass: loops over time that are an LSTM, a GRU or a plain recurrent layer are marked as one."""
+"""The recurrent pass: replaces scans over time by an LSTM, a GRU or a plain recurrent layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The select pass: both branches of a condition run, and the flag selects between their results."""
+"""The select pass: runs both branches of a condition and selects between their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a process, as MindSpore's context keeps them: eager or graphs, the device, dumps of graphs."""
+"""Process settings as in MindSpore's context: eager or graph mode, the device, graph dumps."""
 
 from __future__ import annotations
 

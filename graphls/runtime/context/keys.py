@@ -1,4 +1,4 @@
-"""The settings that `set_context` takes: their defaults, and what each may be."""
+"""Table of the settings of `set_context`: defaults and valid values."""
 
 from __future__ import annotations
 

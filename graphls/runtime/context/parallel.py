@@ -1,4 +1,4 @@
-"""The settings of parallel training: ranks that train one network on different data, or one process."""
+"""Settings of data-parallel training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host as an engine: functions of Python that are called with arrays."""
+"""The host engine: calls Python functions with arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment that calls Python, on the clock."""
+"""A profiled segment of Python calls."""
 
 from __future__ import annotations
 

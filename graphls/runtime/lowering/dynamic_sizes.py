@@ -1,4 +1,4 @@
-"""One model for all sizes, made of models for some: what differs between them is computed from the sizes of inputs.
+"""Derives one ONNX model for all sizes from models traced at several sizes.
 
 The graphs of graphls have fixed sizes. Traced at three sizes, a step gives models of the same operators, whose
 constants differ where they tell of the sizes: shapes, counts, masks. Each of these is replaced by operators that

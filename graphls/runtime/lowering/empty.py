@@ -1,4 +1,4 @@
-"""Nodes that compute nothing are constants of the model.
+"""Lowers nodes with empty results to constants.
 
 Optimizers of ONNX Runtime divide by the sizes of what an operator takes, which ends the process.
 """

@@ -1,4 +1,4 @@
-"""What bodies of operators read and is kept apart from what is before it, as ONNX Runtime does not see such readers."""
+"""Fences values captured by If, Loop and Scan bodies, because ONNX Runtime's fusions ignore uses inside subgraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overflow check as ONNX operators: bounds first, and every element only where a bound says too little."""
+"""Lowers overflow checks: a cheap bound first, and the exact check only where the bound is inconclusive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX rules of primitives from outside of graphls: what they append is checked by ONNX before a runtime sees it."""
+"""ONNX rules of primitives of plugins, whose operators ONNX checks before a runtime sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices for engines that do not look whether they are in range: kept in it, and which node's were not."""
+"""Bounds checks of indices for engines that have none: indices are clamped and a fault is reported."""
 
 from __future__ import annotations
 

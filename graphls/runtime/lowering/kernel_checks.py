@@ -1,4 +1,4 @@
-"""Which kernels of an engine are right at special numbers, found out by running each once."""
+"""Probes of an engine's kernels at special numbers, each run once."""
 
 from __future__ import annotations
 

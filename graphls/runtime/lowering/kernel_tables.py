@@ -1,4 +1,4 @@
-"""Which kernels the providers of ONNX Runtime have, by the tables of the runtime itself (kernel_tables.json).
+"""Tables of the kernels of each ONNX Runtime provider (kernel_tables.json).
 
 The tables are facts: for an operator the versions of its schema that a kernel takes, and its types. Where each one
 comes from stands beside it under "sources".

@@ -1,4 +1,4 @@
-"""`scan` and `while_loop` as ONNX operators with a body."""
+"""Lowers `scan` and `while_loop` to Scan and Loop."""
 
 from __future__ import annotations
 

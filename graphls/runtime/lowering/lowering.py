@@ -1,4 +1,4 @@
-"""Lowering: one loop over the nodes of a verified graph, each by its own primitive's ONNX rule."""
+"""Lowers a verified graph to ONNX, each node by the ONNX rule of its primitive."""
 
 from __future__ import annotations
 

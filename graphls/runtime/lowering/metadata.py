@@ -1,4 +1,4 @@
-"""What a saved model says about itself to those who open it: phases, cells, lines of the user and states.
+"""Documentation inside a saved model: phases, cells, user lines and states.
 
 Viewers such as Netron show the documentation string and the `metadata_props` of a node, an input and an output, and
 the types in `value_info` on edges. `namespace` is the key under which PyTorch's exporter keeps the path of a node.

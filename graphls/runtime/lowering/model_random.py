@@ -1,4 +1,4 @@
-"""Random numbers that a model draws itself, in place of those that a session of graphls gives it."""
+"""Replaces the host random inputs of a model by ONNX random operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that an ONNX model can hold, which are UTF-8 and not empty."""
+"""Valid tensor names for ONNX models: UTF-8 and not empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the inputs and outputs of a model is what, and the same as a table that is kept beside the model."""
+"""The roles of a model's inputs and outputs, and the table that is saved with the model."""
 
 from __future__ import annotations
 

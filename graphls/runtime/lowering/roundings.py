@@ -1,4 +1,4 @@
-"""How often operators that compute in 16 bits round: a primitive rounds its results once, whatever it is made of."""
+"""Counts the roundings of 16-bit operators: a primitive must round its results once."""
 
 from __future__ import annotations
 

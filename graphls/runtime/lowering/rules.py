@@ -1,4 +1,4 @@
-"""The results of nodes by their rules, in the dtypes that a device computes them in."""
+"""Applies the ONNX rules of nodes in the dtypes that a device computes in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of ONNX that compute, from the sizes of a model's inputs, the arrays that follow them."""
+"""Emits ONNX operators that compute size-dependent arrays from the sizes of the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that follow the open sizes of a model: which formula gives them, found from some models of other sizes."""
+"""Infers formulas in the dynamic sizes of a model from samples at several sizes."""
 
 from __future__ import annotations
 

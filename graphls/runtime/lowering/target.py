@@ -1,4 +1,4 @@
-"""What a model is made for."""
+"""Lowering targets: the device, opset and runtime that a model is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ONNX has the types of the IR."""
+"""Maps IR types to ONNX types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan as the operators of all its iterations, one after the other."""
+"""Lowers a scan of known length to its unrolled iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of loops and of overflow checks need of a lowering: tensors of values, and blocks of nodes."""
+"""The interface of a lowering for the rules of loops and of overflow checks."""
 
 from __future__ import annotations
 

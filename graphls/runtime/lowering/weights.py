@@ -1,4 +1,4 @@
-"""Large arrays beside a model: a message of ONNX, and so a file, holds 2 GiB at most.
+"""External data of a model: large arrays in a file beside it, as a protocol buffer holds 2 GiB at most.
 
 What does not fit is a tensor whose data lies elsewhere: a session is given the arrays, a file has another beside it.
 """

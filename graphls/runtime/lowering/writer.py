@@ -1,4 +1,4 @@
-"""Writing a model: operators, constants, inputs and outputs, and the bodies of operators, by the names of tensors."""
+"""The ONNX model writer: operators, constants, inputs, outputs and subgraphs."""
 
 from __future__ import annotations
 

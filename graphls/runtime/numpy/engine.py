@@ -1,4 +1,4 @@
-"""NumPy as an engine: the reference interpreter on segments."""
+"""The NumPy engine: the reference interpreter on segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment of a plan that NumPy computes, or that calls Python."""
+"""A plan segment that the reference interpreter runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NumPy backend: the reference interpreter, with the interface of a session."""
+"""The NumPy backend: a session of the reference interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter with a clock: the time of each node, in a whole step and in a segment."""
+"""The interpreter with timings of each node, for whole steps and for segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory in which the segments of plans compute: one arena for all, as they run one after the other."""
+"""The memory arena shared by the sessions of plans, which run one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a device is there, with all that steps on it need."""
+"""Checks that a device and the libraries of its provider are available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of elementwise nodes on large arrays, run block by block, so that what is between them stays in the cache.
+"""Blocking of elementwise chains on large arrays, so that intermediate values stay in the cache.
 
 A kernel of ONNX Runtime reads and writes whole arrays. The update of Adam is twelve of them, which move some 140 bytes
 for each parameter to and from memory where 28 have to be. In a Scan whose body takes one block of each array, only

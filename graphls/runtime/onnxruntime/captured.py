@@ -1,4 +1,4 @@
-"""A step on a GPU that is recorded once as a CUDA graph and then replayed, without launching its kernels one by one."""
+"""Sessions on a GPU that record a step as a CUDA graph and replay it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on a GPU while a step is opened or runs, said in one sentence with what to do."""
+"""Errors for failures of CUDA, with what to do."""
 
 from __future__ import annotations
 

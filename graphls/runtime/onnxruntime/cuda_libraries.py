@@ -1,4 +1,4 @@
-"""What a step on an NVIDIA GPU needs beside the runtime: a driver, and the libraries of CUDA and cuDNN."""
+"""Detection of the NVIDIA driver and of the CUDA and cuDNN libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as an engine: it takes every node that has a rule."""
+"""The ONNX Runtime engine: takes every node that has an ONNX rule."""
 
 from __future__ import annotations
 

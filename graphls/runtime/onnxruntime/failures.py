@@ -1,4 +1,4 @@
-"""A step that fails in the runtime: which states it may have half written, and how these say so."""
+"""Errors of a failed step, and the invalidation of states that it may have half written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which states are written in place besides those of the order pass, as Scans wait by data for what read them."""
+"""Additional in-place writes of states in blocked updates, whose Scans wait for all readers by data."""
 
 from __future__ import annotations
 

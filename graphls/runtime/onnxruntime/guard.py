@@ -1,4 +1,4 @@
-"""Opening sessions so that nothing a user writes ends the process.
+"""Opens sessions in a trial process first where a model might crash the runtime.
 
 Optimizers of ONNX Runtime have ended the process, or refused the model, where operators met in a way that they had not
 thought of. So a model in which operators meet that have never met before is tried in a process of its own,

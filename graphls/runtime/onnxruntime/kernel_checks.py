@@ -1,4 +1,4 @@
-"""Which kernels of the runtime at hand are right at special numbers."""
+"""Probes of ONNX Runtime kernels at special numbers."""
 
 from __future__ import annotations
 

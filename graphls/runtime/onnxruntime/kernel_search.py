@@ -1,4 +1,4 @@
-"""The walk over a model that finds for each of its operators a kernel, and the tensors that are copied for it."""
+"""Kernel lookup for each operator of a model, with the tensors copied between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of a graph that a session runs: of a cache entry, or lowered and optimized now."""
+"""The ONNX Runtime model of a graph: read from a cache entry, or lowered and optimized now."""
 
 from __future__ import annotations
 

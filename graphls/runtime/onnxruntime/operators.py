@@ -1,4 +1,4 @@
-"""Operators and small graphs in sessions of their own, for operations outside of a trace.
+"""Sessions for single operations and small graphs outside of a trace.
 
 Operations that differ in the sizes of their operands alone share a session, where their models are the same but for the
 declared sizes: a network of fifty convolutions has a handful. The threads of a session stop to spin as a run ends,

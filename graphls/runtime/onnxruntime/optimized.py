@@ -1,4 +1,4 @@
-"""The models that ONNX Runtime has optimized, as files and as cache entries, with the arrays beside them."""
+"""Models optimized by ONNX Runtime, as files and as cache entries with external arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a lowered graph in one ONNX Runtime session, with every state bound to its buffer."""
+"""An ONNX Runtime session of a whole graph, with every state bound to its buffer."""
 
 from __future__ import annotations
 

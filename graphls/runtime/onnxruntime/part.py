@@ -1,4 +1,4 @@
-"""A segment of a plan in a session of ONNX Runtime."""
+"""A plan segment in an ONNX Runtime session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the operators of a model run: which have a kernel on a device, which fall to the CPU, which are refused.
+"""Operator placement of a model: on the device, on the CPU, or refused.
 
 It is predicted from the tables of kernels (onnx/kernel_tables.py), so that it needs neither a card nor the runtime.
 """

@@ -1,4 +1,4 @@
-"""A session that ONNX Runtime times, operator by operator, and whose times are those of nodes of the graph."""
+"""Sessions under the profiler of ONNX Runtime, with kernel times attributed to graph nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module `onnxruntime`, which one of several packages brings."""
+"""Loads the module `onnxruntime` and checks its version and its packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums that a GPU adds up in any order, so that their last bits differ from run to run."""
+"""A warning about scatter-adds on a GPU, whose order of summation varies from run to run."""
 
 from __future__ import annotations
 

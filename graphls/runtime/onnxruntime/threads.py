@@ -1,4 +1,4 @@
-"""How many threads a session computes with."""
+"""The number of threads of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that opens a model and runs it once on zeros, and may die of that; it imports nothing of graphls.
+"""A trial process that opens a model and runs it on zeros, and may crash; it imports nothing of graphls.
 
 It is called with the folder of the packages and the level of optimizations, and reads the model from its input.
 """

@@ -1,4 +1,4 @@
-"""The outputs of a segment in the shapes in which they are made."""
+"""Removes reshapes before the outputs of a segment, which are given in the shape they are computed in."""
 
 from __future__ import annotations
 

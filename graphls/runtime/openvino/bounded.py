@@ -1,4 +1,4 @@
-"""Models whose overflow checks take the bounds for the answer, and say where these are inconclusive."""
+"""Lowerings of overflow checks for OpenVINO: bounds only, and bounds with the exact check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of the backward pass that are made in the forward pass, where fewer arrays are kept for them then.
+"""Moves backward values into the forward pass where that keeps fewer arrays alive.
 
 The slope of a gelu is made of its input, the square of it and a logistic function, which would all be kept. OpenVINO
 (2026.4.1) makes one kernel of elementwise operators that follow each other, but it numbers operators from what is asked

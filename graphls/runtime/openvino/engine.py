@@ -1,4 +1,4 @@
-"""OpenVINO as an engine: it takes the nodes that it computes with the numbers that they should have."""
+"""The OpenVINO engine: takes the nodes that OpenVINO computes exactly."""
 
 from __future__ import annotations
 

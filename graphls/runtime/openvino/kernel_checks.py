@@ -1,4 +1,4 @@
-"""Which kernels of OpenVINO are right at special numbers."""
+"""Probes of OpenVINO kernels at special numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that OpenVINO takes for a model and gives back when arrays are bound to it."""
+"""Returns the memory of OpenVINO's large allocations to the system."""
 
 from __future__ import annotations
 

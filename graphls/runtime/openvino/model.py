@@ -1,4 +1,4 @@
-"""The model of a segment: of a cache entry, or lowered and compiled now."""
+"""The OpenVINO model of a segment: read from a cache entry, or lowered and compiled now."""
 
 from __future__ import annotations
 

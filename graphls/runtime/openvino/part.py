@@ -1,4 +1,4 @@
-"""A segment of a plan as a model of OpenVINO."""
+"""A plan segment as an OpenVINO model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment in OpenVINO whose operators are timed, and whose times are those of nodes of the graph."""
+"""A profiled OpenVINO segment, with operator times attributed to graph nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of a model in forms that OpenVINO's own passes leave right (2026.4.1).
+"""Protects operators of a model from wrong transformations of OpenVINO (2026.4.1).
 
 - x / y becomes x * (1 / y), which is rounded twice: 41 / 41 is less than 1 then, and its floor 0. So it is still where
   one of them is a constant.

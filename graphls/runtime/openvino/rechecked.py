@@ -1,4 +1,4 @@
-"""A segment in two models: one with the bounds of its overflow checks, and one with the exact check as well."""
+"""A segment whose overflow bounds, where inconclusive, are rechecked by a second model."""
 
 from __future__ import annotations
 

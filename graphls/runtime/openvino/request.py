@@ -1,4 +1,4 @@
-"""Requests that run a compiled model on given arrays."""
+"""Inference requests that run a compiled model on bound arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module `openvino`, its one Core, and the properties that models are compiled with."""
+"""Loads the module `openvino`, its one Core, and the compile properties."""
 
 from __future__ import annotations
 

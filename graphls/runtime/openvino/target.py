@@ -1,4 +1,4 @@
-"""What models for OpenVINO are made for, and the operators that it gets wrong in the form of others.
+"""The lowering target of OpenVINO, and operators that it computes wrongly unless written differently.
 
 Its kernels lose nan (2026.4.1): Max and Min give their second operand where the first one is nan, Relu gives 0 and Exp
 inf, and nan is greater than any number. What is compared and chosen here is fused with what stands around it; IsNaN

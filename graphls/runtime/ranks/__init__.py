@@ -1,1 +1,1 @@
-"""What ranks do together behind an update, in one piece with it."""
+"""The engine for collectives after an update, which complete together with it."""

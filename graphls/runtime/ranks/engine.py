@@ -1,4 +1,4 @@
-"""Ranks as an engine: they give each other the parameters that each has updated a part of."""
+"""The ranks engine: gathers the parameters of which each rank has updated a shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment of a plan in which ranks gather the parameters that each has updated a part of."""
+"""A plan segment that gathers the updated parameters of all ranks."""
 
 from __future__ import annotations
 

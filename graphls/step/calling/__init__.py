@@ -1,4 +1,4 @@
-"""Calls outside of a trace: the steps that are kept for a cell or function, `jit`, and single operations."""
+"""Calls outside of a trace: cached steps of cells and functions, `jit`, and single operations."""
 
 from graphls.frontend.tensors.vocabulary import register as _register_functions
 from graphls.frontend.trace.compiler import register as _register

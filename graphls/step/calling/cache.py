@@ -1,4 +1,4 @@
-"""Compiled steps that are kept: for each cell or function those for the inputs that came last."""
+"""The in-memory cache of compiled steps for each cell or function, by the types of its inputs."""
 
 from __future__ import annotations
 

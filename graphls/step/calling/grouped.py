@@ -1,4 +1,4 @@
-"""Functions of tensors outside of a trace that are computed in one session, rather than operation by operation."""
+"""Functions of tensors that run in one session outside of a trace, rather than operation by operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jit`: functions and methods that run as one graph, in eager mode, too."""
+"""`jit`: functions and methods that run as one graph, also in eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations outside of a trace: with NumPy, and in sessions of ONNX Runtime those that NumPy is slow at."""
+"""Single operations outside of a trace: with NumPy, or in ONNX Runtime where NumPy is slow."""
 
 from __future__ import annotations
 

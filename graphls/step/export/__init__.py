@@ -1,1 +1,1 @@
-"""Writing out: steps as folders of plain files that any ONNX Runtime trains, and networks as models for inference."""
+"""Export: steps as bundles of plain files that any ONNX Runtime trains, and networks as inference models."""

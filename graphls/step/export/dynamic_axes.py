@@ -1,4 +1,4 @@
-"""The dynamic axes of the inputs of a network that is exported."""
+"""The dynamic axes of an exported network's inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamic sizes: a network is traced at prime sizes, and one model for all sizes is derived from what these give."""
+"""Dynamic sizes: traces a network at prime sizes and derives one model for all sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash of a file, which tells that files of a bundle belong together."""
+"""File hashes that identify the files of a bundle."""
 
 from __future__ import annotations
 

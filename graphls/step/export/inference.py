@@ -1,4 +1,4 @@
-"""From a network to an ONNX model for inference."""
+"""Compiles a network to an ONNX inference model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models for inference: the states of a graph become constants, its outputs get plain names."""
+"""ONNX inference models of a graph: states become constants, outputs get plain names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `step.json` says of a bundle, and the check of one that was read."""
+"""The manifest `step.json` of a bundle: its records, its text and its validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inputs and outputs of a step are called outside of it."""
+"""Public names of the inputs and outputs of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exporting a network for inference."""
+"""The `export` function for inference models."""
 
 from __future__ import annotations
 

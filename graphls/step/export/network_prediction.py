@@ -1,4 +1,4 @@
-"""Models of a step for any number of rows, and of its network in evaluation mode, which a bundle predicts with."""
+"""Prediction models of a bundle: the step for any number of rows, and its network in evaluation mode."""
 
 from __future__ import annotations
 

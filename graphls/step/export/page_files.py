@@ -1,4 +1,4 @@
-"""The page that trains a bundle: its own files, ONNX Runtime for browsers, and the images it trains with."""
+"""The web page of a bundle: its files, ONNX Runtime for browsers, and the training images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model as a manifest tells of them."""
+"""The inputs and outputs of a model as manifest records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of a bundle that predicts: inputs and states by the names that they have in the step."""
+"""The prediction model of a bundle, with states named as in the step."""
 
 from __future__ import annotations
 

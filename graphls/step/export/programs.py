@@ -1,4 +1,4 @@
-"""The programs that train a bundle without graphls, as files that it carries along."""
+"""The training programs copied into a bundle."""
 
 from __future__ import annotations
 

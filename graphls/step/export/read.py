@@ -1,4 +1,4 @@
-"""Reading a bundle back: the graph of the step and the arrays of its states."""
+"""Reads a bundle: the graph of the step and the arrays of its states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structure of what a step returns, as JSON: {"output": index} for tensors, lists, {"items": ...} for dicts."""
+"""The structure of a step's results as JSON: {"output": index} for tensors, lists, {"items": ...} for dicts."""
 
 from __future__ import annotations
 

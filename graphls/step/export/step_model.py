@@ -1,4 +1,4 @@
-"""The ONNX model of a compiled step, and where its operators run."""
+"""The ONNX model of a compiled step, and the placement of its operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a step as a bundle."""
+"""Writes a step as a bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches of rewritten functions: both run where the graph computes the condition, and are joined by a `cond`."""
+"""Branches of rewritten functions: both sides are traced and merged into a `cond`."""
 
 from __future__ import annotations
 

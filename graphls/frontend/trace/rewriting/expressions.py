@@ -1,4 +1,4 @@
-"""How expressions are rewritten: conditions, truth, comparisons, calls and elements."""
+"""The AST transformer for expressions: conditions, truth, comparisons, calls and subscripts."""
 
 from __future__ import annotations
 

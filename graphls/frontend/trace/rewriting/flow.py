@@ -1,4 +1,4 @@
-"""What rewritten functions call: plain Python for Python's values, and parts of the graph for those of a trace."""
+"""Runtime helpers of rewritten functions: plain Python for Python values, graph control flow for traced ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of a function that a trace runs, for what such forms call; `functions.py`, which makes it, is registered."""
+"""The registry of the function that rewrites, for callers below `functions.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of users in the form that the tracer runs: conditions and loops on tensors become part of the graph."""
+"""Rewriting of user functions: finds the source, transforms the syntax tree and compiles the new code."""
 
 from __future__ import annotations
 

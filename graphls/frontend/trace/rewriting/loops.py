@@ -1,4 +1,4 @@
-"""Loops whose condition the graph computes: a `while_loop` that carries what the body changes."""
+"""Traced loops of rewritten functions: a `while_loop` that carries the variables changed by the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names statements assign, and where they jump to."""
+"""Syntax tree queries: names that statements assign, and jumps that leave them."""
 
 from __future__ import annotations
 

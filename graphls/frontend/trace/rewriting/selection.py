@@ -1,4 +1,4 @@
-"""Elements of tuples and lists at an index that the graph computes."""
+"""Tuples and lists indexed by traced integers."""
 
 from __future__ import annotations
 

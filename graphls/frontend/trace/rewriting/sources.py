@@ -1,4 +1,4 @@
-"""The syntax tree of a function that is running, found in its file."""
+"""Finds the syntax tree of a function in its source file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a branch or a loop of a function may change: variables, attributes, and the containers and tensors they hold."""
+"""State that a branch or a loop may change: variables, attributes, containers and tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the statements of a function are rewritten: conditions and loops become functions that `flow` runs.
+"""The AST transformer for statements: conditions and loops become functions that `flow` runs.
 
 A jump out of such a function becomes a variable; what follows in the block goes into the other branch, or is guarded.
 

@@ -1,4 +1,4 @@
-"""Python's truth of values that a graph computes: `not`, `and`, `or`, `bool` and chained comparisons."""
+"""Boolean operations on traced values: `not`, `and`, `or`, `bool` and chained comparisons."""
 
 from __future__ import annotations
 
