@@ -53,6 +53,27 @@ class Graphls:
         """How many numbers travel."""
         return sum(parameter.size for parameter in self.training.parameters.values())
 
+    def compared(self, steps: int) -> float:
+        """The seconds of a step in which ranks compare what they communicate, each from when the later one begins."""
+        from graphls.distributed import talk
+        from graphls.distributed.world import world
+
+        compare, times = talk._compare, []
+
+        def timed_comparison(call: Any, patience: float) -> None:
+            begin = time.perf_counter()
+            compare(call, patience)
+            times.append(time.perf_counter() - begin)
+
+        talk._compare = timed_comparison
+        try:
+            for _ in range(steps):
+                float(self.step())
+        finally:
+            talk._compare = compare
+        of_ranks = zip(*world().comm.allgather(times), strict=True)
+        return sum(map(min, of_ranks)) / steps
+
     def told(self, seconds: float) -> dict[str, Any]:
         """What a prediction needs: the network between ranks, or the work of one."""
         from graphls.cli.simulate import measured_nodes
@@ -63,6 +84,7 @@ class Graphls:
         found: dict[str, Any] = {}
         if world().size > 1:
             found["network"] = asdict(measured(world()))
+            found["comparison"] = self.compared(5)
         graph = self.training.compiled.graph
         if self.rank == 0 and not any(node.primitive.is_collective for node in graph.nodes):
             graph = one_rank(graph)

@@ -1,7 +1,8 @@
 """Data parallel training on one machine: ranks of one thread and one core each, beside PyTorch's over gloo.
 
 `python -m benchmarks.ranks`, or `make bench-ranks`, which brings PyTorch. Every rank has a whole batch. Three runs of
-each framework take turns: one rank alone, ranks that know nothing of each other, and ranks that train together.
+each framework take turns: one rank alone, ranks that know nothing of each other, and ranks that train together. The
+last column is the share of a step in which ranks compare what they communicate.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from graphls.inspect.profile.scaling import Bucket, Machines, Simulation, Worklo
 ROOT = Path(__file__).parent.parent
 HEADER = (
     "row", "framework", "ranks", "one, ms", "apart, ms", "joined, ms", "efficiency", "communication, ms", "hidden",
-    "predicted, ms", "error",
+    "predicted, ms", "error", "comparison",
 )  # fmt: skip
 Answer = dict[str, Any]
 
@@ -130,9 +131,10 @@ def line_of(row: str, framework: str, ranks: int, found: dict[str, Answer]) -> t
     hidden = 1 - (joined - apart) / communication
     guess = predicted(found, ranks)
     told = ("", "") if guess is None else (f"{guess * 1e3:.1f}", f"{guess / joined - 1:+.0%}")
+    compared = found["joined"].get("comparison")
     times = (f"{seconds * 1e3:.1f}" for seconds in (one, apart, joined))
     shares = f"{one / joined:.0%}", f"{communication * 1e3:.1f}", f"{hidden:.0%}"
-    return row, framework, str(ranks), *times, *shares, *told
+    return row, framework, str(ranks), *times, *shares, *told, "" if compared is None else f"{compared / joined:.3%}"
 
 
 def main(given: list[str]) -> list[tuple[str, ...]]:
