@@ -12,7 +12,7 @@ import numpy as np
 from graphls.frontend.tensors.tensor import is_tensor
 from graphls.nn.cell import Cell
 from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam
-from graphls.train.callbacks.checkpoint_files import remove_file, unused_prefix
+from graphls.train.callbacks.checkpoint import remove_file, unused_prefix
 
 _CallbackManager, _InternalCallbackParam = CallbackManager, InternalCallbackParam
 

@@ -1,20 +1,22 @@
-"""Running the steps of a train network, one by one or many in one call."""
+"""Runs the steps of a train network, one by one or many in one call, and ends a run of nothing but overflows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.base.errors import GraphlsError
+from graphls.base.errors import GraphlsError, GraphRuntimeError
 from graphls.base.reporting import warn
 from graphls.base.sharing.locks import COMPILING
 from graphls.base.sharing.storage import Clock
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor
+from graphls.nn.amp.managers import MOST_OVERFLOWS
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
@@ -24,7 +26,44 @@ from graphls.step.repeated import RepeatedStep, drawn_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.outputs import is_flag
 from graphls.train.feeding import Row
-from graphls.train.overflow_watch import OverflowWatch
+
+
+class OverflowWatch:
+    """Raises GraphRuntimeError at the 1001st step in a row that was skipped because of an overflow.
+
+    Flags are kept unread until as many have come as can make it that far, so that no step waits to be looked at.
+    """
+
+    def __init__(self) -> None:
+        self.flags: deque[Tensor] = deque()
+        self.count = 0
+
+    def after_steps(self, overflow: Tensor, explain: Callable[[], object]) -> None:
+        """Take note of the flag of a step, or the flags of several; `explain()` says what overflows."""
+        self.flags.append(overflow)
+        self.count += overflow.size
+        if self.count > MOST_OVERFLOWS:
+            self._look()
+        if self.count > MOST_OVERFLOWS:
+            raise GraphRuntimeError(
+                f"Dynamic loss scale Continuous overflow {self.count} times, has exceeded maximum threshold. "
+                f"{explain()}",
+            )
+
+    def _look(self) -> None:
+        """Keep the flags since the last step that was not skipped."""
+        kept: deque[Tensor] = deque()
+        self.count = 0
+        while self.flags:
+            flags = self.flags.pop().asnumpy().reshape(-1)
+            skipped = len(flags) if flags.all() else int(np.argmin(flags[::-1]))
+            if skipped:
+                kept.appendleft(Tensor(flags[len(flags) - skipped :]))
+            self.count += skipped
+            if skipped < len(flags):
+                break
+        self.flags = kept
+
 
 MOST_STEPS = 256
 MOST_BYTES = 2**26

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, train
-from graphls.train.overflow_watch import OverflowWatch
+from graphls.train.runner import OverflowWatch
 from tests.train.standins import Recorder, Rows, line
 
 X, Y = line(8)

@@ -15,8 +15,7 @@ from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.train import background
 from graphls.train.callbacks import checkpoint
 from graphls.train.callbacks.callback import Callback
-from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
-from graphls.train.callbacks.checkpoint_files import Saved, kept_files
+from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint, Saved, kept_files
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 from tests.train.checkpointed_training import batch, run, told, training
 

@@ -100,7 +100,7 @@ def test_time_monitor_prints_an_epoch_and_a_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("graphls.train.callbacks.time_monitor.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("graphls.train.callbacks.monitors.time.perf_counter", lambda: now[0])
 
     def pass_time(seconds: float) -> Any:
         return lambda run: now.__setitem__(0, now[0] + seconds)
@@ -119,7 +119,7 @@ def test_time_monitor_tells_the_time_spent_on_data(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("graphls.train.callbacks.time_monitor.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("graphls.train.callbacks.monitors.time.perf_counter", lambda: now[0])
 
     class Slow(Rows):
         def create_tuple_iterator(self, *args: Any, **options: Any) -> Any:
@@ -143,7 +143,7 @@ def test_time_monitor_uses_its_data_size_where_the_run_does_not_say(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter([0.0, 1.0, 2.0, 5.0, 6.0])
-    monkeypatch.setattr("graphls.train.callbacks.time_monitor.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("graphls.train.callbacks.monitors.time.perf_counter", lambda: next(now))
     monitor = train.TimeMonitor(data_size=4)
     monitor.on_train_epoch_begin(context())
     monitor.on_train_epoch_end(context(mode="train"))

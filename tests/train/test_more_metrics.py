@@ -12,7 +12,7 @@ from sklearn import metrics as reference
 import graphls
 from graphls import nn
 from graphls.train import metrics
-from graphls.train.metrics import Metric, surfaces
+from graphls.train.metrics import Metric, surface_distances
 
 RANDOM = np.random.default_rng(17)
 
@@ -123,12 +123,12 @@ def test_decreases_that_leave_one_number() -> None:
 def test_edges_and_distances_of_scipy() -> None:
     for shape in ((9,), (6, 8), (4, 5, 6)):
         region = RANDOM.random(shape) < 0.6
-        np.testing.assert_array_equal(surfaces.edges(region), ndimage.binary_erosion(region) ^ region)
+        np.testing.assert_array_equal(surface_distances.edges(region), ndimage.binary_erosion(region) ^ region)
         expected = ndimage.distance_transform_edt(~region)
-        np.testing.assert_allclose(surfaces.distances(region, "euclidean"), expected)
+        np.testing.assert_allclose(surface_distances.distances(region, "euclidean"), expected)
         for metric in ("chessboard", "taxicab"):
             expected = ndimage.distance_transform_cdt(~region, metric=metric)
-            np.testing.assert_array_equal(surfaces.distances(region, metric), expected)
+            np.testing.assert_array_equal(surface_distances.distances(region, metric), expected)
 
 
 IMAGE, TRUTH = np.zeros((2, 6, 7), int)

@@ -1,21 +1,7 @@
 """MindSpore 1's path to the operations on columns of any kind."""
 
-from graphls.dataset.transforms.operations import (
-    Compose,
-    Concatenate,
-    Duplicate,
-    Fill,
-    Mask,
-    OneHot,
-    PadEnd,
-    RandomApply,
-    RandomChoice,
-    Relational,
-    Slice,
-    TensorOperation,
-    TypeCast,
-    Unique,
-)  # fmt: skip
+# ruff: noqa: F403, F405
+from graphls.dataset.transforms.operations import *
 
 __all__ = [
     "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "RandomApply", "RandomChoice",

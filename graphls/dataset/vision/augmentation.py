@@ -22,6 +22,8 @@ from graphls.dataset.vision.sizes import checked_fill
 from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import AutoAugmentPolicy, Inter
 
+__all__ = ["AutoAugment", "RandAugment", "RandomSelectSubpolicy", "TrivialAugmentWide", "UniformAugment"]
+
 Step = tuple[str, float, int]
 
 _IMAGENET = """

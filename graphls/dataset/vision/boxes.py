@@ -19,6 +19,11 @@ from graphls.dataset.vision.image import Array, ImageOperation, WithProbability,
 from graphls.dataset.vision.sizes import RandomResize, Resize, resize_array
 from graphls.dataset.vision.utils import Inter
 
+__all__ = [
+    "BoundingBoxAugment", "RandomCropWithBBox", "RandomHorizontalFlipWithBBox", "RandomResizeWithBBox",
+    "RandomResizedCropWithBBox", "RandomVerticalFlipWithBBox", "ResizeWithBBox",
+]  # fmt: skip
+
 
 class WithBoxes(ImageOperation):
     """An operation on an image, an array of (H, W, C), and its boxes, which gives both; PIL images become arrays.

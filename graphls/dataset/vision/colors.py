@@ -30,6 +30,12 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import blended, opencv, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
 
+__all__ = [
+    "AdjustBrightness", "AdjustContrast", "AdjustHue", "AdjustSaturation", "AdjustSharpness", "ConvertColor",
+    "Grayscale", "HsvToRgb", "RandomAdjustSharpness", "RandomColor", "RandomColorAdjust", "RandomGrayscale",
+    "RandomLighting", "RandomSharpness", "RgbToHsv",
+]  # fmt: skip
+
 
 class Grayscale(PilOperation):
     """The gray of a PIL image, in 1 or 3 equal channels; raises GraphTypeError, also for arrays, or GraphValueError.

@@ -34,6 +34,11 @@ from graphls.dataset.vision.sizes import (
 )
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 
+__all__ = [
+    "CenterCrop", "Crop", "FiveCrop", "RandomCrop", "RandomCropDecodeResize", "RandomResizedCrop", "SlicePatches",
+    "TenCrop",
+]  # fmt: skip
+
 
 class CenterCrop(ImageOperation):
     """The middle of an image in the size (height, width) or of a square; where the image is smaller, black around it.

@@ -15,6 +15,8 @@ from graphls.dataset.vision import jpeg
 from graphls.dataset.vision.image import Array, Image, is_pil, pillow
 from graphls.dataset.vision.utils import ImageReadMode
 
+__all__ = ["Decode", "read_file", "read_image"]
+
 FEW_PIXELS = 2**24
 """Pixels that an image may have in any number of bytes: 64 MiB in memory."""
 

@@ -28,6 +28,11 @@ from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_siz
 from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 
+__all__ = [
+    "Affine", "HorizontalFlip", "Perspective", "RandomAffine", "RandomHorizontalFlip", "RandomPerspective",
+    "RandomRotation", "RandomVerticalFlip", "Rotate", "VerticalFlip",
+]  # fmt: skip
+
 
 class _Flip(ImageOperation):
     """An array of (..., H, W, C) or (H, W) with its rows (axis 0) or columns (1) in reverse order."""

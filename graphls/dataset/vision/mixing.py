@@ -15,6 +15,8 @@ from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
 
+__all__ = ["CutMixBatch", "CutOut", "Erase", "MixUp", "MixUpBatch", "RandomErasing"]
+
 
 def _value(name: str, value: object) -> float:
     return checks.number(name, value, 0, 255)

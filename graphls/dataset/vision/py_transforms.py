@@ -15,21 +15,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Decode(vision.Decode):  # type: ignore[no-redef]
+class Decode(vision.Decode):
     """Decode an image to a PIL image; see `vision.Decode`."""
 
     def __init__(self) -> None:
         super().__init__(to_pil=True)
 
 
-class Normalize(vision.Normalize):  # type: ignore[no-redef]
+class Normalize(vision.Normalize):
     """`vision.Normalize` of an array of (C, H, W)."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__(mean, std, is_hwc=False)
 
 
-class NormalizePad(vision.NormalizePad):  # type: ignore[no-redef]
+class NormalizePad(vision.NormalizePad):
     """`vision.NormalizePad` of an array of (C, H, W)."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], dtype: str = "float32") -> None:

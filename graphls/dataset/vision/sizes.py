@@ -24,6 +24,8 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import bordered, resized
 from graphls.dataset.vision.utils import Border, Inter
 
+__all__ = ["Pad", "PadToSize", "RandomResize", "Resize", "ResizedCrop"]
+
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
     """(height, width), or both from one integer for the shorter side."""

@@ -26,6 +26,11 @@ from graphls.dataset.vision.image import (
 )
 from graphls.dataset.vision.opencv import blurred, opencv
 
+__all__ = [
+    "AdjustGamma", "AutoContrast", "Equalize", "GaussianBlur", "Invert", "Posterize", "RandomAutoContrast",
+    "RandomEqualize", "RandomInvert", "RandomPosterize", "RandomSolarize", "Solarize",
+]  # fmt: skip
+
 
 class Invert(ImageOperation):
     """255 - image; takes an array of (H, W, 3) or a PIL image.

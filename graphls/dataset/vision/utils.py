@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
+__all__ = ["AutoAugmentPolicy", "Border", "ConvertMode", "ImageBatchFormat", "ImageReadMode", "Inter", "SliceMode"]
+
 
 class Inter(IntEnum):
     """How pixels between pixels are made; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only.

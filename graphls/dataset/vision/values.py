@@ -14,6 +14,10 @@ from graphls.dataset.transforms.operations import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, PilImage, check_image, is_pil, pillow, wrong_shape
 from graphls.dataset.vision.opencv import scaled
 
+__all__ = [
+    "HWC2CHW", "LinearTransformation", "Normalize", "NormalizePad", "Rescale", "ToNumpy", "ToPIL", "ToTensor", "ToType",
+]  # fmt: skip
+
 
 class Rescale(ImageOperation):
     """image * rescale + shift, float32 of the same shape; raises GraphTypeError for what is no number.

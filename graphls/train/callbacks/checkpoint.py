@@ -1,15 +1,17 @@
-"""ModelCheckpoint: saves the state of a training while it runs."""
+"""ModelCheckpoint: saves the state of a training run, and prunes old checkpoint files."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.base.files.files import write_text
+from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.base.files.files import remove_leftovers, write_text
+from graphls.base.reporting import warn
 from graphls.frontend.tensors.random import random_state
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
@@ -17,9 +19,62 @@ from graphls.step.calling.cache import CompileCache
 from graphls.train import background
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
-from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
 from graphls.train.serialization import save_checkpoint
 from graphls.train.together import said_by_first
+
+
+class Saved(NamedTuple):
+    """A file that was saved, and when."""
+
+    path: Path
+    time: float
+
+
+def unused_prefix(folder: Path, prefix: str) -> str:
+    """The prefix itself, or with the number after the highest that checkpoints in this folder have.
+
+    What trainings of this prefix that were killed have left unfinished is removed.
+    """
+    remove_leftovers(folder, prefix, ending="[-_]*")
+    pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors)")
+    matches = filter(None, (pattern.fullmatch(name) for name in os.listdir(folder)))
+    numbers = [int(match[1] or 0) for match in matches]
+    return f"{prefix}_{max(numbers) + 1}" if numbers else prefix
+
+
+def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
+    """Those of the files, oldest first, that a config keeps; the newest is always one of them."""
+    if config.keep_checkpoint_max:
+        return saved[-config.keep_checkpoint_max :]
+    span = 60 * (config.keep_checkpoint_per_n_minutes or 0)
+    kept: list[Saved] = []
+    for file in saved:
+        if not kept or file.time - kept[-1].time >= span:
+            kept.append(file)
+    return kept if not saved or kept[-1] is saved[-1] else [*kept, saved[-1]]
+
+
+def made_folder(directory: object) -> Path:
+    """A directory, made where it is missing."""
+    if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fsdecode(directory)):
+        raise GraphTypeError(f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.")
+    path = Path(".") if directory is None else Path(os.fsdecode(directory))
+    try:
+        path = Path(os.path.abspath(path))
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GraphFileError(f"The directory {path} cannot be made: {reason}.") from None
+    return path
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file; warn where that cannot be done."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        warn(f"The old checkpoint {path} cannot be removed: {error.strerror}.")
+
 
 __all__ = ["CheckpointConfig", "ModelCheckpoint"]
 

@@ -10,7 +10,7 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.monitored import Monitored
+from graphls.train.callbacks.early_stopping import Monitored
 
 
 class LearningRateScheduler(Callback):

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.train.metrics.arguments import check_type
-from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, check_type, rearrange_inputs
 
 
 class BleuScore(Metric):

@@ -1,4 +1,4 @@
-"""Metrics by name, as Model takes them."""
+"""The registry of metrics, by the names that Model takes."""
 
 from __future__ import annotations
 
@@ -7,47 +7,33 @@ from typing import Any
 
 from graphls.base.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
-from graphls.train.metrics.accuracy import (
-    Accuracy,
-    Top1CategoricalAccuracy,
-    Top5CategoricalAccuracy,
-    TopKCategoricalAccuracy,
-)
-from graphls.train.metrics.bleu import BleuScore
-from graphls.train.metrics.confusion import ConfusionMatrix
-from graphls.train.metrics.confusion_measures import ConfusionMatrixMetric
-from graphls.train.metrics.error import MAE, MSE, Dice, Loss, Perplexity
+from graphls.train.metrics import bleu, classification, confusion, error, occlusion, roc, similarity, surface_distances
 from graphls.train.metrics.metric import Metric
-from graphls.train.metrics.occlusion import OcclusionSensitivity
-from graphls.train.metrics.retrieval import F1, Precision, Recall
-from graphls.train.metrics.roc import ROC, auc
-from graphls.train.metrics.similarity import CosineSimilarity
-from graphls.train.metrics.surface_distances import HausdorffDistance, MeanSurfaceDistance, RootMeanSquareDistance
 
 _METRICS: dict[str, Callable[..., Any]] = {
-    "F1": F1,
-    "acc": Accuracy,
-    "accuracy": Accuracy,
-    "auc": auc,
-    "bleu_score": BleuScore,
-    "confusion_matrix": ConfusionMatrix,
-    "confusion_matrix_metric": ConfusionMatrixMetric,
-    "cosine_similarity": CosineSimilarity,
-    "dice": Dice,
-    "hausdorff_distance": HausdorffDistance,
-    "loss": Loss,
-    "mae": MAE,
-    "mean_surface_distance": MeanSurfaceDistance,
-    "mse": MSE,
-    "occlusion_sensitivity": OcclusionSensitivity,
-    "perplexity": Perplexity,
-    "precision": Precision,
-    "recall": Recall,
-    "roc": ROC,
-    "root_mean_square_distance": RootMeanSquareDistance,
-    "top_1_accuracy": Top1CategoricalAccuracy,
-    "top_5_accuracy": Top5CategoricalAccuracy,
-    "topk": TopKCategoricalAccuracy,
+    "F1": classification.F1,
+    "acc": classification.Accuracy,
+    "accuracy": classification.Accuracy,
+    "auc": roc.auc,
+    "bleu_score": bleu.BleuScore,
+    "confusion_matrix": confusion.ConfusionMatrix,
+    "confusion_matrix_metric": confusion.ConfusionMatrixMetric,
+    "cosine_similarity": similarity.CosineSimilarity,
+    "dice": error.Dice,
+    "hausdorff_distance": surface_distances.HausdorffDistance,
+    "loss": error.Loss,
+    "mae": error.MAE,
+    "mean_surface_distance": surface_distances.MeanSurfaceDistance,
+    "mse": error.MSE,
+    "occlusion_sensitivity": occlusion.OcclusionSensitivity,
+    "perplexity": error.Perplexity,
+    "precision": classification.Precision,
+    "recall": classification.Recall,
+    "roc": roc.ROC,
+    "root_mean_square_distance": surface_distances.RootMeanSquareDistance,
+    "top_1_accuracy": classification.Top1CategoricalAccuracy,
+    "top_5_accuracy": classification.Top5CategoricalAccuracy,
+    "topk": classification.TopKCategoricalAccuracy,
 }
 
 

@@ -1,9 +1,9 @@
-"""What every metric is: something cleared before an evaluation, updated by each batch of it, and read at its end."""
+"""The base class of metrics, with checks of their inputs and arguments."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
@@ -142,3 +142,20 @@ def rearrange_inputs(update: Method) -> Method:
 def is_one_hot(x: Array) -> bool:
     """Whether x holds zeros, and a single 1 along axis 1."""
     return bool(x.ndim > 1 and np.isin(x, (0, 1)).all() and (x.sum(axis=1) == 1).all())
+
+
+def check_type(owner: object, name: str, value: object, kind: type) -> None:
+    """Raise GraphTypeError unless the value is of exactly this type, so that True is no int."""
+    if type(value) is not kind:
+        raise GraphTypeError(
+            f"For '{type(owner).__name__}', the argument {name!r} must be {kind.__name__}, not {value!r}.",
+        )
+
+
+def check_choice(owner: object, name: str, value: object, choices: Collection[str]) -> None:
+    """Raise GraphTypeError for what is no str, and GraphValueError for one that is none of the choices."""
+    check_type(owner, name, value, str)
+    if value not in choices:
+        raise GraphValueError(
+            f"For '{type(owner).__name__}', the argument {name!r} must be one of {', '.join(choices)}, not {value!r}.",
+        )

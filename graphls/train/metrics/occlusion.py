@@ -9,8 +9,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
-from graphls.train.metrics.arguments import check_type
-from graphls.train.metrics.metric import Array, Metric, as_array, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, as_array, check_type, rearrange_inputs
 
 
 class OcclusionSensitivity(Metric):

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
-from graphls.train.metrics.arguments import check_choice, check_type
-from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, check_choice, check_type, rearrange_inputs
 
 _SIMILARITIES, _REDUCTIONS = ("dot", "cosine"), ("none", "sum", "mean")
 

@@ -8,8 +8,7 @@ from contextvars import copy_context
 import numpy as np
 import pytest
 
-from graphls.dataset.pipeline.pace import TERM, TRIAL, Pace
-from graphls.dataset.pipeline.workers import DatasetError, Job, Pool
+from graphls.dataset.pipeline.workers import TERM, TRIAL, DatasetError, Job, Pace, Pool
 from graphls.dataset.randomness import Key, generator
 
 KEY = Key(1, 2, 3)
