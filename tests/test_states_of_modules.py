@@ -51,7 +51,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "base.sharing.forks._numbers",
         "base.sharing.forks._renewed",
         "frontend.tensors.configuration.Configuration.changes", "frontend.tensors.dispatch._plans",
-        "train.event_file._numbers",
+        "train.callbacks.summary._numbers",
     ),
     "a thread that does one task after the other, or each thread its own": (
         "runtime.host_random.AHEAD", "distributed.shards._kept", "distributed.talk._QUEUE",

@@ -23,13 +23,12 @@ from graphls.dataset.readers.labelled import (
     MnistDataset,
 )  # fmt: skip
 from graphls.dataset.readers.listed import FlickrDataset, Food101Dataset, ManifestDataset
-from graphls.dataset.readers.order import Shuffle
 from graphls.dataset.readers.records import PennTreebankDataset, TextFileDataset, TFRecordDataset
-from graphls.dataset.readers.tables import CSVDataset
 from graphls.dataset.readers.texts import (
     AGNewsDataset,
     AmazonReviewDataset,
     CLUEDataset,
+    CSVDataset,
     DBpediaDataset,
     SST2Dataset,
     YahooAnswersDataset,
@@ -41,6 +40,7 @@ from graphls.dataset.samplers import (
     RandomSampler,
     Sampler,
     SequentialSampler,
+    Shuffle,
     SubsetRandomSampler,
     SubsetSampler,
     WeightedRandomSampler,

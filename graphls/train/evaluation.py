@@ -13,8 +13,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.train_step import WithEvalCell
 from graphls.step.calling.cache import cache_of
 from graphls.step.step import Compiled
-from graphls.train.callbacks.callback import CallbackManager, RunContext
-from graphls.train.callbacks.outputs import loss_of
+from graphls.train.callbacks.callback import CallbackManager, RunContext, loss_of
 from graphls.train.feeding import NO_DATA, Feed, Row
 from graphls.train.metrics import Loss, get_metric_fn
 from graphls.train.runner import ModeSwitch

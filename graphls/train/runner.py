@@ -24,7 +24,7 @@ from graphls.nn.updates import AccumulatedGradients
 from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, drawn_nodes
 from graphls.step.step import Compiled
-from graphls.train.callbacks.outputs import is_flag
+from graphls.train.callbacks.callback import is_flag
 from graphls.train.feeding import Row
 
 

@@ -18,8 +18,7 @@ from graphls.interop.formats import safetensors as safetensors_format
 from graphls.interop.formats.checkpoint import Entry
 from graphls.step.export.network import export
 from graphls.train import background
-from graphls.train.entries import entries_of
-from graphls.train.loading import load_param_into_net
+from graphls.train.loading import entries_of, load_param_into_net
 
 __all__ = ["export", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "save_checkpoint"]
 

@@ -36,7 +36,7 @@ from graphls.ir.errors import GraphlsError
 from graphls.ir.verify import verify
 from graphls.onnx.training import parameters
 from graphls.runtime.lowering.lowering import lower
-from graphls.train.run_record import RunRecord, load_record
+from graphls.train.run_page import RunRecord, load_record
 
 SLOW = 10.0
 """Seconds of CPU that no reader of such small files may take."""

@@ -17,7 +17,7 @@ from graphls import nn
 from graphls.base.text.charts import MOST_POINTS, Axis, Line, chart, fewer
 from graphls.dataset import NumpySlicesDataset
 from graphls.train import CheckpointConfig, Model, ModelCheckpoint, RunReport
-from graphls.train.run_record import RunRecord, load_record
+from graphls.train.run_page import RunRecord, load_record
 
 
 def batches() -> Any:

@@ -13,7 +13,7 @@ from graphls.inspect.diagnosis.ranges import power
 from graphls.inspect.diagnosis.regimes import Regimes
 from graphls.inspect.diagnosis.report import History, StepReport
 from graphls.train.callbacks import Callback, RunContext
-from graphls.train.callbacks.outputs import loss_of
+from graphls.train.callbacks.callback import loss_of
 
 SETTLED_AFTER, PATIENCE = 20, 8
 MANY = 0.1

@@ -25,8 +25,7 @@ from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
 from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
 from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
-from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
-from graphls.dataset.samplers import SamplerLike
+from graphls.dataset.samplers import FileSampler, SamplerLike, Shuffle, shuffle_of
 
 __all__ = ["FileReader", "MindDataset"]
 

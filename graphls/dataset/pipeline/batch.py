@@ -17,8 +17,7 @@ from graphls.dataset.columns import Array, Row, as_array, stacked
 from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, made_by
 from graphls.dataset.pipeline.functions import Replacement
-from graphls.dataset.pipeline.node import Run
-from graphls.dataset.pipeline.sides import Sides, side_by_side
+from graphls.dataset.pipeline.node import Run, Sides, side_by_side
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
 
 Shape = tuple[int | None, ...]

@@ -19,9 +19,8 @@ from graphls.dataset.checks import boolean, string, type_error
 from graphls.dataset.columns import StrPath
 from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.readers.generator import GeneratorDataset
-from graphls.dataset.readers.order import FileSampler, Shuffle, shuffle_of
 from graphls.dataset.readers.sources import Choice
-from graphls.dataset.samplers import SamplerLike
+from graphls.dataset.samplers import FileSampler, SamplerLike, Shuffle, shuffle_of
 from graphls.dataset.vision.decoding import decoded
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

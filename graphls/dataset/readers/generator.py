@@ -14,8 +14,7 @@ from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, Schema, StrPath
 from graphls.dataset.pipeline.dataset import Dataset
-from graphls.dataset.pipeline.node import Run
-from graphls.dataset.pipeline.sides import Sides
+from graphls.dataset.pipeline.node import Run, Sides
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, run_here, trace_of
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.dataset.readers.sources import (

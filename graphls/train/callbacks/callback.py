@@ -1,4 +1,4 @@
-"""What a callback is, what it is told, and the list of callbacks that a Model calls."""
+"""Callbacks: their base class, the state that they read, and the manager that a Model calls."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
+
 from graphls.base.errors import GraphAttributeError, GraphTypeError
 from graphls.base.reporting import warn
 from graphls.base.sharing.forks import Guard
+from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.registry import nearest
 
 OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
@@ -257,3 +261,41 @@ def _warn_of_hooks(kind: type[Callback]) -> None:
     if never and not any(getattr(kind, hook) is not getattr(Callback, hook) for hook in (*OLD_HOOKS, *NEW_HOOKS)):
         near = nearest(f"on_train_{never[0].removeprefix('on_')}", NEW_HOOKS)
         warn(f"The callback {kind.__name__!r} has {never[0]}, which no Model calls{near}.")
+
+
+def first_output(outputs: object) -> Any:
+    """The first of several outputs, or the only one: the loss of a training step."""
+    while isinstance(outputs, (tuple, list)) and outputs:
+        outputs = outputs[0]
+    return outputs
+
+
+def loss_of(outputs: object) -> float | None:
+    """The mean of the first output, or None where that is no number; reading it waits for the step."""
+    loss = first_output(outputs)
+    if isinstance(loss, (Tensor, np.ndarray, np.generic, int, float)):
+        return float(np.mean(np.asarray(loss)))
+    return None
+
+
+def was_skipped(outputs: object) -> bool:
+    """Whether a step with loss scaling, which returns (loss, overflow, scale, ...), says that it overflowed."""
+    if not isinstance(outputs, tuple) or len(outputs) < 3 or not is_flag(outputs[1]):
+        return False
+    return bool(outputs[1].asnumpy().any())
+
+
+def is_flag(output: object) -> bool:
+    """Whether an output is a tensor of bools."""
+    return isinstance(output, Tensor) and output.dtype.kind == "bool"
+
+
+def scalars_of(told: InternalCallbackParam) -> dict[str, Any]:
+    """The loss, the learning rate where it is a number, and the loss scale, as far as a run has them."""
+    found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
+    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
+    rate = getattr(optimizer, "learning_rate", None)
+    found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
+    scale = getattr(told.train_network, "_params", {}).get("scale_sense")
+    found["loss_scale"] = None if scale is None else scale.asnumpy()
+    return {name: value for name, value in found.items() if value is not None}

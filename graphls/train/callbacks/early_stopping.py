@@ -10,8 +10,7 @@ import numpy as np
 from graphls.base.checks import boolean, not_negative, not_negative_int, number
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.reporting import warn
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.outputs import loss_of
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, loss_of
 from graphls.train.together import mean_over_ranks
 
 MODES = ("auto", "min", "max")

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.base.errors import GraphTypeError
-from graphls.train.callbacks.callback import Callback, RunContext
-from graphls.train.callbacks.outputs import first_output, loss_of
+from graphls.train.callbacks.callback import Callback, RunContext, first_output, loss_of
 
 
 class History(Callback):

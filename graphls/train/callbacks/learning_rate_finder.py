@@ -16,9 +16,8 @@ from graphls.base.text.charts import Line, chart, number
 from graphls.base.text.colours import both
 from graphls.base.text.html import STYLE, escape
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, RunContext, loss_of, was_skipped
 from graphls.train.callbacks.learning_rates import rate_parameter
-from graphls.train.callbacks.outputs import loss_of, was_skipped
 
 RAW, SMOOTH = both("wire"), both("accent")
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from graphls.base.checks import positive_int
 from graphls.base.reporting import load_package
-from graphls.train.callbacks.callback import Callback, RunContext
-from graphls.train.callbacks.outputs import scalars_of
+from graphls.train.callbacks.callback import Callback, RunContext, scalars_of
 
 
 class RunLogger(Callback):

@@ -10,8 +10,14 @@ from graphls.base.checks import boolean, not_negative_int, positive_int
 from graphls.base.errors import GraphValueError
 from graphls.distributed.world import world
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped
+from graphls.train.callbacks.callback import (
+    Callback,
+    InternalCallbackParam,
+    RunContext,
+    first_output,
+    loss_of,
+    was_skipped,
+)
 
 
 class LossMonitor(Callback):

@@ -9,8 +9,7 @@ from typing import Any
 from graphls.base.reporting import load_package
 from graphls.distributed.world import world
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.outputs import is_flag, loss_of
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, is_flag, loss_of
 
 REFRESH_SECONDS = 0.1
 

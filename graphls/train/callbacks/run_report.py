@@ -15,10 +15,8 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
-from graphls.train.callbacks.outputs import first_output, is_flag
-from graphls.train.run_page import RunPage
-from graphls.train.run_record import RunRecord, load_record
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, first_output, is_flag
+from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
 MOST_WAITING = 64
