@@ -290,11 +290,16 @@ def is_flag(output: object) -> bool:
     return isinstance(output, Tensor) and output.dtype.kind == "bool"
 
 
+def learning_rate_of(told: InternalCallbackParam) -> Any:
+    """What the optimizer of a run has as its learning rate: a Parameter where it is one number, None without one."""
+    optimizer = told.get("optimizer") or getattr(told.get("train_network"), "optimizer", None)
+    return getattr(optimizer, "learning_rate", None)
+
+
 def scalars_of(told: InternalCallbackParam) -> dict[str, Any]:
     """The loss, the learning rate where it is a number, and the loss scale, as far as a run has them."""
     found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
-    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
-    rate = getattr(optimizer, "learning_rate", None)
+    rate = learning_rate_of(told)
     found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
     scale = getattr(told.train_network, "_params", {}).get("scale_sense")
     found["loss_scale"] = None if scale is None else scale.asnumpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.base.checks import boolean
+from graphls.base.checks import boolean, not_negative_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
@@ -106,14 +106,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _count(name: str, value: object) -> int | None:
-    if value is None:
-        return None
-    text = f"the {name!r} must be int and must >= 0, but got {str(value)!r} with type {type(value).__name__!r}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(GraphTypeError, text)
-    if value < 0:
-        raise _wrong(GraphValueError, text)
-    return value
+    return None if value is None else not_negative_int("CheckpointConfig", name, value)
 
 
 def _appendix(append_info: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from graphls.base.checks import boolean, fraction, not_negative, not_negative_in
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, learning_rate_of
 from graphls.train.callbacks.early_stopping import Monitored
 
 
@@ -131,8 +131,7 @@ class ReduceLROnPlateau(Callback):
 
 def rate_parameter(owner: str, told: InternalCallbackParam) -> Parameter:
     """The learning rate of the optimizer of a run; raises GraphValueError where it is not one number."""
-    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
-    rate = getattr(optimizer, "learning_rate", None)
+    rate = learning_rate_of(told)
     if not isinstance(rate, Parameter):
         text = f"{owner} changes one learning rate that is a number, and that of this run is {rate!r}."
         raise GraphValueError(text)

@@ -15,7 +15,14 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, first_output, is_flag
+from graphls.train.callbacks.callback import (
+    Callback,
+    InternalCallbackParam,
+    RunContext,
+    first_output,
+    is_flag,
+    learning_rate_of,
+)
 from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
@@ -200,8 +207,7 @@ def _results(outputs: object) -> dict[str, Any]:
 
 def _rate(told: InternalCallbackParam) -> dict[str, Any]:
     """The learning rate of the optimizer where it is one number, read at once since the next step may change it."""
-    optimizer = told.get("optimizer") or getattr(told.get("train_network"), "optimizer", None)
-    rate = getattr(optimizer, "learning_rate", None)
+    rate = learning_rate_of(told)
     return {"learning_rate": float(rate.asnumpy())} if isinstance(rate, Parameter) and rate.shape == () else {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, is_one_hot, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, is_one_hot, misfit, rearrange_inputs, wrong
 
 _KINDS = ("classification", "multilabel")
 
@@ -147,7 +147,7 @@ class TopKCategoricalAccuracy(Metric):
         if isinstance(k, bool) or not isinstance(k, int):
             raise GraphTypeError(f"For '{type(self).__name__}', the argument 'k' must be int, not {k!r}.")
         if k < 1:
-            raise GraphValueError(f"For '{type(self).__name__}', the argument 'k' must be at least 1, not {k}.")
+            raise wrong(self, f"the argument 'k' must be at least 1, not {k}")
         self.k = k
         self.clear()
 
@@ -161,9 +161,7 @@ class TopKCategoricalAccuracy(Metric):
         if scores.ndim == labels.ndim and is_one_hot(labels):
             labels = labels.argmax(axis=1)
         if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-            raise GraphValueError(
-                f"{type(self).__name__} takes scores (N, C) and labels (N,), not {scores.shape} and {labels.shape}.",
-            )
+            raise misfit(self, "scores (N, C) and labels (N,)", scores, labels)
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
         self._correct_num += int((best == labels[:, None]).any(axis=1).sum())
         self._samples_num += labels.size

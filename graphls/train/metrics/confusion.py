@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
-from graphls.train.metrics.metric import Array, Metric, check_choice, check_type, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, check_choice, check_type, rearrange_inputs, wrong
 
 NO_NORM, TARGET, PREDICTION, ALL_NORM = "no_norm", "target", "prediction", "all"
 _AXES: dict[str, Any] = {TARGET: 1, PREDICTION: 0, ALL_NORM: None}
@@ -219,15 +219,11 @@ class ConfusionMatrixMetric(Metric):
         if not (labels.astype(np.uint8) == labels).all():
             raise GraphValueError("For 'ConfusionMatrixMetric', the labels must be zeros and ones.")
         if predicted.ndim < 2 or predicted.shape != labels.shape:
-            raise GraphValueError(
-                "For 'ConfusionMatrixMetric', predictions and labels are (N, C, ...) of one shape, not "
-                f"{predicted.shape} and {labels.shape}.",
-            )
+            shapes = f"{predicted.shape} and {labels.shape}"
+            raise wrong(self, f"predictions and labels are (N, C, ...) of one shape, not {shapes}")
         if self.calculation_method and predicted[0, 0].size == 1 and predicted.ndim < 4:
-            raise GraphValueError(
-                "For 'ConfusionMatrixMetric', 'calculation_method' must be False for one answer to each class, "
-                f"(N, C), but got {predicted.shape}.",
-            )
+            text = "'calculation_method' must be False for one answer to each class, (N, C), but got"
+            raise wrong(self, f"{text} {predicted.shape}")
         first = 0 if self.skip_channel or predicted.shape[1] == 1 else 1
         return predicted[:, first:], labels[:, first:]
 
@@ -240,10 +236,8 @@ class ConfusionMatrixMetric(Metric):
             values = values.sum(axis=axis)
             values = values / np.maximum(counts, 1) if is_mean else values
         if values.size != 1:
-            raise GraphValueError(
-                f"For 'ConfusionMatrixMetric', 'decrease' must leave one number, and {self.decrease!r} leaves "
-                f"{values.size}; take 'mean' or 'sum'.",
-            )
+            text = f"'decrease' must leave one number, and {self.decrease!r} leaves {values.size}; take 'mean' or"
+            raise wrong(self, f"{text} 'sum'")
         return values.item(), int(counts.item())
 
     def eval(self) -> Any:

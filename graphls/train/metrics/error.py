@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, misfit, rearrange_inputs
 
 
 class _Mean(Metric):
@@ -34,10 +34,7 @@ class _Error(_Mean):
         """Take in predictions and true values of as many elements, the samples along the first axis."""
         predicted, labels = self._arrays(inputs)
         if predicted.size != labels.size or not labels.ndim:
-            raise GraphValueError(
-                f"{type(self).__name__} takes two arrays of as many elements, not {predicted.shape} and "
-                f"{labels.shape}.",
-            )
+            raise misfit(self, "two arrays of as many elements", predicted, labels)
         difference = labels.reshape(predicted.shape).astype(np.float64) - predicted
         self._sum += float(self._error(difference).sum())
         self._samples_num += labels.shape[0]
@@ -143,9 +140,7 @@ class Perplexity(_Mean):
         """
         predicted, labels = self._arrays(inputs)
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
-            raise GraphValueError(
-                f"Perplexity takes probabilities (..., C) and labels (...), not {predicted.shape} and {labels.shape}.",
-            )
+            raise misfit(self, "probabilities (..., C) and labels (...)", predicted, labels)
         labels, predicted = labels.reshape(-1).astype(np.int64), predicted.reshape(-1, predicted.shape[-1])
         kept = np.ones(labels.shape, bool) if self.ignore_label is None else labels != self.ignore_label
         wrong = kept & ((labels < 0) | (labels >= predicted.shape[1]))
@@ -189,7 +184,7 @@ class Dice(_Mean):
         """
         x, y = self._arrays(inputs)
         if x.shape != y.shape or not x.ndim:
-            raise GraphValueError(f"Dice takes two arrays of one shape, not {x.shape} and {y.shape}.")
+            raise misfit(self, "two arrays of one shape", x, y)
         a, b = x.reshape(-1).astype(np.float64), y.reshape(-1).astype(np.float64)
         self._sum += float(2 * (a @ b) / (a @ a + b @ b + self.smooth))
         self._samples_num += x.shape[0]

@@ -144,6 +144,17 @@ def is_one_hot(x: Array) -> bool:
     return bool(x.ndim > 1 and np.isin(x, (0, 1)).all() and (x.sum(axis=1) == 1).all())
 
 
+def wrong(owner: object, text: str) -> GraphValueError:
+    """The error for inputs or arguments that do not fit a metric."""
+    return GraphValueError(f"For '{type(owner).__name__}', {text}.")
+
+
+def misfit(owner: object, expected: str, *arrays: Array) -> GraphValueError:
+    """The error for arrays of other shapes than a metric takes."""
+    shapes = " and ".join(str(array.shape) for array in arrays)
+    return GraphValueError(f"{type(owner).__name__} takes {expected}, not {shapes}.")
+
+
 def check_type(owner: object, name: str, value: object, kind: type) -> None:
     """Raise GraphTypeError unless the value is of exactly this type, so that True is no int."""
     if type(value) is not kind:
@@ -156,6 +167,4 @@ def check_choice(owner: object, name: str, value: object, choices: Collection[st
     """Raise GraphTypeError for what is no str, and GraphValueError for one that is none of the choices."""
     check_type(owner, name, value, str)
     if value not in choices:
-        raise GraphValueError(
-            f"For '{type(owner).__name__}', the argument {name!r} must be one of {', '.join(choices)}, not {value!r}.",
-        )
+        raise wrong(owner, f"the argument {name!r} must be one of {', '.join(choices)}, not {value!r}")

@@ -9,7 +9,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.cell import Cell
-from graphls.train.metrics.metric import Array, Metric, as_array, check_type, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, as_array, check_type, rearrange_inputs, wrong
 
 
 class OcclusionSensitivity(Metric):
@@ -86,16 +86,10 @@ class OcclusionSensitivity(Metric):
             return np.zeros_like(sizes), sizes - 1
         box = np.array(self.b_box).reshape(-1)
         if box.size != 2 * sizes.size:
-            raise GraphValueError(
-                f"For 'OcclusionSensitivity', 'b_box' has a first and a last place for each of {sizes.size} axes, "
-                f"not {self.b_box}.",
-            )
+            raise wrong(self, f"'b_box' has a first and a last place for each of {sizes.size} axes, not {self.b_box}")
         first, last = np.maximum(box[::2], 0), np.where(box[1::2] < 0, sizes - 1, box[1::2])
         if (last >= sizes).any() or (first > last).any():
-            raise GraphValueError(
-                f"For 'OcclusionSensitivity', 'b_box' must lie in the image, first before last, not {self.b_box} in "
-                f"{shape}.",
-            )
+            raise wrong(self, f"'b_box' must lie in the image, first before last, not {self.b_box} in {shape}")
         return first, last
 
     def _covered(self, image: Array, places: Array) -> Array:
@@ -103,9 +97,7 @@ class OcclusionSensitivity(Metric):
         axes = image.ndim - 1
         margin = np.array(self.margin if isinstance(self.margin, list) else [self.margin] * axes)
         if margin.size != axes:
-            raise GraphValueError(
-                f"For 'OcclusionSensitivity', 'margin' is an int or a list of {axes} ints, not {self.margin}.",
-            )
+            raise wrong(self, f"'margin' is an int or a list of {axes} ints, not {self.margin}")
         batch = np.repeat(image, len(places), axis=0)
         for covered, place in zip(batch, places, strict=True):
             bounds = zip(np.maximum(place - margin, 0), np.maximum(place + margin, 0), strict=True)

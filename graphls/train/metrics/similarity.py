@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.errors import GraphRuntimeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, check_choice, check_type, rearrange_inputs
+from graphls.base.errors import GraphRuntimeError
+from graphls.train.metrics.metric import Array, Metric, check_choice, check_type, misfit, rearrange_inputs
 
 _SIMILARITIES, _REDUCTIONS = ("dot", "cosine"), ("none", "sum", "mean")
 
@@ -48,7 +48,7 @@ class CosineSimilarity(Metric):
         """Take in a matrix (N, M), in the place of that before; raises GraphValueError for another shape."""
         (rows,) = self._arrays(inputs)
         if rows.ndim != 2:
-            raise GraphValueError(f"CosineSimilarity takes a matrix, (N, M), not {rows.shape}.")
+            raise misfit(self, "a matrix, (N, M)", rows)
         if self.similarity == "cosine":
             with np.errstate(invalid="ignore"):  # a row of zeros has no direction, and the cosine is nan
                 rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)

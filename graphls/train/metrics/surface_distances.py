@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, as_array, check_choice, check_type, rearrange_inputs
+from graphls.train.metrics.metric import Array, Metric, as_array, check_choice, check_type, rearrange_inputs, wrong
 
 _KINDS = ("euclidean", "chessboard", "taxicab")
 
@@ -40,13 +40,10 @@ class SurfaceMetric(Metric):
         if not isinstance(label, Real):
             raise GraphTypeError(f"For '{type(self).__name__}', the label index must be int or float, not {label!r}.")
         if predicted.shape != labels.shape:
-            raise GraphValueError(
-                f"For '{type(self).__name__}', both images must have one shape, not {predicted.shape} and "
-                f"{labels.shape}.",
-            )
+            raise wrong(self, f"both images must have one shape, not {predicted.shape} and {labels.shape}")
         regions = predicted == label, labels == label
         if not (regions[0].any() or regions[1].any()):
-            raise GraphValueError(f"For '{type(self).__name__}', the label index {label} is in neither image.")
+            raise wrong(self, f"the label index {label} is in neither image")
         self._edges = self._edges_of(*regions)
 
     def _edges_of(self, predicted: Array, labels: Array) -> tuple[Array, Array]:
