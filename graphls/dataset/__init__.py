@@ -13,6 +13,7 @@ from graphls.dataset.pipeline.selection import ZipDataset
 from graphls.dataset.pipeline.workers import DatasetError
 from graphls.dataset.readers.annotated import CelebADataset, KITTIDataset, VOCDataset
 from graphls.dataset.readers.coco import CocoDataset
+from graphls.dataset.readers.files import Shuffle
 from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
 from graphls.dataset.readers.labelled import (
     Cifar10Dataset,
@@ -40,7 +41,6 @@ from graphls.dataset.samplers import (
     RandomSampler,
     Sampler,
     SequentialSampler,
-    Shuffle,
     SubsetRandomSampler,
     SubsetSampler,
     WeightedRandomSampler,

@@ -24,8 +24,9 @@ from graphls.dataset.checks import type_error
 from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
 from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
-from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
-from graphls.dataset.samplers import FileSampler, SamplerLike, Shuffle, shuffle_of
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import Files, FileSampler, Paths, Shuffle, Source
+from graphls.dataset.samplers import SamplerLike
 
 __all__ = ["FileReader", "MindDataset"]
 
@@ -39,7 +40,7 @@ class MindRecordFile:
     """One file: its schema, and its rows, whose lengths are checked when the file is opened."""
 
     def __init__(self, path: str) -> None:
-        self.path, self._data = path, mapped(path)
+        self.path, self._data = path, files.mapped(path)
         self.header = header = self._read_header()
         try:
             self._pages_from, self._page_size = int(header["header_size"]), int(header["page_size"])
@@ -50,22 +51,22 @@ class MindRecordFile:
             pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"] or []]
             self._check_types()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
+            raise files.corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
         self._raw, blobs = self._rows(pages, "RAW_DATA"), self._rows(pages, "BLOB_DATA")
         if self._blobs and len(blobs) != len(self._raw):
-            raise corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
+            raise files.corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
         self._blob_rows = blobs
 
     def _read_header(self) -> dict[str, Any]:
         length = int.from_bytes(bytes(self._data[:_LENGTH]), "little")
         if length > len(self._data) - _LENGTH:
-            raise corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
+            raise files.corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
         try:
             header = json.loads(bytes(self._data[_LENGTH : _LENGTH + length]).decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise corrupt(self.path, f"its header is not JSON ({error})") from None
+            raise files.corrupt(self.path, f"its header is not JSON ({error})") from None
         if not isinstance(header, dict):
-            raise corrupt(self.path, "its header is no object of JSON")
+            raise files.corrupt(self.path, "its header is no object of JSON")
         return header
 
     def _check_types(self) -> None:
@@ -81,7 +82,7 @@ class MindRecordFile:
     def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
         found = sorted((index, used) for kind, index, used in pages if kind == wanted)
         if len({index for index, _ in found}) != len(found):
-            raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
+            raise files.corrupt(self.path, f"a page of {wanted} stands twice in its header")
         return [span for index, used in found for span in self._page(index, used)]
 
     def _page(self, index: int, used: int) -> Iterator[Span]:
@@ -89,12 +90,12 @@ class MindRecordFile:
         position = self._pages_from + index * self._page_size
         end = position + used
         if min(index, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
-            raise corrupt(self.path, f"its header speaks of {used} bytes in page {index}, which are not there")
+            raise files.corrupt(self.path, f"its header speaks of {used} bytes in page {index}, which are not there")
         while position < end:
             start = position + _LENGTH
             length = int.from_bytes(bytes(self._data[position:start]), "little")
             if start + length > end:
-                raise corrupt(self.path, f"a row of {length} bytes is announced in page {index}, which has less left")
+                raise files.corrupt(self.path, f"a row of {length} bytes is announced in page {index}, which has less left")
             yield start, length
             position = start + length
 
@@ -119,7 +120,7 @@ class MindRecordFile:
         try:
             yield
         except (GraphValueError, OverflowError) as error:
-            raise corrupt(self.path, f"row {index} is damaged: {reason_of(error)}") from None
+            raise files.corrupt(self.path, f"row {index} is damaged: {files.reason_of(error)}") from None
 
     def _numbers(self, index: int) -> Row:
         raw = unpacked(self._content(self._raw[index]))
@@ -198,7 +199,7 @@ def layout_of(file: MindRecordFile) -> Layout:
         sizes = int(header["header_size"]), int(header["page_size"])
         return Layout(file.schema, indexes, str(schema.get("desc", "")), *sizes)
     except (KeyError, TypeError, ValueError) as error:
-        raise corrupt(file.path, f"its header does not say what rows are found by ({error!r})") from None
+        raise files.corrupt(file.path, f"its header does not say what rows are found by ({error!r})") from None
 
 
 class MindRecordSource(Source):
@@ -211,7 +212,7 @@ class MindRecordSource(Source):
     """
 
     def __init__(self, dataset_files: Paths, columns_list: Sequence[str] | None) -> None:
-        paths = found_files(dataset_files)
+        paths = files.found_files(dataset_files)
         self.files = [MindRecordFile(path) for path in paths]
         if isinstance(dataset_files, (str, os.PathLike)) and len(paths) == 1:
             self.files = _together(paths[0], self.files[0])
@@ -253,8 +254,8 @@ def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:
     """The files that were written with this one, which lie beside it."""
     if len(file.shards) < 2:
         return [file]
-    paths = [inside(os.path.dirname(path), os.path.basename(name), path) for name in file.shards]
-    return [MindRecordFile(each) for each in found_files(paths)]
+    paths = [files.inside(os.path.dirname(path), os.path.basename(name), path) for name in file.shards]
+    return [MindRecordFile(each) for each in files.found_files(paths)]
 
 
 def check_padding(columns_list: Sequence[str] | None, padded_sample: object, num_padded: object) -> None:
@@ -399,7 +400,7 @@ class MindDataset(Files):
         check_padding(columns_list, padded_sample, num_padded)
         rows = MindRecordSource(dataset_files, columns_list)
         source = rows if padded_sample is None else PaddedRows(rows, padded_sample, num_padded or 0, num_shards)
-        kind = shuffle_of(shuffle)
+        kind = files.shuffle_of(shuffle)
         if kind in (Shuffle.FILES, Shuffle.INFILE) and sampler is None:
             if num_samples is not None:
                 raise GraphValueError(f"{kind!r} and num_samples cannot be specified at the same time.")

@@ -18,27 +18,17 @@ import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError
 from graphls.base.files.files import write_parts
+from graphls.dataset.mindrecord import schema as schemas
 from graphls.dataset.mindrecord.encoding import compressed, packed
 from graphls.dataset.mindrecord.index import remove_index, write_index
 from graphls.dataset.mindrecord.reader import Layout, MindRecordFile, layout_of
 from graphls.dataset.mindrecord.schema import (
-    HEADER_SIZES,
-    PAGE_SIZES,
     MRMAddSchemaError,
     MRMGetMetaError,
     ParamTypeError,
     ParamValueError,
     Row,
     Schema,
-    blob_fields,
-    check_count,
-    check_filename,
-    check_index,
-    check_path,
-    check_size,
-    checked_schema,
-    keep_fitting,
-    raw_entries,
 )
 from graphls.dataset.readers.files import corrupt
 
@@ -162,7 +152,7 @@ class Pages:
 
     def _header(self) -> bytes:
         layout = self._layout
-        schema = {"blob_fields": blob_fields(layout.schema), "desc": layout.desc, "schema": layout.schema}
+        schema = {"blob_fields": schemas.blob_fields(layout.schema), "desc": layout.desc, "schema": layout.schema}
         fields = {
             "header_size": layout.header_size,
             "index_fields": [{"index_field": name, "schema_id": 0} for name in layout.indexes] or None,
@@ -223,8 +213,8 @@ class FileWriter:
     """
 
     def __init__(self, file_name: str, shard_num: int = 1, overwrite: bool = False) -> None:
-        check_filename(file_name)
-        check_count(shard_num)
+        schemas.check_filename(file_name)
+        schemas.check_count(shard_num)
         if not isinstance(overwrite, bool):
             raise ParamValueError("Parameter overwrite's type is not bool.")
         digits = len(str(shard_num - 1))
@@ -238,7 +228,7 @@ class FileWriter:
     @classmethod
     def open_for_append(cls, file_name: str) -> FileWriter:
         """A writer that adds rows to a file; raises GraphRuntimeError for one that is not there or is damaged."""
-        check_filename(file_name)
+        schemas.check_filename(file_name)
         if not os.path.isfile(file_name):
             raise GraphRuntimeError(f"The input: {file_name} is not exists.")
         file = MindRecordFile(file_name)
@@ -252,7 +242,7 @@ class FileWriter:
 
         Raises MRMInvalidSchemaError, MRMBuildSchemaError for a shape that is none, MRMAddSchemaError for a second one.
         """
-        schema = checked_schema(content)
+        schema = schemas.checked_schema(content)
         if self._layout.schema:
             raise MRMAddSchemaError
         self._layout.schema, self._layout.desc = schema, desc or ""
@@ -268,21 +258,21 @@ class FileWriter:
         if not self._layout.schema:
             raise MRMGetMetaError
         for field in index_fields:
-            check_index(field, self._layout.schema, self._layout.indexes)
+            schemas.check_index(field, self._layout.schema, self._layout.indexes)
             self._layout.indexes.append(field)
 
     def set_header_size(self, header_size: int) -> None:
         """Set the bytes that are kept for the header, 16 KiB to 128 MiB; raises GraphRuntimeError for other numbers."""
-        self._check_size("header", header_size, HEADER_SIZES)
+        self._check_size("header", header_size, schemas.HEADER_SIZES)
         self._layout.header_size = header_size
 
     def set_page_size(self, page_size: int) -> None:
         """Set the bytes of a page, 32 KiB to 256 MiB; raises GraphRuntimeError for other numbers."""
-        self._check_size("page", page_size, PAGE_SIZES)
+        self._check_size("page", page_size, schemas.PAGE_SIZES)
         self._layout.page_size = page_size
 
     def _check_size(self, what: str, size: object, limits: tuple[int, int]) -> None:
-        check_size(what, size, limits)
+        schemas.check_size(what, size, limits)
         if self._files:
             raise GraphRuntimeError(f"The {what} size is to be set before rows are written.")
 
@@ -306,8 +296,8 @@ class FileWriter:
         if self._is_flushed:
             raise GraphRuntimeError(_FLUSHED)
         self._open()
-        keep_fitting(raw_data, self._layout.schema)
-        rows = [(packed(raw_entries(self._layout.schema, row)), self._blob(row)) for row in raw_data]
+        schemas.keep_fitting(raw_data, self._layout.schema)
+        rows = [(packed(schemas.raw_entries(self._layout.schema, row)), self._blob(row)) for row in raw_data]
         start = 0
         for file, count in zip(self._files, self._shares(len(rows)), strict=True):
             for raw, blob in rows[start : start + count]:
@@ -318,18 +308,19 @@ class FileWriter:
         if self._files:
             return
         for path in self._paths:
-            check_path(path, self._overwrite)
+            schemas.check_path(path, self._overwrite)
         layout = self._layout
         if not layout.schema:
             text = "Invalid data, schema is not found in header, please use 'add_schema' to add a schema for new"
             raise GraphRuntimeError(f"{text} mindrecord files.")
-        layout.indexes = layout.indexes or [name for name in layout.schema if name not in blob_fields(layout.schema)]
+        blobs = schemas.blob_fields(layout.schema)
+        layout.indexes = layout.indexes or [name for name in layout.schema if name not in blobs]
         names = [os.path.basename(path) for path in self._paths]
         self._files = [Pages(path, layout, names, shard) for shard, path in enumerate(self._paths)]
 
     def _blob(self, row: Row) -> tuple[bytes, int]:
         """The bytes and arrays of a row, and how many bytes compression saved."""
-        arrays = [row[name] for name in blob_fields(self._layout.schema)]
+        arrays = [row[name] for name in schemas.blob_fields(self._layout.schema)]
         parts = [compressed(v) if _is_integer(v) else bytes(v) for v in arrays]
         saved = sum(v.nbytes - len(part) for v, part in zip(arrays, parts, strict=True) if _is_integer(v))
         if len(parts) < 2:

@@ -18,7 +18,7 @@ from graphls.dataset.randomness import Key
 
 
 class SameRows(Dataset):
-    """A node with as many rows as its child; which `finish` makes of those."""
+    """A node whose rows `finish` makes of those of its child, as many unless `counted` says otherwise."""
 
     def __init__(self, child: Dataset) -> None:
         super().__init__(child)
@@ -32,11 +32,15 @@ class SameRows(Dataset):
     def is_indexed(self) -> bool:
         return self.child.is_indexed
 
+    def counted(self, count: float) -> float:
+        """The number of rows of this node, from that of its child."""
+        return count
+
     def length(self) -> float:
-        return self.child.length()
+        return self.counted(self.child.length())
 
     def size(self) -> float:
-        return self.child.size()
+        return self.counted(self.child.size())
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.finish(self.child.rows(run, epoch, indices))
@@ -129,13 +133,8 @@ class RepeatDataset(SameRows):
         endless = count is None or checks.integer("count", count) == -1
         self.count: float = inf if endless else checks.integer("count", count, 1)
 
-    def length(self) -> float:
-        length = self.child.length()
-        return length * self.count if length else 0
-
-    def size(self) -> float:
-        size = self.child.size()
-        return size * self.count if size else 0
+    def counted(self, count: float) -> float:
+        return count * self.count if count else 0
 
     def get_repeat_count(self) -> int:
         return self.child.get_repeat_count() * (1 if self.count == inf else int(self.count))
@@ -170,11 +169,8 @@ class SkipDataset(SameRows):
         super().__init__(child)
         self.count = checks.integer("count", count, 0)
 
-    def length(self) -> float:
-        return max(super().length() - self.count, 0)
-
-    def size(self) -> float:
-        return max(super().size() - self.count, 0)
+    def counted(self, count: float) -> float:
+        return max(count - self.count, 0)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, (index + self.count for index in indices))
@@ -191,11 +187,8 @@ class TakeDataset(SameRows):
         super().__init__(child)
         self.count: float = inf if checks.integer("count", count) == -1 else checks.integer("count", count, 1)
 
-    def length(self) -> float:
-        return min(super().length(), self.count)
-
-    def size(self) -> float:
-        return min(super().size(), self.count)
+    def counted(self, count: float) -> float:
+        return min(count, self.count)
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = self.child.stream(run, epoch, start)
@@ -216,10 +209,7 @@ class PartDataset(SameRows):
         super().__init__(child)
         self.first, self.count, self.total, self.randomize = first, count, total, randomize
 
-    def length(self) -> float:
-        return self.count
-
-    def size(self) -> float:
+    def counted(self, count: float) -> float:
         return self.count
 
     def _indices(self, run: Run) -> list[int]:

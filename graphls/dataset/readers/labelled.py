@@ -13,23 +13,8 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset.checks import integer, string, type_error
 from graphls.dataset.columns import StrPath
-from graphls.dataset.readers.files import (
-    IMAGES,
-    Bytes,
-    Compressed,
-    Decrypt,
-    Files,
-    Images,
-    Parts,
-    PartsOfFiles,
-    Source,
-    corrupt,
-    extensions_of,
-    first_of,
-    folder,
-    mapped,
-    usage,
-)
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import Bytes, Decrypt, Files, Source
 from graphls.dataset.samplers import SamplerLike
 
 _SIDE = 28
@@ -44,23 +29,23 @@ def read_idx(path: str, axes: int) -> Bytes:
     GraphRuntimeError where the header is another, or the file is not as long as it says; nothing is read before that.
     """
     start = 4 + 4 * axes
-    compressed = Compressed(path) if path.endswith(".gz") else None
-    data = compressed.head(start) if compressed else mapped(path)
+    compressed = files.Compressed(path) if path.endswith(".gz") else None
+    data = compressed.head(start) if compressed else files.mapped(path)
     shape = _shape(path, bytes(data[:start]), axes)
     length = start + math.prod(shape)
     if compressed:
         data = compressed.whole(length)
     elif len(data) != length:
-        raise corrupt(path, f"its header speaks of {length} bytes, but it holds {len(data)}")
+        raise files.corrupt(path, f"its header speaks of {length} bytes, but it holds {len(data)}")
     return data[start:].reshape(shape)
 
 
 def _shape(path: str, header: bytes, axes: int) -> tuple[int, ...]:
     if len(header) < 4 + 4 * axes:
-        raise corrupt(path, f"the file ends within its header of {4 + 4 * axes} bytes")
+        raise files.corrupt(path, f"the file ends within its header of {4 + 4 * axes} bytes")
     if header[:4] != bytes([0, 0, 8, axes]):
         magic, expected = (int.from_bytes(part, "big") for part in (header[:4], bytes([0, 0, 8, axes])))
-        raise corrupt(path, f"its magic number is {magic}, not {expected}")
+        raise files.corrupt(path, f"its magic number is {magic}, not {expected}")
     return tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
 
 
@@ -70,14 +55,14 @@ class IdxSource(Source):
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
-        directory = folder(dataset_dir)
-        wanted = _PREFIXES[usage(part, *_PREFIXES)]
+        directory = files.folder(dataset_dir)
+        wanted = _PREFIXES[files.usage(part, *_PREFIXES)]
         found = [pair for pair in (_pair_of(directory, prefix) for prefix in wanted) if pair]
         if not found or (part is not None and len(found) < len(wanted)):
             names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in wanted)
             raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.")
         self._parts = [_read_pair(*paths) for paths in found]
-        self._rows = Parts(len(labels) for _, labels in self._parts)
+        self._rows = files.Parts(len(labels) for _, labels in self._parts)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         part, position = self._rows[index]
@@ -87,7 +72,7 @@ class IdxSource(Source):
 
 def _pair_of(directory: str, prefix: str) -> tuple[str, str] | None:
     images, labels = (
-        first_of(directory, *(f"{prefix}-{kind}{sep}{end}" for end in (ending, f"{ending}.gz") for sep in "-."))
+        files.first_of(directory, *(f"{prefix}-{kind}{sep}{end}" for end in (ending, f"{ending}.gz") for sep in "-."))
         for kind, ending in (("images", "idx3-ubyte"), ("labels", "idx1-ubyte"))
     )
     if images is None and labels is None:
@@ -100,15 +85,15 @@ def _pair_of(directory: str, prefix: str) -> tuple[str, str] | None:
 def _read_pair(image_path: str, label_path: str) -> tuple[Bytes, Bytes]:
     images, labels = read_idx(image_path, 3), read_idx(label_path, 1)
     if images.shape[1:] != (_SIDE, _SIDE):
-        raise corrupt(image_path, f"its images are {images.shape[1]} x {images.shape[2]}, not {_SIDE} x {_SIDE}")
+        raise files.corrupt(image_path, f"its images are {images.shape[1]} x {images.shape[2]}, not {_SIDE} x {_SIDE}")
     if len(images) != len(labels):
-        raise corrupt(label_path, f"it holds {len(labels)} labels for the {len(images)} images of {image_path}")
+        raise files.corrupt(label_path, f"it holds {len(labels)} labels for the {len(images)} images of {image_path}")
     if len(labels) and labels.max() >= _CLASSES:
-        raise corrupt(label_path, f"it holds the label {labels.max()}, but there are {_CLASSES} classes")
+        raise files.corrupt(label_path, f"it holds the label {labels.max()}, but there are {_CLASSES} classes")
     return images, labels
 
 
-class MnistDataset(PartsOfFiles):
+class MnistDataset(files.PartsOfFiles):
     """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
 
     `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
@@ -174,11 +159,11 @@ class CifarSource(Source):
     files: ClassVar[dict[str, str]]
 
     def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
-        directory = folder(dataset_dir)
-        wanted = usage(part, "train", "test", "all")
+        directory = files.folder(dataset_dir)
+        wanted = files.usage(part, "train", "test", "all")
         self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
         self._parts = [self._records(path) for path in self._paths]
-        self._rows = Parts(map(len, self._parts))
+        self._rows = files.Parts(map(len, self._parts))
 
     def _find(self, directory: str, parts: list[str]) -> list[str]:
         names = sorted(os.listdir(directory))
@@ -189,9 +174,9 @@ class CifarSource(Source):
         return [os.path.join(directory, name) for group in found for name in group]
 
     def _records(self, path: str) -> Bytes:
-        data, width = mapped(path), len(self.counts) + _PIXELS
+        data, width = files.mapped(path), len(self.counts) + _PIXELS
         if len(data) % width:
-            raise corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
+            raise files.corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
         return data.reshape(-1, width)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -200,7 +185,7 @@ class CifarSource(Source):
         labels, pixels = record[: len(self.counts)], record[len(self.counts) :]
         for label, count in zip(labels, self.counts, strict=True):
             if label >= count:
-                raise corrupt(self._paths[part], f"it holds the label {label}, but there are {count} classes")
+                raise files.corrupt(self._paths[part], f"it holds the label {label}, but there are {count} classes")
         image = np.ascontiguousarray(pixels.reshape(_SHAPE).transpose(1, 2, 0))
         return (image, *(np.array(label, np.uint32) for label in labels))
 
@@ -221,7 +206,7 @@ class Cifar100Source(CifarSource):
     files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
 
 
-class Cifar10Dataset(PartsOfFiles):
+class Cifar10Dataset(files.PartsOfFiles):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
     `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
@@ -240,7 +225,7 @@ class Cifar10Dataset(PartsOfFiles):
     _read = Cifar10Source
 
 
-class Cifar100Dataset(PartsOfFiles):
+class Cifar100Dataset(files.PartsOfFiles):
     """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
 
     `dataset_dir` has `train.bin` and `test.bin`; the rest is as in Cifar10Dataset.
@@ -270,9 +255,9 @@ class ImageFolderSource(Source):
         decode: bool = False,
         decrypt: Decrypt | None = None,
     ) -> None:
-        directory = folder(dataset_dir)
-        self._extensions = None if extensions is None else extensions_of(extensions)
-        self._image = Images(decode, decrypt)
+        directory = files.folder(dataset_dir)
+        self._extensions = None if extensions is None else files.extensions_of(extensions)
+        self._image = files.Images(decode, decrypt)
         self.classes = _classes(directory, class_indexing)
         self._rows = [(path, label) for name, label in self.classes.items() for path in self._files(directory, name)]
         if not self._rows:
@@ -284,7 +269,7 @@ class ImageFolderSource(Source):
 
     def _is_image(self, name: str) -> bool:
         ending = os.path.splitext(name)[1]
-        return ending.lower() in IMAGES if self._extensions is None else ending in self._extensions
+        return ending.lower() in files.IMAGES if self._extensions is None else ending in self._extensions
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, label = self._rows[index]

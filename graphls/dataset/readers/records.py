@@ -19,8 +19,7 @@ from graphls.base.files.wire import fields, numbers, signed
 from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, Schema, StrPath, as_schema
 from graphls.dataset.readers import files
-from graphls.dataset.readers.files import corrupt
-from graphls.dataset.samplers import Shuffle
+from graphls.dataset.readers.files import Shuffle, corrupt
 
 _NEWLINE = 10
 _NO_BYTES = np.empty(0, np.uint8)

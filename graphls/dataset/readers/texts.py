@@ -14,9 +14,18 @@ from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.files.files import open_file
 from graphls.dataset.checks import string, type_error
 from graphls.dataset.columns import Array, StrPath
-from graphls.dataset.readers.files import Paths, Sequential, Source, TextParts, corrupt, folder, found_files, usage
+from graphls.dataset.readers.files import (
+    Paths,
+    Sequential,
+    Shuffle,
+    Source,
+    TextParts,
+    corrupt,
+    folder,
+    found_files,
+    usage,
+)
 from graphls.dataset.readers.records import TextFileSource
-from graphls.dataset.samplers import Shuffle
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
 """What a default of each type makes of the fields of its column."""

@@ -12,21 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import boolean, choice, instance, integer, string, type_error
-from graphls.dataset.text.strings import (
-    NormalizeForm,
-    Span,
-    Strings,
-    TextOperation,
-    Token,
-    Tokenizer,
-    byte_offsets,
-    compiled,
-    folded,
-    normalized,
-    one_string,
-    token_columns,
-    tokens_at,
-)
+from graphls.dataset.text import strings
+from graphls.dataset.text.strings import NormalizeForm, Span, Strings, TextOperation, Token, Tokenizer
 from graphls.dataset.text.vocab import Vocab
 from graphls.dataset.transforms.operations import does_not_fit
 
@@ -48,7 +35,7 @@ class WhitespaceTokenizer(Tokenizer):
     def apply(self, column: Strings) -> Any:
         if self.with_offsets:
             return super().apply(column)
-        return np.array(str(one_string(self, column)).split() or [""], np.str_)
+        return np.array(str(strings.one_string(self, column)).split() or [""], np.str_)
 
     def spans(self, text: str) -> list[Span]:
         return [match.span() for match in re.finditer(r"\S+", text)]
@@ -130,8 +117,8 @@ class RegexTokenizer(Tokenizer):
 
     def __init__(self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False) -> None:
         super().__init__(with_offsets)
-        self._delimiter = compiled("delim_pattern", delim_pattern)
-        self._kept = compiled("keep_delim_pattern", keep_delim_pattern)
+        self._delimiter = strings.compiled("delim_pattern", delim_pattern)
+        self._kept = strings.compiled("keep_delim_pattern", keep_delim_pattern)
 
     def spans(self, text: str) -> list[Span]:
         return _between(self._delimiter, text, self._is_kept)
@@ -169,7 +156,7 @@ class PythonTokenizer(TextOperation):
         self.tokenizer = tokenizer
 
     def apply(self, column: Strings) -> Any:
-        return np.array(list(self.tokenizer(str(one_string(self, column)))), np.str_)
+        return np.array(list(self.tokenizer(str(strings.one_string(self, column)))), np.str_)
 
 
 class _WithoutMarks(dict[int, "int | None"]):
@@ -242,8 +229,8 @@ class BasicTokenizer(TextOperation):
         self.with_offsets = boolean("with_offsets", with_offsets)
 
     def apply(self, column: Strings) -> Any:
-        text = str(one_string(self, column))
-        return token_columns(self.tokens(text)) if self.with_offsets else np.array(self.words(text), np.str_)
+        text = str(strings.one_string(self, column))
+        return strings.token_columns(self.tokens(text)) if self.with_offsets else np.array(self.words(text), np.str_)
 
     def words(self, text: str) -> list[str]:
         """The tokens of a string."""
@@ -261,7 +248,7 @@ class BasicTokenizer(TextOperation):
             found = [(0, len(piece))] if i % 2 else [match.span() for match in self._pattern(piece).finditer(piece)]
             spans += [(start + first, start + last) for first, last in found]
             start += len(piece)
-        return tokens_at("".join(cleaned), spans)
+        return strings.tokens_at("".join(cleaned), spans)
 
     def _cleaned(self, text: str) -> list[str]:
         """Parts of a string, each second of which is a special token that stays as it is."""
@@ -270,9 +257,9 @@ class BasicTokenizer(TextOperation):
 
     def _clean(self, text: str) -> str:
         if self.lower_case:
-            text = normalized(folded(text), NormalizeForm.NFD).translate(_WITHOUT_MARKS)
+            text = strings.normalized(strings.folded(text), NormalizeForm.NFD).translate(_WITHOUT_MARKS)
         else:
-            text = normalized(text, self.normalization_form)
+            text = strings.normalized(text, self.normalization_form)
         return _control_pattern(_reach(text)).sub(" ", text)
 
     def _pattern(self, text: str) -> re.Pattern[str]:
@@ -324,10 +311,10 @@ class WordpieceTokenizer(TextOperation):
 
     def with_places(self, words: list[tuple[str, int]]) -> Any:
         """The pieces of words that start at these offsets, and the offsets where they start and end."""
-        return token_columns([token for word, start in words for token in self._tokens(word, start)])
+        return strings.token_columns([token for word, start in words for token in self._tokens(word, start)])
 
     def _tokens(self, word: str, start: int) -> list[Token]:
-        pieces, offsets, mark = self._pieces(word), byte_offsets(word), len(self.suffix_indicator)
+        pieces, offsets, mark = self._pieces(word), strings.byte_offsets(word), len(self.suffix_indicator)
         if len(pieces) == 1:
             return [(pieces[0], start, start + offsets[-1])]
         ends = list(accumulate((len(piece) - mark for piece in pieces[1:]), initial=len(pieces[0])))
@@ -378,7 +365,7 @@ class BertTokenizer(TextOperation):
         self._wordpiece = WordpieceTokenizer(vocab, suffix_indicator, max_bytes_per_token, unknown_token, with_offsets)
 
     def apply(self, column: Strings) -> Any:
-        text = str(one_string(self, column))
+        text = str(strings.one_string(self, column))
         if not self._wordpiece.with_offsets:
             return self._wordpiece.of(self._basic.words(text))
         return self._wordpiece.with_places([(token, start) for token, start, _ in self._basic.tokens(text)])

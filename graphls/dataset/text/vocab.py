@@ -11,16 +11,7 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.base.files.files import open_file
 from graphls.dataset import checks
-from graphls.dataset.checks import (
-    DTypeLike,
-    boolean,
-    instance,
-    integer,
-    number_dtype,
-    optional_integer,
-    string,
-    type_error,
-)
+from graphls.dataset.checks import DTypeLike
 from graphls.dataset.text.strings import Strings, TextOperation
 from graphls.ir.types import int32
 
@@ -49,10 +40,10 @@ class Vocab:
 
         Raises GraphTypeError, or GraphValueError for a word that is there twice.
         """
-        words = _words("word_list", instance("word_list", word_list, list, "a list of strings"))
+        words = _words("word_list", checks.instance("word_list", word_list, list, "a list of strings"))
         special = [] if special_tokens is None else special_tokens
-        specials = _words("special_tokens", instance("special_tokens", special, list, "a list of strings"))
-        first, second = (specials, words) if boolean("special_first", special_first) else (words, specials)
+        specials = _words("special_tokens", checks.instance("special_tokens", special, list, "a list of strings"))
+        first, second = (specials, words) if checks.boolean("special_first", special_first) else (words, specials)
         for word in set(specials) & set(words):
             raise GraphValueError(f"The word {word!r} is in word_list and in special_tokens.")
         return cls.from_dict({word: index for index, word in enumerate([*first, *second])})
@@ -60,9 +51,11 @@ class Vocab:
     @classmethod
     def from_dict(cls, word_dict: dict[str, int]) -> Vocab:
         """Words and their indices of a dict; raises GraphTypeError, or GraphValueError for an index below 0."""
-        instance("word_dict", word_dict, dict, "a dict of strings to integers")
+        checks.instance("word_dict", word_dict, dict, "a dict of strings to integers")
         vocab = cls()
-        vocab._indices = {string("word", word): integer("word_id", word_dict[word], 0) for word in word_dict}
+        vocab._indices = {
+            checks.string("word", word): checks.integer("word_id", index, 0) for word, index in word_dict.items()
+        }
         vocab._words = {index: word for word, index in vocab._indices.items()}
         return vocab
 
@@ -81,8 +74,8 @@ class Vocab:
         be read.
         """
         path = checks.path("file_path", file_path)
-        string("delimiter", delimiter)
-        size = optional_integer("vocab_size", vocab_size, 1)
+        checks.string("delimiter", delimiter)
+        size = checks.optional_integer("vocab_size", vocab_size, 1)
         try:
             with open_file(path, "r", encoding="utf-8") as file:
                 lines = [line.rstrip("\r\n") for line, _ in zip(file, range(size or 2**31), strict=False)]
@@ -108,7 +101,7 @@ class Vocab:
         GraphValueError.
         """
         low, high = _frequencies(freq_range)
-        limit = optional_integer("top_k", top_k, 1)
+        limit = checks.optional_integer("top_k", top_k, 1)
         names = [columns] if isinstance(columns, str) else columns
         counts = Counter(word for row in _rows(dataset) for word in _words_of(row, names))
         kept = [word for word, count in counts.items() if low <= count <= high]
@@ -124,14 +117,14 @@ class Vocab:
         if isinstance(tokens, str):
             return self._indices.get(tokens, -1)
         if not isinstance(tokens, (list, np.ndarray)):
-            raise type_error("tokens", tokens, "a string or a list of strings")
-        return [self._indices.get(string("tokens", token), -1) for token in tokens]
+            raise checks.type_error("tokens", tokens, "a string or a list of strings")
+        return [self._indices.get(checks.string("tokens", token), -1) for token in tokens]
 
     def ids_to_tokens(self, ids: int | Sequence[int] | Strings) -> Any:
         """The word of an index, or those of a list or array of indices; "" for an index that is not there."""
         if isinstance(ids, (list, np.ndarray)):
             return [self.ids_to_tokens(index) for index in ids]
-        return self._words.get(integer("ids", ids, 0), "")
+        return self._words.get(checks.integer("ids", ids, 0), "")
 
     def number(self, word: str) -> int | None:
         """The index of a word; None where it is not there."""
@@ -145,7 +138,7 @@ class Vocab:
 
 
 def _words(name: str, words: list[object]) -> list[str]:
-    checked = [string(name, word) for word in words]
+    checked = [checks.string(name, word) for word in words]
     for word, count in Counter(checked).items():
         if count > 1:
             raise GraphValueError(f"{name} has the word {word!r} {count} times.")
@@ -156,9 +149,9 @@ def _frequencies(value: object) -> tuple[float, float]:
     if value is None:
         return 0, float("inf")
     if not isinstance(value, tuple) or len(value) != 2:
-        raise type_error("freq_range", value, "a tuple (min, max)")
-    low = 0 if value[0] is None else integer("freq_range", value[0], 0, 2**63)
-    high = float("inf") if value[1] is None else integer("freq_range", value[1], 0, 2**63)
+        raise checks.type_error("freq_range", value, "a tuple (min, max)")
+    low = 0 if value[0] is None else checks.integer("freq_range", value[0], 0, 2**63)
+    high = float("inf") if value[1] is None else checks.integer("freq_range", value[1], 0, 2**63)
     if low > high:
         raise GraphValueError(f"freq_range should be in (min, max) format, but got {value}.")
     return low, high
@@ -169,7 +162,7 @@ def _rows(dataset: object) -> Iterator[Any]:
     if iterator is not None:
         return iter(iterator(num_epochs=1, output_numpy=True))
     if isinstance(dataset, (str, bytes)) or not isinstance(dataset, Iterable):
-        raise type_error("dataset", dataset, "a data set or an iterable of rows")
+        raise checks.type_error("dataset", dataset, "a data set or an iterable of rows")
     return iter(dataset)
 
 
@@ -201,11 +194,11 @@ class Lookup(TextOperation):
     """
 
     def __init__(self, vocab: Vocab, unknown_token: str | None = None, data_type: DTypeLike = int32) -> None:
-        self.vocab = instance("vocab", vocab, Vocab, "a Vocab")
-        self.unknown_token = None if unknown_token is None else string("unknown_token", unknown_token)
+        self.vocab = checks.instance("vocab", vocab, Vocab, "a Vocab")
+        self.unknown_token = None if unknown_token is None else checks.string("unknown_token", unknown_token)
         if unknown_token is not None and unknown_token not in vocab:
             raise GraphValueError(f"unknown_token {unknown_token!r} is not in the vocabulary.")
-        self.data_type = number_dtype("data_type", data_type)
+        self.data_type = checks.number_dtype("data_type", data_type)
 
     def apply(self, column: Strings) -> Any:
         indices = [self._index(str(word)) for word in column.reshape(-1)]

@@ -10,23 +10,8 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import (
-    Array,
-    Image,
-    ImageOperation,
-    Numbers,
-    PilImage,
-    PilOperation,
-    WithProbability,
-    check_bytes,
-    check_channels,
-    check_color,
-    check_image,
-    is_pil,
-    pillow,
-    saturated,
-    wrong_shape,
-)
+from graphls.dataset.vision import image as images
+from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, PilImage, PilOperation, WithProbability
 from graphls.dataset.vision.opencv import blended, opencv, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
 
@@ -97,13 +82,14 @@ class ConvertColor(ImageOperation):
         self.convert_mode = checks.choice("convert_mode", convert_mode, ConvertMode)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         from_gray = self.convert_mode.name.startswith("COLOR_GRAY")
         channels = image.shape[2] if image.ndim == 3 else 1
         if channels not in ((1,) if from_gray else (3, 4)):
-            raise wrong_shape(self, image, "an image of 1 channel" if from_gray else "an image of 3 or 4 channels")
+            count = "1 channel" if from_gray else "3 or 4 channels"
+            raise images.wrong_shape(self, image, f"an image of {count}")
         if image.dtype.kind != "f" and image.dtype not in (np.uint8, np.uint16):
-            raise wrong_shape(self, image, "an image of uint8, uint16 or floats")
+            raise images.wrong_shape(self, image, "an image of uint8, uint16 or floats")
         return recolored(image, self.convert_mode.name)
 
 
@@ -192,11 +178,11 @@ class AdjustBrightness(ImageOperation):
         self.brightness_factor = checks.magnitude("brightness_factor", brightness_factor)
 
     def on_array(self, image: Array) -> Array:
-        check_channels(self, image)
+        images.check_channels(self, image)
         return blended(image, np.zeros_like(image), self.brightness_factor)
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageEnhance").Brightness(image).enhance(self.brightness_factor)
+        return images.pillow("ImageEnhance").Brightness(image).enhance(self.brightness_factor)
 
 
 class AdjustContrast(ImageOperation):
@@ -222,7 +208,7 @@ class AdjustContrast(ImageOperation):
         return blended(image, gray, self.contrast_factor, other_first=True)
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageEnhance").Contrast(image).enhance(self.contrast_factor)
+        return images.pillow("ImageEnhance").Contrast(image).enhance(self.contrast_factor)
 
 
 class AdjustSaturation(ImageOperation):
@@ -247,7 +233,7 @@ class AdjustSaturation(ImageOperation):
         return blended(image, gray, self.saturation_factor, other_first=True)
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageEnhance").Color(image).enhance(self.saturation_factor)
+        return images.pillow("ImageEnhance").Color(image).enhance(self.saturation_factor)
 
 
 class AdjustHue(ImageOperation):
@@ -267,7 +253,7 @@ class AdjustHue(ImageOperation):
         self.hue_factor = checks.number("hue_factor", hue_factor, -0.5, 0.5)
 
     def on_array(self, image: Array) -> Array:
-        hsv = recolored(check_bytes(self, check_color(self, image)), "RGB2HSV_FULL")
+        hsv = recolored(images.check_bytes(self, images.check_color(self, image)), "RGB2HSV_FULL")
         hsv[:, :, 0] += self._steps()
         return recolored(hsv, "HSV2RGB_FULL")
 
@@ -275,8 +261,8 @@ class AdjustHue(ImageOperation):
         if image.mode in ("L", "1", "I", "F"):
             return image  # without colors
         hue, saturation, value = image.convert("HSV").split()
-        turned = pillow().fromarray(np.asarray(hue) + self._steps())
-        return pillow().merge("HSV", (turned, saturation, value)).convert(image.mode)
+        turned = images.pillow().fromarray(np.asarray(hue) + self._steps())
+        return images.pillow().merge("HSV", (turned, saturation, value)).convert(image.mode)
 
     def _steps(self) -> np.uint8:
         """The turn in the 256 steps that a byte of hue has."""
@@ -301,18 +287,18 @@ class AdjustSharpness(ImageOperation):
         self.sharpness_factor = checks.magnitude("sharpness_factor", sharpness_factor)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         return blended(image, smoothed(_check_numbers(self, image)), self.sharpness_factor)
 
 
 def _check_numbers(operation: object, image: Array) -> Array:
     if image.dtype != np.uint8 and image.dtype.kind != "f":
-        raise wrong_shape(operation, image, "an image of uint8 or floats")
+        raise images.wrong_shape(operation, image, "an image of uint8 or floats")
     return image
 
 
 def _check_values(operation: object, image: Array) -> Array:
-    return _check_numbers(operation, check_color(operation, image))
+    return _check_numbers(operation, images.check_color(operation, image))
 
 
 Bounds = tuple[float, float]
@@ -352,7 +338,7 @@ class RandomColorAdjust(ImageOperation):
         self.hue = _bounds("hue", hue, 0, -0.5, 0.5)
 
     def apply(self, column: Image) -> Any:
-        image = column if not isinstance(column, np.ndarray) else check_color(self, column)
+        image = column if not isinstance(column, np.ndarray) else images.check_color(self, column)
         steps: list[tuple[Callable[[float], ImageOperation], Bounds, float]] = [
             (AdjustBrightness, self.brightness, 1),
             (AdjustContrast, self.contrast, 1),
@@ -400,8 +386,8 @@ class RandomSharpness(RandomColor):
 
     def apply(self, column: Image) -> Any:
         factor = generator().uniform(*self.degrees)
-        if is_pil(column):
-            return pillow("ImageEnhance").Sharpness(column).enhance(factor)
+        if images.is_pil(column):
+            return images.pillow("ImageEnhance").Sharpness(column).enhance(factor)
         return AdjustSharpness(factor).apply(column)
 
 
@@ -440,13 +426,13 @@ class RandomLighting(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         noise = (_PRINCIPAL @ generator().normal(0, self.alpha, 3)).astype(np.float32)
-        if check_color(self, image).dtype != np.uint8:
-            return saturated(image + noise, image.dtype)
-        table = saturated(np.arange(256, dtype=np.float32)[:, None] + noise, image.dtype)
+        if images.check_color(self, image).dtype != np.uint8:
+            return images.saturated(image + noise, image.dtype)
+        table = images.saturated(np.arange(256, dtype=np.float32)[:, None] + noise, image.dtype)
         return np.asarray(opencv().LUT(image, table[:, None]))
 
     def on_pil(self, image: PilImage) -> Any:
-        lit = pillow().fromarray(self.on_array(np.asarray(image.convert("RGB"))))
+        lit = images.pillow().fromarray(self.on_array(np.asarray(image.convert("RGB"))))
         return lit.convert(image.mode)
 
 

@@ -11,27 +11,10 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import between, generator
+from graphls.dataset.vision import image as images
+from graphls.dataset.vision import sizes
 from graphls.dataset.vision.decoding import decoded
-from graphls.dataset.vision.image import (
-    Array,
-    FillValue,
-    ImageOperation,
-    Integers,
-    PilImage,
-    PilOperation,
-    check_image,
-    pillow,
-    wrong_shape,
-)
-from graphls.dataset.vision.sizes import (
-    checked_fill,
-    checked_sides,
-    padded,
-    padded_pil,
-    resize_array,
-    resize_pil,
-    window,
-)
+from graphls.dataset.vision.image import Array, FillValue, ImageOperation, Integers, PilImage, PilOperation
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 
 __all__ = [
@@ -57,7 +40,7 @@ class CenterCrop(ImageOperation):
         self.size = checks.size("size", size)
 
     def on_array(self, image: Array) -> Array:
-        rows = check_image(self, image, more=True)
+        rows = images.check_image(self, image, more=True)
         for axis, new in zip((rows, rows + 1), self.size, strict=True):
             image = _centered(image, new, axis)
         return np.ascontiguousarray(image)
@@ -97,10 +80,10 @@ class Crop(ImageOperation):
         self.size = checks.size("size", size)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         (top, left), (height, width) = self.coordinates, self.size
         if top + height > image.shape[0] or left + width > image.shape[1]:
-            raise wrong_shape(self, image, f"an image of {top + height} x {left + width} pixels or more")
+            raise images.wrong_shape(self, image, f"an image of {top + height} x {left + width} pixels or more")
         return np.array(image[top : top + height, left : left + width])
 
 
@@ -128,13 +111,13 @@ class RandomCrop(ImageOperation):
         padding_mode: Border = Border.CONSTANT,
     ) -> None:
         self.size = checks.size("size", size)
-        self.padding = (0, 0, 0, 0) if padding is None else checked_sides(padding)
+        self.padding = (0, 0, 0, 0) if padding is None else sizes.checked_sides(padding)
         self.pad_if_needed = checks.boolean("pad_if_needed", pad_if_needed)
-        self.fill_value = checked_fill(fill_value)
+        self.fill_value = sizes.checked_fill(fill_value)
         self.padding_mode = checks.choice("padding_mode", padding_mode, Border)
 
     def on_array(self, image: Array) -> Array:
-        rows = check_image(self, image, more=True)
+        rows = images.check_image(self, image, more=True)
         return self._of_each(image) if rows else self.cut(image)[0]
 
     def cut(self, image: Array) -> tuple[Array, int, int]:
@@ -143,13 +126,13 @@ class RandomCrop(ImageOperation):
         across, down, right, bottom = map(sum, zip(*borders, (0, 0, 0, 0), strict=True))
         rests = image.shape[0] + down + bottom - height, image.shape[1] + across + right - width
         if min(rests) < 0:
-            raise wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
+            raise images.wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
         top, left = _place(*rests)
         if borders and self.padding_mode == Border.CONSTANT:  # without an array of the whole
             place = top - down, left - across
-            return window(self, image, *place, self.size, self.fill_value), *place
+            return sizes.window(self, image, *place, self.size, self.fill_value), *place
         for sides in borders:
-            image = padded(self, image, sides, self.fill_value, self.padding_mode)
+            image = sizes.padded(self, image, sides, self.fill_value, self.padding_mode)
         return np.array(image[top : top + height, left : left + width]), top - down, left - across
 
     def _of_each(self, images: Array) -> Array:
@@ -160,7 +143,7 @@ class RandomCrop(ImageOperation):
 
     def on_pil(self, image: PilImage) -> Any:
         for sides in self._borders(image.size[1], image.size[0]):
-            image = padded_pil(self, image, sides, self.fill_value, self.padding_mode)
+            image = sizes.padded_pil(self, image, sides, self.fill_value, self.padding_mode)
         height, width = self.size
         if image.size[1] < height or image.size[0] < width:
             found = f"{image.size[1]} x {image.size[0]}"
@@ -228,7 +211,7 @@ class TenCrop(FiveCrop):
         self.use_vertical_flip = checks.boolean("use_vertical_flip", use_vertical_flip)
 
     def on_pil(self, image: PilImage) -> tuple[Any, ...]:
-        modes = pillow().Transpose
+        modes = images.pillow().Transpose
         mode = modes.FLIP_TOP_BOTTOM if self.use_vertical_flip else modes.FLIP_LEFT_RIGHT
         return super().on_pil(image) + super().on_pil(image.transpose(mode))
 
@@ -271,14 +254,14 @@ class RandomResizedCrop(ImageOperation):
         self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
 
     def on_array(self, image: Array) -> Array:
-        rows = check_image(self, image, more=True)
+        rows = images.check_image(self, image, more=True)
         top, left, height, width = self.box(*image.shape[rows : rows + 2])
         part = image[(slice(None),) * rows + (slice(top, top + height), slice(left, left + width))]
-        return resize_array(self, part, self.size, self.interpolation)
+        return sizes.resize_array(self, part, self.size, self.interpolation)
 
     def on_pil(self, image: PilImage) -> Any:
         top, left, height, width = self.box(image.size[1], image.size[0])
-        return resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
+        return sizes.resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
 
     def box(self, height: int, width: int) -> Box:
         """The part of an image of (height, width) that is taken: its top, left, height and width."""
@@ -352,12 +335,12 @@ class SlicePatches(ImageOperation):
         self.fill_value = checks.byte("fill_value", fill_value)
 
     def on_array(self, image: Array) -> Any:
-        check_image(self, image)
+        images.check_image(self, image)
         if self.num_height > image.shape[0] or self.num_width > image.shape[1]:
-            raise wrong_shape(self, image, f"an image of {self.num_height} x {self.num_width} pixels or more")
+            raise images.wrong_shape(self, image, f"an image of {self.num_height} x {self.num_width} pixels or more")
         if self.slice_mode == SliceMode.PAD:
             rests = -image.shape[1] % self.num_width, -image.shape[0] % self.num_height
-            image = padded(self, image, (0, 0, *rests), (self.fill_value,) * 3, Border.CONSTANT)
+            image = sizes.padded(self, image, (0, 0, *rests), (self.fill_value,) * 3, Border.CONSTANT)
         height, width = image.shape[0] // self.num_height, image.shape[1] // self.num_width
         corners = [(y * height, x * width) for y in range(self.num_height) for x in range(self.num_width)]
         patches = tuple(image[top : top + height, left : left + width].copy() for top, left in corners)

@@ -12,6 +12,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.randomness import generator
+from graphls.dataset.vision import image as images
 from graphls.dataset.vision.image import (
     Array,
     Fill,
@@ -21,8 +22,6 @@ from graphls.dataset.vision.image import (
     PilImage,
     PilOperation,
     WithProbability,
-    check_image,
-    pillow,
 )
 from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_size, warped_affine, warped_perspective
 from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
@@ -40,7 +39,7 @@ class _Flip(ImageOperation):
     axis: ClassVar[int]
 
     def on_array(self, image: Array) -> Array:
-        rows = check_image(self, image, more=True)
+        rows = images.check_image(self, image, more=True)
         if rows or image.dtype not in COMPUTED:
             return np.ascontiguousarray(np.flip(image, rows + self.axis))
         return opencv().flip(image, self.axis).reshape(image.shape)  # type: ignore[no-any-return]
@@ -78,10 +77,10 @@ class _RandomFlip(WithProbability):
     operation: _Flip
 
     def check(self, image: Array) -> None:
-        check_image(self, image, more=True)
+        images.check_image(self, image, more=True)
 
     def on_pil(self, image: PilImage) -> Any:
-        modes = pillow().Transpose
+        modes = images.pillow().Transpose
         mode = modes.FLIP_LEFT_RIGHT if self.operation.axis else modes.FLIP_TOP_BOTTOM
         return image.transpose(mode) if self.happens() else image
 
@@ -176,7 +175,7 @@ class Rotate(ImageOperation):
         return self.degrees[0]
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         check_warp(self, self.resample)
         degrees, (height, width) = self.angle(), image.shape[:2]
         matrix = rotation(degrees, self.center or ((width - 1) / 2, (height - 1) / 2))
@@ -246,7 +245,7 @@ class _AffineMap(ImageOperation):
         raise NotImplementedError
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         check_warp(self, self.resample)
         height, width = image.shape[:2]
         matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width), np.float32)
@@ -342,7 +341,7 @@ class RandomAffine(_AffineMap):
         matrix = affine_matrix((width / 2, height / 2), *self.drawn(height, width))
         inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2].reshape(-1).tolist()
         fill = fill_of(image, self.fill_value)
-        return image.transform(image.size, pillow().Transform.AFFINE, inverse, method, fillcolor=fill)
+        return image.transform(image.size, images.pillow().Transform.AFFINE, inverse, method, fillcolor=fill)
 
 
 def _shears(shear: Numbers | None) -> Sequence[float] | None:
@@ -398,7 +397,7 @@ def _of_pil(image: PilImage, old: Points, new: Points, interpolation: Inter) -> 
     if interpolation == Inter.ANTIALIAS:
         raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.")
     inverse = perspective_matrix(new, old).reshape(-1)[:8].tolist()
-    return image.transform(image.size, pillow().Transform.PERSPECTIVE, inverse, method)
+    return image.transform(image.size, images.pillow().Transform.PERSPECTIVE, inverse, method)
 
 
 class Perspective(ImageOperation):
@@ -419,7 +418,7 @@ class Perspective(ImageOperation):
         self.interpolation = checks.choice("interpolation", interpolation, Inter)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         if self.interpolation == Inter.ANTIALIAS:
             raise GraphTypeError("Perspective has Inter.ANTIALIAS for PIL images only.")
         return warped_perspective(image, self._matrix, self.interpolation)

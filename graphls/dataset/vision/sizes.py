@@ -10,17 +10,8 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.dataset.checks import byte, choice, integer, natural, sequence, type_error
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import (
-    Array,
-    Fill,
-    FillValue,
-    ImageOperation,
-    Integers,
-    PilImage,
-    check_image,
-    pillow,
-    wrong_shape,
-)
+from graphls.dataset.vision import image as images
+from graphls.dataset.vision.image import Array, Fill, FillValue, ImageOperation, Integers, PilImage
 from graphls.dataset.vision.opencv import bordered, resized
 from graphls.dataset.vision.utils import Border, Inter
 
@@ -38,7 +29,7 @@ def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[i
 
 def resize_array(operation: object, image: Array, size: int | tuple[int, int], interpolation: Inter) -> Array:
     """An array in another size; raises GraphRuntimeError where the interpolation does not fit its dtype or shape."""
-    rows = check_image(operation, image, more=True)
+    rows = images.check_image(operation, image, more=True)
     check_interpolation(operation, image, interpolation)
     return resized(image, wanted_size(size, *image.shape[rows : rows + 2]), interpolation, rows)
 
@@ -49,16 +40,16 @@ def check_interpolation(operation: object, image: Array, interpolation: Inter) -
         text = f"{type(operation).__name__} has Inter.ANTIALIAS for PIL images only; put ToPIL() before it."
         raise GraphTypeError(text)
     if interpolation == Inter.PILCUBIC and (image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3):
-        raise wrong_shape(operation, image, "an image of uint8 and (H, W, 3) for Inter.PILCUBIC")
+        raise images.wrong_shape(operation, image, "an image of uint8 and (H, W, 3) for Inter.PILCUBIC")
     if interpolation != Inter.NEAREST and image.dtype.kind != "f" and image.dtype not in (np.uint8, np.uint16):
-        raise wrong_shape(operation, image, "an image of floats, uint8 or uint16 except for Inter.NEAREST")
+        raise images.wrong_shape(operation, image, "an image of floats, uint8 or uint16 except for Inter.NEAREST")
 
 
 def pillow_filter(interpolation: Inter) -> Any:
     """Pillow's name of an interpolation; raises GraphTypeError for those it does not have."""
     if interpolation in (Inter.AREA, Inter.PILCUBIC):
         raise GraphTypeError(f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation.")
-    return pillow().Resampling(int(interpolation))
+    return images.pillow().Resampling(int(interpolation))
 
 
 def resize_pil(image: PilImage, size: int | tuple[int, int], interpolation: Inter) -> Any:
@@ -144,10 +135,10 @@ class ResizedCrop(ImageOperation):
         self.interpolation = choice("interpolation", interpolation, Inter)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         bottom, right = self.top + self.height, self.left + self.width
         if bottom > image.shape[0] or right > image.shape[1]:
-            raise wrong_shape(self, image, f"an image of {bottom} x {right} pixels or more")
+            raise images.wrong_shape(self, image, f"an image of {bottom} x {right} pixels or more")
         part = image[self.top : bottom, self.left : right]
         return resize_array(self, part, self.size, self.interpolation)
 
@@ -180,7 +171,7 @@ def fill_of(image: PilImage, fill: Fill) -> Any:
 
 def padded(operation: object, image: Array, sides: Sides, fill: Fill, mode: Border) -> Array:
     """An array of (H, W) or (H, W, C) with a border; raises GraphRuntimeError where a color does not fit."""
-    check_image(operation, image)
+    images.check_image(operation, image)
     if mode == Border.CONSTANT:
         left, top, right, bottom = sides
         size = image.shape[0] + top + bottom, image.shape[1] + left + right
@@ -195,7 +186,7 @@ def window(operation: object, image: Array, top: int, left: int, size: tuple[int
     """
     channels = image.shape[2] if image.ndim == 3 else 1
     if channels not in (1, 3):
-        raise wrong_shape(operation, image, "an image of 1 or 3 channels")
+        raise images.wrong_shape(operation, image, "an image of 1 or 3 channels")
     result = np.zeros((*size, *image.shape[2:]), image.dtype)
     if any(fill):
         result[...] = np.array(fill[:channels] if image.ndim == 3 else fill[0]).astype(image.dtype)
@@ -207,8 +198,8 @@ def window(operation: object, image: Array, top: int, left: int, size: tuple[int
 def padded_pil(operation: object, image: PilImage, sides: Sides, fill: Fill, mode: Border) -> Any:
     """A PIL image with a border."""
     if mode != Border.CONSTANT:
-        return pillow().fromarray(padded(operation, np.asarray(image), sides, fill, mode))
-    return pillow("ImageOps").expand(image, sides, fill_of(image, fill))
+        return images.pillow().fromarray(padded(operation, np.asarray(image), sides, fill, mode))
+    return images.pillow("ImageOps").expand(image, sides, fill_of(image, fill))
 
 
 class Pad(ImageOperation):
@@ -261,12 +252,12 @@ class PadToSize(ImageOperation):
         self.padding_mode = choice("padding_mode", padding_mode, Border)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         rests = [new - old for new, old in zip(self.size, image.shape, strict=False)]
         top, left = self.offset if self.offset is not None else (rests[0] // 2, rests[1] // 2)
         sides = left, top, rests[1] - left, rests[0] - top
         if min(sides) < 0:
-            raise wrong_shape(self, image, f"an image that fits into {self.size[0]} x {self.size[1]} pixels")
+            raise images.wrong_shape(self, image, f"an image that fits into {self.size[0]} x {self.size[1]} pixels")
         return padded(self, image, sides, self.fill_value, self.padding_mode)
 
 

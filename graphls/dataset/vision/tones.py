@@ -10,20 +10,8 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.dataset.checks import LARGEST_SIZE, byte, integer, interval, magnitude, number, sequence, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import (
-    Array,
-    ImageOperation,
-    Integers,
-    Numbers,
-    PilImage,
-    WithProbability,
-    check_bytes,
-    check_channels,
-    check_color,
-    check_image,
-    pillow,
-    wrong_shape,
-)
+from graphls.dataset.vision import image as images
+from graphls.dataset.vision.image import Array, ImageOperation, Integers, Numbers, PilImage, WithProbability
 from graphls.dataset.vision.opencv import blurred, opencv
 
 __all__ = [
@@ -46,10 +34,10 @@ class Invert(ImageOperation):
     """
 
     def on_array(self, image: Array) -> Array:
-        return inverted(check_color(self, image))
+        return inverted(images.check_color(self, image))
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageOps").invert(image)
+        return images.pillow("ImageOps").invert(image)
 
 
 class RandomInvert(WithProbability):
@@ -66,7 +54,7 @@ class RandomInvert(WithProbability):
     operation = Invert()
 
     def check(self, image: Array) -> None:
-        check_color(self, image)
+        images.check_color(self, image)
 
 
 def inverted(image: Array) -> Array:
@@ -89,8 +77,8 @@ class Posterize(ImageOperation):
         self.bits = integer("bits", bits, 0, 8)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        return np.asarray(check_bytes(self, image) & np.uint8(0xFF & ~((1 << (8 - self.bits)) - 1)))
+        images.check_image(self, image)
+        return np.asarray(images.check_bytes(self, image) & np.uint8(0xFF & ~((1 << (8 - self.bits)) - 1)))
 
 
 class RandomPosterize(ImageOperation):
@@ -136,7 +124,7 @@ class Solarize(ImageOperation):
             raise GraphValueError(f"threshold should be in (min, max) format, but got ({self.low}, {self.high}).")
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         if image.dtype != np.uint8:
             return self._solarized(image)
         return _by_table(image, self._solarized(np.arange(256, dtype=np.uint8)))
@@ -191,11 +179,11 @@ class Equalize(ImageOperation):
     """
 
     def on_array(self, image: Array) -> Array:
-        check_channels(self, check_bytes(self, image))
+        images.check_channels(self, images.check_bytes(self, image))
         return _by_channel(image, opencv().equalizeHist)
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageOps").equalize(image)
+        return images.pillow("ImageOps").equalize(image)
 
 
 class RandomEqualize(WithProbability):
@@ -235,11 +223,11 @@ class AutoContrast(ImageOperation):
         self.ignore = [byte("ignore", value) for value in values]
 
     def on_array(self, image: Array) -> Array:
-        check_channels(self, check_bytes(self, image))
+        images.check_channels(self, images.check_bytes(self, image))
         return _by_channel(image, self._spread)
 
     def on_pil(self, image: PilImage) -> Any:
-        return pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
+        return images.pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
     def _spread(self, plane: Array) -> Array:
         counts = opencv().calcHist([plane], [0], None, [256], [0, 256]).reshape(-1).astype(np.int64)
@@ -289,12 +277,12 @@ class AdjustGamma(ImageOperation):
         self.gain = number("gain", gain)
 
     def on_array(self, image: Array) -> Array:
-        check_channels(self, image, more=True)
+        images.check_channels(self, image, more=True)
         if image.dtype.kind == "f":
             raised = (image.astype(np.float64) ** float(np.float32(self.gamma))).astype(np.float32)
             return np.clip(np.float32(self.gain) * raised, np.float32(0), np.float32(1))
         if image.dtype != np.uint8:
-            raise wrong_shape(self, image, "an image of uint8 or floats")
+            raise images.wrong_shape(self, image, "an image of uint8 or floats")
         return _by_table(image, self._table())
 
     def on_pil(self, image: PilImage) -> Any:
@@ -333,7 +321,7 @@ class GaussianBlur(ImageOperation):
         self.sigma = wide, high or wide
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
+        images.check_image(self, image)
         return blurred(image, self.kernel_size, self.sigma)
 
 
