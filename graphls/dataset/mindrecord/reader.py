@@ -25,7 +25,7 @@ from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
 from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
 from graphls.dataset.readers import files
-from graphls.dataset.readers.files import Files, FileSampler, Paths, Shuffle, Source
+from graphls.dataset.readers.files import Files, FileSampler, Paths, Shuffle, Source, corrupt
 from graphls.dataset.samplers import SamplerLike
 
 __all__ = ["FileReader", "MindDataset"]
@@ -51,22 +51,22 @@ class MindRecordFile:
             pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"] or []]
             self._check_types()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise files.corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
+            raise corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
         self._raw, blobs = self._rows(pages, "RAW_DATA"), self._rows(pages, "BLOB_DATA")
         if self._blobs and len(blobs) != len(self._raw):
-            raise files.corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
+            raise corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
         self._blob_rows = blobs
 
     def _read_header(self) -> dict[str, Any]:
         length = int.from_bytes(bytes(self._data[:_LENGTH]), "little")
         if length > len(self._data) - _LENGTH:
-            raise files.corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
+            raise corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
         try:
             header = json.loads(bytes(self._data[_LENGTH : _LENGTH + length]).decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise files.corrupt(self.path, f"its header is not JSON ({error})") from None
+            raise corrupt(self.path, f"its header is not JSON ({error})") from None
         if not isinstance(header, dict):
-            raise files.corrupt(self.path, "its header is no object of JSON")
+            raise corrupt(self.path, "its header is no object of JSON")
         return header
 
     def _check_types(self) -> None:
@@ -82,7 +82,7 @@ class MindRecordFile:
     def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
         found = sorted((index, used) for kind, index, used in pages if kind == wanted)
         if len({index for index, _ in found}) != len(found):
-            raise files.corrupt(self.path, f"a page of {wanted} stands twice in its header")
+            raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
         return [span for index, used in found for span in self._page(index, used)]
 
     def _page(self, index: int, used: int) -> Iterator[Span]:
@@ -90,12 +90,12 @@ class MindRecordFile:
         position = self._pages_from + index * self._page_size
         end = position + used
         if min(index, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
-            raise files.corrupt(self.path, f"its header speaks of {used} bytes in page {index}, which are not there")
+            raise corrupt(self.path, f"its header speaks of {used} bytes in page {index}, which are not there")
         while position < end:
             start = position + _LENGTH
             length = int.from_bytes(bytes(self._data[position:start]), "little")
             if start + length > end:
-                raise files.corrupt(self.path, f"a row of {length} bytes is announced in page {index}, which has less left")
+                raise corrupt(self.path, f"a row of {length} bytes is announced in page {index}, which has less left")
             yield start, length
             position = start + length
 
@@ -120,7 +120,7 @@ class MindRecordFile:
         try:
             yield
         except (GraphValueError, OverflowError) as error:
-            raise files.corrupt(self.path, f"row {index} is damaged: {files.reason_of(error)}") from None
+            raise corrupt(self.path, f"row {index} is damaged: {files.reason_of(error)}") from None
 
     def _numbers(self, index: int) -> Row:
         raw = unpacked(self._content(self._raw[index]))
@@ -199,7 +199,7 @@ def layout_of(file: MindRecordFile) -> Layout:
         sizes = int(header["header_size"]), int(header["page_size"])
         return Layout(file.schema, indexes, str(schema.get("desc", "")), *sizes)
     except (KeyError, TypeError, ValueError) as error:
-        raise files.corrupt(file.path, f"its header does not say what rows are found by ({error!r})") from None
+        raise corrupt(file.path, f"its header does not say what rows are found by ({error!r})") from None
 
 
 class MindRecordSource(Source):

@@ -209,7 +209,10 @@ class PartDataset(SameRows):
         super().__init__(child)
         self.first, self.count, self.total, self.randomize = first, count, total, randomize
 
-    def counted(self, count: float) -> float:
+    def length(self) -> float:
+        return self.count
+
+    def size(self) -> float:
         return self.count
 
     def _indices(self, run: Run) -> list[int]:
