@@ -29,7 +29,7 @@ from graphls.dataset import NumpySlicesDataset
 from graphls.passes.schedule.partition import Partition
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
-from graphls.train.callbacks.request_exit import OnRequestExit
+from graphls.train.callbacks.stopping import OnRequestExit
 from graphls.train.model import Model
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 from tests.cut import everywhere

@@ -17,7 +17,7 @@ from graphls.step.calling.cache import cache_of
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
-from graphls.train.runner import ModeSwitch, TrainRunner
+from graphls.train.runner import ModeSwitch, Training, TrainRunner
 from graphls.train.settings import (
     check_settings,
     check_sink_size,
@@ -27,7 +27,6 @@ from graphls.train.settings import (
     valid_frequency_of,
 )
 from graphls.train.together import agree_on_writers
-from graphls.train.training import Training
 
 
 class Model:

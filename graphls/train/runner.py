@@ -1,4 +1,4 @@
-"""Runs the steps of a train network, one by one or many in one call, and ends a run of nothing but overflows."""
+"""The loops over epochs and steps, with their hooks, and the runner that executes the steps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.base.errors import GraphlsError, GraphRuntimeError
+from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphValueError
 from graphls.base.reporting import warn
 from graphls.base.sharing.locks import COMPILING
 from graphls.base.sharing.storage import Clock
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.nn.amp.managers import MOST_OVERFLOWS
+from graphls.nn.amp.managers import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
@@ -24,8 +24,8 @@ from graphls.nn.updates import AccumulatedGradients
 from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, drawn_nodes
 from graphls.step.step import Compiled
-from graphls.train.callbacks.callback import is_flag
-from graphls.train.feeding import Row
+from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
+from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
 
 
 class OverflowWatch:
@@ -201,3 +201,81 @@ def steps_in_a_call(step: Compiled, total: int) -> int:
 
 def _signature(row: Row) -> Any:
     return [(array.dtype, array.shape) for array in row]
+
+
+class Training:
+    """One run of `Model.train`: epochs of steps, with the hooks around each.
+
+    `told` is what callbacks are told, `manager` a loss-scale manager to be told of each step, and `after_epoch` what is
+    done before the hooks of an epoch's end.
+    """
+
+    def __init__(
+        self,
+        runner: TrainRunner,
+        callbacks: CallbackManager,
+        told: InternalCallbackParam,
+        manager: LossScaleManager | None,
+        after_epoch: Callable[[Training], None],
+    ) -> None:
+        self.runner = runner
+        self.callbacks = callbacks
+        self.told = told
+        self.context = RunContext(told)
+        self.manager = manager
+        self.after_epoch = after_epoch
+
+    def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
+        """All epochs, step by step where `sink_size` is 0, else all steps of one (-1) or so many in one go."""
+        self._count_completed()
+        self.callbacks.on_train_begin(self.context)
+        rows = feed.endless() if sink_size > 0 else None
+        for epoch in epochs:
+            self.told.update(cur_epoch_num=epoch + 1, eval_results={}, metrics={})
+            self.callbacks.on_train_epoch_begin(self.context)
+            if sink_size:
+                self._sink(feed.epoch() if rows is None else islice(rows, self._rest()))
+            else:
+                self._step_by_step(feed)
+            self.after_epoch(self)
+            self.callbacks.on_train_epoch_end(self.context)
+            if self.context.get_stop_requested():
+                break
+        self.callbacks.on_train_end(self.context)
+
+    def _count_completed(self) -> None:
+        """Tell callbacks how many steps are complete, which `cur_step_num` does not say while one runs."""
+        before, completed = self.told.cur_step_num - self.runner.completed(), self.runner.completed
+        self.told.completed_steps = lambda: before + completed()
+
+    def _step_by_step(self, feed: Feed) -> None:
+        told, callbacks, context = self.told, self.callbacks, self.context
+        row = None
+        for row in feed.epoch():
+            told.cur_step_num += 1
+            told.train_dataset_element = tensors_of(row)
+            callbacks.on_train_step_begin(context)
+            told.net_outputs = self.runner.run(row)
+            if self.manager is not None and self.runner.has_updated():
+                self.manager.update_loss_scale(bool(np.all(told.net_outputs[1].asnumpy())))
+            callbacks.on_train_step_end(context)
+            if context.get_stop_requested():
+                break
+        if row is None:
+            raise GraphValueError(NO_DATA)
+
+    def _sink(self, rows: Iterator[Row]) -> None:
+        """All rows between the hooks of one step, in as few calls of the runtime as there can be."""
+        told = self.told
+        told.train_dataset_element = ()
+        self.callbacks.on_train_step_begin(self.context)
+        before = told.cur_step_num
+        for count, told.net_outputs in self.runner.run_through(rows, self._rest()):
+            told.cur_step_num += count
+        if told.cur_step_num == before:
+            raise GraphValueError(NO_DATA)
+        self.callbacks.on_train_step_end(self.context)
+
+    def _rest(self) -> int:
+        """How many steps the epoch that is running still has."""
+        return int(self.told.batch_num - self.told.cur_step_num % self.told.batch_num)

@@ -12,7 +12,7 @@ from graphls.nn.amp.managers import LossScaleManager
 from graphls.nn.cell import Cell
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.train.feeding import first_step
-from graphls.train.training import Training
+from graphls.train.runner import Training
 
 SETTINGS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict", "acc_level")
 FOR_BUILD = ("loss_scale_manager", "keep_batchnorm_fp32")

@@ -25,7 +25,7 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def save_checkpoint(save_obj: Any, ckpt_file_name: str, append_dict: Any = None) -> None:
         calls.append((save_obj, ckpt_file_name, append_dict))
 
-    monkeypatch.setattr("graphls.train.callbacks.request_exit.save_checkpoint", save_checkpoint)
+    monkeypatch.setattr("graphls.train.callbacks.stopping.save_checkpoint", save_checkpoint)
     return calls
 
 

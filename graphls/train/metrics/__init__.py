@@ -1,9 +1,9 @@
 """What an evaluation measures: accuracy, losses, precision, recall, errors, curves."""
 
-from graphls.train.metrics.bleu import BleuScore
 from graphls.train.metrics.by_name import get_metric_fn, get_metrics, names
 from graphls.train.metrics.classification import (
     F1,
+    ROC,
     Accuracy,
     EvaluationBase,
     Fbeta,
@@ -12,13 +12,13 @@ from graphls.train.metrics.classification import (
     Top1CategoricalAccuracy,
     Top5CategoricalAccuracy,
     TopKCategoricalAccuracy,
+    auc,
 )
 from graphls.train.metrics.confusion import ConfusionMatrix, ConfusionMatrixMetric
 from graphls.train.metrics.error import MAE, MSE, Dice, Loss, Perplexity
 from graphls.train.metrics.metric import Metric, rearrange_inputs
 from graphls.train.metrics.occlusion import OcclusionSensitivity
-from graphls.train.metrics.roc import ROC, auc
-from graphls.train.metrics.similarity import CosineSimilarity
+from graphls.train.metrics.similarity import BleuScore, CosineSimilarity
 from graphls.train.metrics.surface_distances import HausdorffDistance, MeanSurfaceDistance, RootMeanSquareDistance
 
 __all__ = [

@@ -7,15 +7,15 @@ from typing import Any
 
 from graphls.base.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
-from graphls.train.metrics import bleu, classification, confusion, error, occlusion, roc, similarity, surface_distances
+from graphls.train.metrics import classification, confusion, error, occlusion, similarity, surface_distances
 from graphls.train.metrics.metric import Metric
 
 _METRICS: dict[str, Callable[..., Any]] = {
     "F1": classification.F1,
     "acc": classification.Accuracy,
     "accuracy": classification.Accuracy,
-    "auc": roc.auc,
-    "bleu_score": bleu.BleuScore,
+    "auc": classification.auc,
+    "bleu_score": similarity.BleuScore,
     "confusion_matrix": confusion.ConfusionMatrix,
     "confusion_matrix_metric": confusion.ConfusionMatrixMetric,
     "cosine_similarity": similarity.CosineSimilarity,
@@ -29,7 +29,7 @@ _METRICS: dict[str, Callable[..., Any]] = {
     "perplexity": error.Perplexity,
     "precision": classification.Precision,
     "recall": classification.Recall,
-    "roc": roc.ROC,
+    "roc": classification.ROC,
     "root_mean_square_distance": surface_distances.RootMeanSquareDistance,
     "top_1_accuracy": classification.Top1CategoricalAccuracy,
     "top_5_accuracy": classification.Top5CategoricalAccuracy,
