@@ -127,7 +127,7 @@ def session(folder: Path) -> Any:
 def assert_gives(found: Any, network: Any, *inputs: Any, tolerance: float = 1e-5) -> None:
     """Assert that a session gives what the network gives, relative to the largest number."""
     given = {info.name: array for info, array in zip(found.get_inputs(), inputs, strict=True)}
-    expected = graphls.tensors.pytree.leaves(graphls.compile(network, *inputs)(*inputs))
+    expected = graphls.frontend.tensors.pytree.leaves(graphls.compile(network, *inputs)(*inputs))
     for mine, theirs in zip(expected, found.run(None, given), strict=True):
         array = mine.asnumpy()
         np.testing.assert_allclose(theirs, array, rtol=0, atol=tolerance * max(1e-3, np.abs(array).max()))

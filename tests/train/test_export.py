@@ -101,7 +101,7 @@ def trained(make: Callable[[], nn.Cell], inputs: tuple[Any, ...]) -> nn.Cell:
 
 
 def feeds(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
-    arrays = [leaf for leaf in graphls.tensors.pytree.leaves(inputs) if isinstance(leaf, np.ndarray)]
+    arrays = [leaf for leaf in graphls.frontend.tensors.pytree.leaves(inputs) if isinstance(leaf, np.ndarray)]
     return {info.name: array for info, array in zip(model.graph.input, arrays, strict=True)}
 
 
@@ -121,7 +121,7 @@ def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: 
     fed = feeds(model, inputs)
     network.set_train(False)
     run = graphls.compile(network, *inputs, backend="onnxruntime")(*inputs)
-    expected = [tensor.asnumpy().astype(F32) for tensor in graphls.tensors.pytree.leaves(run)]
+    expected = [tensor.asnumpy().astype(F32) for tensor in graphls.frontend.tensors.pytree.leaves(run)]
     found = onnx.reference.ReferenceEvaluator(model).run(None, fed)
     session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "net.onnx"))
     for mine, theirs, reference in zip(expected, session.run(None, fed), found, strict=True):

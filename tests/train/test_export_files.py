@@ -93,7 +93,7 @@ def gradients(network: Any, x: Any) -> dict[str, Any]:
     parameters = [p for p in network.get_parameters() if p.requires_grad]
 
     def loss(x: Any) -> Any:
-        results = [r for r in graphls.tensors.pytree.leaves(network(x))]
+        results = [r for r in graphls.frontend.tensors.pytree.leaves(network(x))]
         return sum((r * ops.cos(ops.arange(r.size).reshape(r.shape).astype(r.dtype))).sum() for r in results)
 
     position = 0 if x.dtype == F32 else None
