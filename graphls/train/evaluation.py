@@ -1,4 +1,4 @@
-"""Evaluating a network by metrics."""
+"""Evaluation of a network by metrics over a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a Model and of its training mean."""
+"""Validation of the arguments of Model, and the train network that they describe."""
 
 from __future__ import annotations
 

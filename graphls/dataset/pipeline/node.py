@@ -1,4 +1,4 @@
-"""The base of all nodes of a pipeline, and a run: what all passes of one iterator over a pipeline share."""
+"""The base class of pipeline nodes, and the run that all passes of one iterator share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that give some of the columns or of the rows below them, in another order, more often, or joined."""
+"""Pipeline nodes that select, reorder, repeat, split or join rows and columns."""
 
 from __future__ import annotations
 

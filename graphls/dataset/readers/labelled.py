@@ -1,4 +1,4 @@
-"""Images with a label each: MNIST, CIFAR, and one folder for each class."""
+"""Datasets of images with one label each: MNIST, CIFAR, and folders of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings taken apart: at whitespace, characters, patterns, scripts, and as BERT does (Devlin et al. 2019)."""
+"""Tokenizers: by whitespace, characters, regular expressions and scripts, and those of BERT (Devlin et al. 2019)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and their indices."""
+"""Vocabularies of words and their indices."""
 
 from __future__ import annotations
 

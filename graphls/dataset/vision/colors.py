@@ -1,4 +1,4 @@
-"""Gray, RGB and HSV; brightness, contrast, saturation, hue and sharpness, by given factors or by random ones."""
+"""Color transforms: conversions to gray, RGB and HSV, and brightness, contrast, saturation, hue and sharpness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of images: at a place, of random size and proportions, cut into patches."""
+"""Crops of images: fixed, centered and random crops, and grids of patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images from bytes and files."""
+"""Decoding of images from bytes and files."""
 
 from __future__ import annotations
 

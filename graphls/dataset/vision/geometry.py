@@ -1,4 +1,4 @@
-"""Images mirrored, turned, moved, scaled, sheared, and as seen from another side."""
+"""Geometric transforms of images: flips, rotations, affine and perspective warps."""
 
 from __future__ import annotations
 

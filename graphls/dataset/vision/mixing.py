@@ -1,4 +1,4 @@
-"""Rectangles of images that are blanked, and batches mixed with each other."""
+"""Erasing of rectangles in images, and mixing of the samples of a batch (MixUp, CutMix)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images in another size: resized, or with borders."""
+"""Resizing and padding of images."""
 
 from __future__ import annotations
 

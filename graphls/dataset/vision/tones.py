@@ -1,4 +1,4 @@
-"""Each channel's values alone: inverted, cut to fewer bits, spread, equalized, also by chance; and images blurred."""
+"""Pixel-wise intensity transforms of single channels (invert, posterize, equalize, contrast, gamma), and blur."""
 
 from __future__ import annotations
 

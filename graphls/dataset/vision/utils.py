@@ -1,4 +1,4 @@
-"""The choices that image operations offer by name."""
+"""Enumerations that image operations take as options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of images: scaled, normalized, in another order or kind."""
+"""Normalization of pixel values, and conversions between layouts, dtypes, arrays and PIL images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a checkpoint is saved during training, and how many are kept."""
+"""The schedule of checkpoints during training, and the number of files to keep."""
 
 from __future__ import annotations
 

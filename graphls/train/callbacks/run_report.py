@@ -1,4 +1,4 @@
-"""A page that grows with a run: losses, rates, the loss scale with its skipped steps, norms, times, memory."""
+"""A callback that reports a run on a page: losses, rates, loss scales, gradient norms, times and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over the samples of a batch: errors of predictions, losses, overlaps."""
+"""Metrics that are means over samples: errors of predictions, losses and overlaps."""
 
 from __future__ import annotations
 

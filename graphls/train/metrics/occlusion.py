@@ -1,4 +1,4 @@
-"""Which parts of an image a network looks at."""
+"""Occlusion sensitivity: the parts of an image that a prediction depends on."""
 
 from __future__ import annotations
 
