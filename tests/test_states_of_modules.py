@@ -30,7 +30,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
-        "base.sharing.forks._held", "distributed.reading._counted",
+        "base.sharing.forks._locked", "distributed.reading._counted",
     ),
     "changed by who compiles, which one thread at a time does": (
         "runtime.openvino.runtime._threads", "step.lint._told",

@@ -53,7 +53,7 @@ Way = Callable[[int], tuple[float, float]]
 """For a number of ranks: how many messages one sends after another, and how often the bytes of an array they have."""
 
 
-def rounds(ranks: int) -> int:
+def halvings(ranks: int) -> int:
     """How often a number of ranks is halved until one is left."""
     return ceil(log2(ranks))
 
@@ -62,21 +62,21 @@ ALL_REDUCE: dict[str, Way] = {
     # Patarasuk and Yuan (Bandwidth optimal all-reduce algorithms, 2009): a part goes around twice.
     "ring": lambda n: (2 * (n - 1), 2 * (n - 1) / n),
     # Recursive doubling: whole arrays, with one rank after another that is twice as far.
-    "tree": lambda n: (rounds(n), rounds(n)),
+    "tree": lambda n: (halvings(n), halvings(n)),
     # Rabenseifner (Optimization of collective reduction operations, 2004): halves, quarters and so on, and back.
-    "halving": lambda n: (2 * rounds(n), 2 * (n - 1) / n),
+    "halving": lambda n: (2 * halvings(n), 2 * (n - 1) / n),
 }
 """How an all-reduce is done."""
 PARTS: dict[str, Way] = {
     "ring": lambda n: (n - 1, (n - 1) / n),
-    "tree": lambda n: (rounds(n), (n - 1) / n),
-    "halving": lambda n: (rounds(n), (n - 1) / n),
+    "tree": lambda n: (halvings(n), (n - 1) / n),
+    "halving": lambda n: (halvings(n), (n - 1) / n),
 }
 """How a reduce-scatter and an all-gather are done, each the other one backwards."""
 
 
 def fitted(ranks: int, small: float, large: float, size: int, memory: float = Network.memory) -> Network:
     """The network in which an all-reduce of next to nothing and one of so many bytes take these seconds."""
-    latency = small / rounds(ranks)
+    latency = small / halvings(ranks)
     rest = max(large - 2 * small, large / 10)
     return Network(latency, 2 * (ranks - 1) / ranks * size / rest, memory=memory)

@@ -41,7 +41,7 @@ class Division:
         """This rank's shard."""
         return shard_of(whole, self.group.rank, self.group.size)
 
-    def joined(self, part: Array) -> Array:
+    def gathered(self, part: Array) -> Array:
         """The whole array, whatever the other ranks do meanwhile.
 
         Raises GraphRuntimeError where one does not answer, or is in the middle of a step that this one has left.
@@ -50,7 +50,7 @@ class Division:
             return whole_of([part], self.whole)
         return whole_of(ask(apart(self.group, "read"), self.parts, part), self.whole)
 
-    def joined_by_all(self, part: Array) -> Array:
+    def gathered_by_all(self, part: Array) -> Array:
         """The whole array, on all ranks, which go on with it; raises GraphRuntimeError where others do not ask."""
         group = apart(self.group, "gather")
         _meet(group)

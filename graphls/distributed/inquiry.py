@@ -53,7 +53,7 @@ class Inquiry:
         other = edges[self.rank][0]
         return parting(other, waits[other].call, self.rank, own.call)
 
-    def told(self, own: Status, waited: float) -> str:
+    def waiting_text(self, own: Status, waited: float) -> str:
         """For whom this rank waits, in what, and how long it has."""
         everyone = self.answers | {self.rank: own}
         silent = self.silent(own)

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary, finalize
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.distributed.collectives import Array
 from graphls.distributed.waiting import WAITING
 from graphls.distributed.watch import BEHIND_ALL
@@ -70,9 +70,9 @@ class Question(NamedTuple):
 _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
 _gone: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
-_counted: tuple[int, tuple[Clock, ...]] = (0, ())
+_counted: tuple[int, tuple[Version, ...]] = (0, ())
 """The steps of sessions that have gone, and the clocks of the others, in one piece, as a thread reads them."""
-_ended: deque[Clock] = deque()
+_ended: deque[Version] = deque()
 """The clocks of sessions that have gone since; what frees one, at any moment, does no more than to note that."""
 _counting = allocate_lock()
 
@@ -82,7 +82,7 @@ def forget_gone() -> None:
     _gone.clear()
 
 
-def count_steps(session: object, clock: Clock) -> None:
+def count_steps(session: object, clock: Version) -> None:
     """Know of what counts the steps of a session on divided states: ranks give each other those after equally many."""
     global _counted
     with _counting:
@@ -163,7 +163,7 @@ class Server:
 
         A step that has begun does not change it, up to its update: that waits for gradients of the rank that asks.
         """
-        array = _held(question) if _steps() == question.steps and not _updates() else None
+        array = _copy_of_part(question) if _steps() == question.steps and not _updates() else None
         if array is None or _steps() != question.steps or _updates():
             if _steps() <= question.steps and time.monotonic() - since < UPDATE:
                 return False
@@ -178,7 +178,7 @@ class Server:
             self.thread.join()
 
 
-def _held(question: Question) -> Array | None:
+def _copy_of_part(question: Question) -> Array | None:
     """A copy of what this rank has of a state; None for one that is torn, or that it has no more."""
     replaced, array = _gone.get(question.state, (-1, None))
     if replaced == question.replaced:

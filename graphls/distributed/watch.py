@@ -116,7 +116,7 @@ class Watch:
 
     def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
         """Say for whom this rank waits, and end all after the limit."""
-        text = inquiry.told(own, waited)
+        text = inquiry.waiting_text(own, waited)
         may_take_long = inquiry.call is self.leaving and not inquiry.silent(own)  # as others may go on without this one
         if self.limit is not None and waited >= self.limit and not may_take_long:
             rest = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"

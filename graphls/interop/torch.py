@@ -9,7 +9,7 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_bytes
-from graphls.frontend.names.traps import EPSILON, MOMENTUM, Given, Trap, warn_where
+from graphls.frontend.names.traps import EPSILON, MOMENTUM, CallArguments, Trap, warn_where
 from graphls.interop.fitting import (
     Chosen,
     cast_changes,
@@ -232,4 +232,5 @@ def _warn(net: Cell) -> None:
             if isinstance(cell, kind):
                 paths.setdefault(getattr(cell, attribute), []).append(path)
         for value, those in paths.items():
-            warn_where(trap, f"{kind.__name__} {listed(map(repr, those))}", Given({attribute: value}, frozenset()))
+            arguments = CallArguments({attribute: value}, frozenset())
+            warn_where(trap, f"{kind.__name__} {listed(map(repr, those))}", arguments)

@@ -101,9 +101,9 @@ class Cursor:
 
     def expect(self, text: str) -> None:
         if not self.take(text):
-            raise self.error(f"expected {text!r} and found {self.found()}")
+            raise self.error(f"expected {text!r} and found {self.next_token()}")
 
-    def found(self) -> str:
+    def next_token(self) -> str:
         token = self.look()
         return token.text if token.kind == "end" else repr(token.text[:SHOWN])
 
@@ -111,6 +111,6 @@ class Cursor:
         token = self.look()
         if token.kind != kind:
             article = "the" if kind == "end" else "a"
-            raise self.error(f"expected {article} {kind} and found {self.found()}")
+            raise self.error(f"expected {article} {kind} and found {self.next_token()}")
         self.at += 1
         return token

@@ -30,18 +30,18 @@ class Plan:
     """The segments of a step in the order in which they run.
 
     Those `before` run first. Where there is a `flag`, the host reads it and runs the segments of `branches[0]` where it
-    is true, else those of `branches[1]`. Those `after` come last. `drawn` are the nodes whose random arrays the host
-    makes for the step. `graph` is the graph of segments. The states that are `held` get their new values before the
-    flag is read, in second buffers, and do not take them where it is true.
+    is true, else those of `branches[1]`. Those `after` come last. `host_random` are the nodes whose random arrays the
+    host makes for the step. `graph` is the graph of segments. The commit of the `deferred` states waits for the flag:
+    they get their new values before it is read, in second buffers, and do not take them where it is true.
     """
 
     graph: Graph
-    drawn: tuple[Node, ...]
+    host_random: tuple[Node, ...]
     before: tuple[Segment, ...]
     flag: Value | None
     branches: tuple[tuple[Segment, ...], ...]
     after: tuple[Segment, ...]
-    held: frozenset[str] = frozenset()
+    deferred: frozenset[str] = frozenset()
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -54,7 +54,7 @@ class Plan:
         return frozenset(w.state.name for w in self.graph.writes if not w.in_place)
 
     @property
-    def crossing(self) -> tuple[Value, ...]:
+    def boundary_values(self) -> tuple[Value, ...]:
         """The values that one segment gives and another one, or the host, reads."""
         read = {v for s in self.segments for v in s.graph.inputs} | ({self.flag} if self.flag else set())
         read.difference_update(self.graph.inputs)
@@ -86,21 +86,21 @@ class _Reader:
 
     def plan(self) -> Plan:
         """The segments of the graph, and those of the branches of its condition."""
-        drawn = tuple(node for node in self.graph.nodes if node.primitive.on_host)
+        host_random = tuple(node for node in self.graph.nodes if node.primitive.on_host)
         before: list[Segment] = []
         after: list[Segment] = []
         flag: Value | None = None
         branches: tuple[tuple[Segment, ...], ...] = ()
-        held = self.held()
+        deferred = self.deferred()
         for node in self.graph.nodes:
             if node.primitive.is_branch:
                 flag = node.inputs[0]
                 branches = tuple(() if node is self.choice else self.branch(node, r) for r in node.regions)
             elif node.primitive.is_segment:
-                gives = {v: (v, *held.get(v, ())) for v in node.outputs}
+                gives = {v: (v, *deferred.get(v, ())) for v in node.outputs}
                 (before if flag is None else after).append(self.segment(node, gives))
-        names = frozenset(w.state.name for values in held.values() for v in values for w in self.written[v])
-        return Plan(self.graph, drawn, tuple(before), flag, branches, tuple(after), names)
+        names = frozenset(w.state.name for values in deferred.values() for v in values for w in self.written[v])
+        return Plan(self.graph, host_random, tuple(before), flag, branches, tuple(after), names)
 
     def only_chooses(self, node: Node) -> bool:
         """Whether a condition only says if states take new values, which segments have made, or stay as they are."""
@@ -111,7 +111,7 @@ class _Reader:
         made = {v for n in self.graph.nodes if n.primitive.is_segment for v in n.outputs}
         return stays and made.issuperset(second) and self.read.isdisjoint(node.outputs)
 
-    def held(self) -> dict[Value, list[Value]]:
+    def deferred(self) -> dict[Value, list[Value]]:
         """The results of the condition that only chooses, by the values that segments make for them."""
         found: dict[Value, list[Value]] = {}
         if self.choice is not None:
@@ -182,23 +182,23 @@ def flattened(graph: Graph) -> Graph:
         return graph
     mapping: dict[Value, Value] = {}
 
-    def opened(nodes: Iterable[Node]) -> Iterator[Node]:
+    def expanded(nodes: Iterable[Node]) -> Iterator[Node]:
         for node in nodes:
             if node.primitive.is_segment:
                 (region,) = node.regions
                 yield from (substitute(n, mapping) for n in region.nodes)
                 mapping.update((o, mapping.get(i, i)) for o, i in zip(node.outputs, region.outputs, strict=True))
             elif node.primitive.is_branch:
-                yield substitute(with_regions(node, lambda r: r.replace(nodes=tuple(opened(r.nodes)))), mapping)
+                yield substitute(with_regions(node, lambda r: r.replace(nodes=tuple(expanded(r.nodes)))), mapping)
             else:
                 yield substitute(node, mapping)
 
-    nodes = tuple(opened(graph.nodes))
+    nodes = tuple(expanded(graph.nodes))
     writes = tuple(Write(w.state, mapping.get(w.value, w.value), w.in_place) for w in graph.writes)
     return graph.replace(nodes=nodes, writes=writes, outputs=tuple(mapping.get(v, v) for v in graph.outputs))
 
 
-def asides(plan: Plan) -> dict[int, int]:
+def background_segments(plan: Plan) -> dict[int, int]:
     """The numbers of the segments that run beside those behind them, each with that of the first one that waits for it.
 
     Such a segment only communicates. What waits is what reads a result of it, and any other call of Python, as these

@@ -188,5 +188,5 @@ class Emitter(Protocol):
     def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
         """The regions of the current node as a loop."""
 
-    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+    def if_iterations(self, stack: str, some: Callable[[], str]) -> str:
         """The result of the current node where a stack holds any round, else zeros."""

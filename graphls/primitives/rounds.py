@@ -47,7 +47,7 @@ class SumOfRounds(Primitive):
 
     def onnx(self, e: Emitter, x: str, axis: tuple[int, ...] = ()) -> str:
         axes = (0, *(i + 1 for i in normalise_axes(axis, e.in_types[0].rank)))
-        return e.if_rounds(x, lambda: e.ReduceSum(x, e.ints(axes), keepdims=0))
+        return e.if_iterations(x, lambda: e.ReduceSum(x, e.ints(axes), keepdims=0))
 
 
 class ProductOfRounds(Primitive):
@@ -75,7 +75,7 @@ class ProductOfRounds(Primitive):
         if 0 in e.in_types[0].shape or 0 in e.in_types[1].shape:
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         shapes = [e.ints((-1, t.shape[1])) for t in e.in_types]
-        return e.if_rounds(a, lambda: e.Gemm(e.Reshape(a, shapes[0]), e.Reshape(b, shapes[1]), transA=1))
+        return e.if_iterations(a, lambda: e.Gemm(e.Reshape(a, shapes[0]), e.Reshape(b, shapes[1]), transA=1))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """Those of one round, as nobody knows how many there are."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.sharing.locks import Group
-from graphls.base.sharing.storage import Clock, Storage
+from graphls.base.sharing.storage import Storage, Version
 from graphls.ir.types import Type
 from graphls.runtime.states import HasStorage
 
@@ -23,13 +23,13 @@ class BoundStates(ABC):
 
     parameters: dict[str, HasStorage]
     types: Mapping[str, Type]
-    swapped: Mapping[str, Clock]
+    swapped: Mapping[str, Version]
     in_place: set[str]
     group: Group
     seen: int
-    clocks: tuple[Clock, ...]
+    clocks: tuple[Version, ...]
     bindings: dict[int, Any]
-    bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]]
+    bound: list[tuple[Storage, tuple[Any, ...], Version | None, int]]
 
     def forget_bindings(self) -> None:
         """Bind all anew at the next step."""
@@ -79,12 +79,12 @@ class BoundStates(ABC):
                 self._settle(name)
             self.clocks, self.bindings = tuple(dict.fromkeys(self.swapped.values())), {}
             storages = [self.parameters[name].storage for name in self.types]
-            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
+            self.bound = [(s, s.buffers, s.version, s.index) for s in storages]
         self.seen = self.group.changes
 
-    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
+    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Version | None, int]) -> bool:
         storage, buffers, clock, index = bound
-        if storage.buffers is not buffers or storage.clock is not clock:
+        if storage.buffers is not buffers or storage.version is not clock:
             return False
         return clock in self.clocks or storage.index == index
 
@@ -94,9 +94,9 @@ class BoundStates(ABC):
         storage.fit(self.types[name].shape)
         buffer = storage.current
         if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
-            storage.move(self._brought(storage.held_here().astype(dtype, copy=False)))
+            storage.move(self._brought(storage.local_array().astype(dtype, copy=False)))
         if name in self.swapped:
-            if storage.clock is not self.swapped[name]:
+            if storage.version is not self.swapped[name]:
                 storage.swap_with(self._empty(self.types[name]), self.swapped[name])
-        elif storage.clock is not None and name in self.in_place:
+        elif storage.version is not None and name in self.in_place:
             storage.move(storage.current)

@@ -16,24 +16,24 @@ from graphls.runtime.lowering.types import exchanged
 Array = np.ndarray[Any, Any]
 
 
-def slots_of(plan: Plan) -> dict[Value, Array]:
+def boundary_buffers(plan: Plan) -> dict[Value, Array]:
     """An array for each value that crosses, in the dtype in which it is exchanged.
 
     What one collective takes, and what it gives, lies in one buffer each, so that nothing is copied to communicate, or
     in the same one. There are no gaps: another rank, whose segments may be others, may have to copy, and sends as much.
     """
     replaced = overwritten(plan)
-    kinds = {v: exchanged(v.type) for v in plan.crossing if v not in replaced}
-    slots: dict[Value, Array] = {}
+    kinds = {v: exchanged(v.type) for v in plan.boundary_values if v not in replaced}
+    buffers: dict[Value, Array] = {}
     for values in (values for segment in plan.segments for values in _together(segment)):
-        is_free = all(v in kinds and kinds[v] == v.type and v not in slots for v in values)
+        is_free = all(v in kinds and kinds[v] == v.type and v not in buffers for v in values)
         is_one = len({v.type.dtype for v in values}) == 1 and len(set(values)) == len(values)
         if is_free and is_one:
-            slots.update(_in_one(values))
+            buffers.update(_in_one(values))
     for v, kind in kinds.items():
-        if v not in slots:
-            slots[v] = zeros(kind.shape, kind.dtype.numpy)
-    return slots | {v: _within(slots[operand], v) for v, operand in replaced.items()}
+        if v not in buffers:
+            buffers[v] = zeros(kind.shape, kind.dtype.numpy)
+    return buffers | {v: _within(buffers[operand], v) for v, operand in replaced.items()}
 
 
 def _within(array: Array, value: Value) -> Array:
@@ -45,7 +45,7 @@ def _within(array: Array, value: Value) -> Array:
 def overwritten(plan: Plan) -> Mapping[Value, Value]:
     """The results of collectives that take the place of an operand, which nothing else reads."""
     found: dict[Value, Value] = {}
-    crossing = set(plan.crossing)
+    crossing = set(plan.boundary_values)
     leaving = {plan.flag, *plan.graph.outputs, *(write.value for write in plan.graph.writes)}
     readers = Counter(v for segment in plan.segments for v in segment.graph.inputs)
     for segment in plan.segments:
@@ -79,7 +79,7 @@ def _in_one(values: Sequence[Value]) -> dict[Value, Array]:
     return found
 
 
-def joined(arrays: Sequence[Array]) -> Array | None:
+def contiguous_buffer(arrays: Sequence[Array]) -> Array | None:
     """The flat buffer that these arrays fill, in their order; None where there is none."""
     if len(arrays) == 1:
         return arrays[0].reshape(-1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from graphls.base.sharing.arrays import Scratch
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 from graphls.runtime.devices import Cuda
@@ -29,16 +29,16 @@ class PlanContext:
     """What the parts of a plan share when they are opened.
 
     `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
-    change places. `slots` are the arrays in which values cross between segments, in the dtypes in which they are
-    exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
+    change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in which they
+    are exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
     segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.
     """
 
     owner: Session
     parameters: Mapping[str, HasStorage]
     device: str | Cuda
-    swapped: Mapping[str, Clock]
-    slots: Mapping[Value, Array]
+    swapped: Mapping[str, Version]
+    boundary_buffers: Mapping[Value, Array]
     pre_flag: frozenset[Segment]
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -53,14 +53,14 @@ class Part(Protocol):
     graph: Graph
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """What runs this segment on values that the step was fed, those that cross lie in their slots.
+        """What runs this segment on values that the step was fed, those that cross lie in boundary buffers.
 
         Where the engine does not run Python, that is a callable that is no function of Python, so that no Ctrl-C can
         land in it.
         """
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step that was run gives and is in no slot, by the values of the plan."""
+        """What the step that was run gives and is in no boundary buffer, by the values of the plan."""
 
     def failed(self, error: Exception) -> Exception:
         """What a user is told of an error of the engine; states that may be half written are marked."""

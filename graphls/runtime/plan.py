@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.base.sharing.threads import Task
 from graphls.distributed.talk import aside
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
-from graphls.ir.plan import Segment, asides, flattened, plan_of
-from graphls.runtime.boundary_buffers import slots_of
+from graphls.ir.plan import Segment, background_segments, flattened, plan_of
+from graphls.runtime.boundary_buffers import boundary_buffers
 from graphls.runtime.devices import Cuda, kind_of
 from graphls.runtime.engine import Part, PlanContext
 from graphls.runtime.host_random import HostValues
@@ -35,42 +35,42 @@ class PlanSession(Session):
         super().__init__(parameters)
         self.plan = plan = plan_of(graph)
         self.device = kind_of(device)
-        self.slots = slots_of(plan)
+        self.boundary_buffers = boundary_buffers(plan)
         self.swaps = bool(plan.swapped)
-        self.updates = Clock()
-        clocks = {name: self.updates if name in plan.held else self.clock for name in plan.swapped}
+        self.updates = Version()
+        clocks = {name: self.updates if name in plan.deferred else self.clock for name in plan.swapped}
         pre_flag = frozenset(plan.before if plan.flag else ())
-        self.context = PlanContext(self, parameters, device, clocks, self.slots, pre_flag)
+        self.context = PlanContext(self, parameters, device, clocks, self.boundary_buffers, pre_flag)
         self.outputs = [(v, self._narrowed(v)) for v in graph.outputs]
-        self.host = HostValues(flattened(graph), plan.drawn)
-        self.random_state = parameters[plan.drawn[0].inputs[0].name].storage if plan.drawn else None
-        before = [self.opened(segment) for segment in plan.before]
-        self.branches = [[self.opened(segment) for segment in branch] for branch in plan.branches]
-        after = [self.opened(segment) for segment in plan.after]
+        self.host = HostValues(flattened(graph), plan.host_random)
+        self.random_state = parameters[plan.host_random[0].inputs[0].name].storage if plan.host_random else None
+        before = [self.open_part(segment) for segment in plan.before]
+        self.branches = [[self.open_part(segment) for segment in branch] for branch in plan.branches]
+        after = [self.open_part(segment) for segment in plan.after]
         first = next((i for i, part in enumerate(before) if _writes_in_place(part)), len(before))
         cut = len(before) if plan.branches else first
         self.first, self.last = before[:cut], [*before[cut:], *after]
-        self.asides = asides(plan)
+        self.background_segments = background_segments(plan)
         self.waiting: dict[int, list[int]] = {}
-        for number, end in self.asides.items():
+        for number, end in self.background_segments.items():
             self.waiting.setdefault(end, []).append(number)
         self.tasks: dict[int, Task[object]] = {}
 
-    def opened(self, segment: Segment) -> Part:
+    def open_part(self, segment: Segment) -> Part:
         """A segment, opened by its engine."""
         part: Part = find_engine(segment.engine).open(segment, self.context)
         return part
 
     def _narrowed(self, value: Value) -> Any:
-        """The dtype of a result that lies in a slot of a wider one; None for another."""
+        """The dtype of a result that lies in a buffer of a wider one; None for another."""
         kind = value.type.dtype.numpy
-        return kind if value in self.slots and self.slots[value].dtype != kind else None
+        return kind if value in self.boundary_buffers and self.boundary_buffers[value].dtype != kind else None
 
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays, or as buffers of a device where a part computes on one."""
         state = self.random_state
         drawn = [] if state is None else self.host.draw(state)
-        values = (node.output for node in self.plan.drawn)
+        values = (node.output for node in self.plan.host_random)
         fed = {**dict(zip(self.plan.graph.inputs, inputs, strict=True)), **dict(zip(values, drawn, strict=True))}
         self._run_first(fed)
         parts = [*self._chosen(), *self.last]
@@ -83,13 +83,13 @@ class PlanSession(Session):
         found: dict[Value, Any] = {}
         for part in (*self.first, *parts):
             found.update(part.end())
-        return [found[v] if v in found else np.array(self.slots[v], dtype) for v, dtype in self.outputs]
+        return [found[v] if v in found else np.array(self.boundary_buffers[v], dtype) for v, dtype in self.outputs]
 
     def _chosen(self) -> Sequence[Part]:
         """The parts of the branch that the flag asks for."""
         if self.plan.flag is None:
             return ()
-        return self.branches[0 if self.slots[self.plan.flag] else 1]
+        return self.branches[0 if self.boundary_buffers[self.plan.flag] else 1]
 
     def _run_first(self, fed: Mapping[Value, Any]) -> None:
         """Run the parts that write no state in place; what only communicates runs beside those that need not wait."""
@@ -99,7 +99,7 @@ class PlanSession(Session):
         for number, part in enumerate(self.first):
             for earlier in self.waiting.get(number, ()):
                 self._join(earlier)
-            if number in self.asides:
+            if number in self.background_segments:
                 self.tasks[number] = aside(part.begin(fed))
             else:
                 self._run(part, fed)
@@ -124,7 +124,7 @@ class PlanSession(Session):
 
     def _taken(self) -> Changes:
         """What lets states that are held take their new values, where the flag says so."""
-        if self.plan.held and self.plan.flag and not self.slots[self.plan.flag]:
+        if self.plan.deferred and self.plan.flag and not self.boundary_buffers[self.plan.flag]:
             yield self.updates, "ticks", self.updates.ticks + 1
 
     def _note_swaps(self, parts: Sequence[Part]) -> None:

@@ -61,7 +61,7 @@ class ProfiledPlan(PlanSession):
         self.steps: list[Run] = []
         super().__init__(graph, parameters, device)
 
-    def opened(self, segment: Segment) -> Part:
+    def open_part(self, segment: Segment) -> Part:
         """A segment, opened to be profiled; their numbers are their places in the plan."""
         engine, number = find_engine(segment.engine), self.count
         self.count += 1

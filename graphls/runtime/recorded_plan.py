@@ -32,10 +32,10 @@ class RecordedPlan(PlanSession):
         self.more, self.take = more, take
         super().__init__(graph, parameters, device)
 
-    def opened(self, segment: Segment) -> Part:
+    def open_part(self, segment: Segment) -> Part:
         """A segment that gives more."""
         wider, given = self.more(segment)
-        return _Recorded(super().opened(wider), given, self.take)
+        return _Recorded(super().open_part(wider), given, self.take)
 
 
 class _Recorded(WrappedPart):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.base.sharing.locks import Group, joined
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.locks import Group, merged_group
+from graphls.base.sharing.storage import Version
 from graphls.distributed.reading import count_steps
 from graphls.runtime.states import HasStorage
 
@@ -28,9 +28,9 @@ class Session(ABC):
 
     def __init__(self, parameters: Mapping[str, HasStorage]) -> None:
         self.parameters = dict(parameters)
-        self.clock = Clock()
+        self.clock = Version()
         storages = [parameter.storage for parameter in self.parameters.values()]
-        self.group: Group = joined(storages)
+        self.group: Group = merged_group(storages)
         if any(storage.division is not None for storage in storages):
             count_steps(self, self.clock)
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.base.sharing.forks import renew_after_fork
 from graphls.base.sharing.locks import holding
-from graphls.base.sharing.storage import Clock, Storage
+from graphls.base.sharing.storage import Storage, Version
 from graphls.base.sharing.threads import Task
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import map_leaves
@@ -44,7 +44,7 @@ class RepeatedStep:
         types = fill_outputs(step.outputs, [value.type for value in step.graph.outputs])
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, types)
         graph = _without_host_calls(step.session_graph)
-        drawn = drawn_nodes(graph)
+        drawn = host_random_nodes(graph)
         self.graph = repeated(graph, count)
         self.types = [value.type for value in self.graph.outputs[: len(step.graph.outputs)]]
         self.draws = _Draws(graph, drawn, count, step.parameters) if drawn else None
@@ -77,9 +77,9 @@ class RepeatedStep:
         return self._extra.arrays()
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> Version:
         """What counts the calls that are complete."""
-        clock: Clock = self._session.clock
+        clock: Version = self._session.clock
         return clock
 
     def _run_on_drawn(self, draws: _Draws, arrays: Sequence[object]) -> list[Any]:
@@ -100,7 +100,7 @@ def _without_host_calls(graph: Graph) -> Graph:
     return graph
 
 
-def drawn_nodes(graph: Graph) -> list[Node]:
+def host_random_nodes(graph: Graph) -> list[Node]:
     """The nodes of a graph, those in regions included, whose values the host draws for each step."""
     return [node for node in walk(graph) if node.primitive.on_host]
 
@@ -111,7 +111,7 @@ def repeated(graph: Graph, count: int) -> Graph:
     States that are written are carried from each iteration to the next.
     """
     names = Names.of(graph)
-    drawn = [node.output for node in drawn_nodes(graph)]
+    drawn = [node.output for node in host_random_nodes(graph)]
     carried = [Value(names.fresh(w.state.name), w.state.type) for w in graph.writes]
     elements = [Value(names.fresh(v.name), v.type) for v in graph.inputs]
     own = dict(zip((*(w.state for w in graph.writes), *graph.inputs), (*carried, *elements), strict=True))

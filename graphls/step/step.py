@@ -12,7 +12,7 @@ import numpy as np
 from graphls.base.errors import GraphTypeError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import COMPILED, note
 from graphls.frontend.tensors.tensor import Tensor
@@ -121,9 +121,9 @@ class Compiled(Dependent):
         return self._extra.arrays()
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> Version:
         """What counts the steps that are complete."""
-        clock: Clock = self._session.clock
+        clock: Version = self._session.clock
         return clock
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from graphls.base.errors import GraphlsError, GraphRuntimeError, GraphValueError
 from graphls.base.reporting import warn
 from graphls.base.sharing.locks import COMPILING
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.nn.amp.managers import MOST_OVERFLOWS, LossScaleManager
@@ -22,7 +22,7 @@ from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.updates import AccumulatedGradients
 from graphls.step.calling.cache import CompileCache, cache_of
-from graphls.step.repeated import RepeatedStep, drawn_nodes
+from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, is_flag
 from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
@@ -110,7 +110,7 @@ class TrainRunner:
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None
         self.skips = isinstance(network, TrainOneStepWithLossScaleCell)
         self.watch = OverflowWatch()
-        self._progress = 0, Clock(), 0, 1
+        self._progress = 0, Version(), 0, 1
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but steps and how far they are."""
@@ -118,14 +118,14 @@ class TrainRunner:
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self.repeated, self._progress = WeakKeyDictionary(), (0, Clock(), 0, 1)
+        self.repeated, self._progress = WeakKeyDictionary(), (0, Version(), 0, 1)
 
     def completed(self) -> int:
         """How many steps are complete, also where a Ctrl-C has come between a step and whoever counts."""
         before, clock, start, count = self._progress
         return before + (clock.ticks - start) * count
 
-    def _follow(self, clock: Clock, count: int) -> None:
+    def _follow(self, clock: Version, count: int) -> None:
         """Count by the clock of what runs next, a call of which is so many steps."""
         self._progress = self.completed(), clock, clock.ticks, count
 
@@ -193,7 +193,7 @@ class TrainRunner:
 
 def steps_in_a_call(step: Compiled, total: int) -> int:
     """How many of `total` steps run in one call: at most 256, with 64 MiB of inputs, random arrays and outputs."""
-    values = (*step.graph.inputs, *step.graph.outputs, *(node.output for node in drawn_nodes(step.graph)))
+    values = (*step.graph.inputs, *step.graph.outputs, *(node.output for node in host_random_nodes(step.graph)))
     size = sum(value.type.nbytes for value in values)
     most = max(1, min(MOST_STEPS, MOST_BYTES // max(size, 1)))
     return -(-total // -(-total // most))

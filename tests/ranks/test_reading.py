@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphls.base.sharing.storage import Clock
+from graphls.base.sharing.storage import Version
 from graphls.distributed import reading
 
 
@@ -14,10 +14,10 @@ class Session:
 
 def test_steps_of_sessions_that_have_gone_count_and_their_clocks_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_counted", (0, ()))
-    stays, clock = Session(), Clock()
+    stays, clock = Session(), Version()
     reading.count_steps(stays, clock)
     for number in range(50):
-        session, own = Session(), Clock()
+        session, own = Session(), Version()
         reading.count_steps(session, own)
         own.ticks += 2
         clock.ticks += 1

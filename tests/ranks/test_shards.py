@@ -50,7 +50,8 @@ COMMON = """
         return {p.name: p.asnumpy().astype(np.float64) for p in step.get_parameters()}
 
     def parts(step):
-        return sorted({p.name.partition(".")[0] for p in step.get_parameters() if p.storage.held_here().size < p.size})
+        sharded = (p for p in step.get_parameters() if p.storage.local_array().size < p.size)
+        return sorted({p.name.partition(".")[0] for p in sharded})
 
     def worst(one, other):
         return max(np.abs(one[n] - other[n]).max() / (np.abs(one[n]).max() + 1e-30) for n in one)

@@ -54,7 +54,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self.size = 0
-        self._held = np.empty(0, np.uint8)
+        self._retained = np.empty(0, np.uint8)
 
     def need(self, size: int) -> None:
         """So many bytes will be used at a time."""
@@ -62,8 +62,8 @@ class Scratch:
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An array at the beginning of the buffer."""
-        if self._held.size < self.size:
-            self._held = empty((self.size,), np.uint8)
+        if self._retained.size < self.size:
+            self._retained = empty((self.size,), np.uint8)
         size = prod(shape) * np.dtype(dtype).itemsize
-        made: Array = self._held[:size].view(dtype).reshape(shape)
+        made: Array = self._retained[:size].view(dtype).reshape(shape)
         return made

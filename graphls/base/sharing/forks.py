@@ -44,7 +44,7 @@ _guards: set[ref[Guard]] = set()
 _renewed: set[ref[Renewed]] = set()
 _functions: list[Callable[[], None]] = []
 _before_forks: list[Callable[[], object]] = []
-_held: list[tuple[list[Any], list[bool], list[object]]] = []
+_locked: list[tuple[list[Any], list[bool], list[object]]] = []
 
 
 def renew_after_fork(item: Renewed) -> None:
@@ -78,7 +78,7 @@ def _before() -> None:
     locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
     taken: list[bool] = []
     kept: list[object] = []
-    _held.append((locks, taken, kept))
+    _locked.append((locks, taken, kept))
     # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no lock that is taken and not counted.
     deque(map(taken.append, map(methodcaller("acquire"), locks)), 0)
     for function in _before_forks:
@@ -86,13 +86,13 @@ def _before() -> None:
 
 
 def _in_parent() -> None:
-    locks, taken, _ = _held.pop() if _held else ([], [], [])
+    locks, taken, _ = _locked.pop() if _locked else ([], [], [])
     deque(map(methodcaller("release"), locks[: len(taken)]), 0)
 
 
 def _in_child() -> None:
-    keep_for_ever(*(kept for _, _, kept in _held))
-    _held.clear()
+    keep_for_ever(*(kept for _, _, kept in _locked))
+    _locked.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()
     for function in _functions:

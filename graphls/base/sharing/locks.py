@@ -66,7 +66,7 @@ LOOSE = Group()
 """The group of storages that no step uses yet."""
 
 
-def joined(storages: Iterable[Shared]) -> Group:
+def merged_group(storages: Iterable[Shared]) -> Group:
     """The group of some storages and of all that share steps with them, which are one from here on."""
     storages = list(storages)
     with _JOINING.lock:

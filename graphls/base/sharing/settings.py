@@ -29,7 +29,7 @@ class Settings(Guard):
         value = self._given.get(name, self._defaults.get(name))
         return copy.copy(value) if isinstance(value, (list, dict)) else value
 
-    def given(self, name: str) -> Any:
+    def explicit_value(self, name: str) -> Any:
         """The value that a setting was given; None where it has its default."""
         return self._given.get(name)
 

@@ -29,18 +29,18 @@ class Division(Protocol):
     def of(self, whole: Array) -> Array:
         """The part of this rank."""
 
-    def joined(self, part: Array) -> Array:
+    def gathered(self, part: Array) -> Array:
         """The whole value, of this part and those for which it asks the other ranks."""
 
     def leaves(self, current: Callable[[], Array]) -> None:
         """Keep what there has been until now, the value or a part of it, as another one comes."""
 
-    def joined_by_all(self, part: Array) -> Array:
+    def gathered_by_all(self, part: Array) -> Array:
         """The whole value, of the parts that all ranks give at the same time, as they go on with it."""
 
 
-class Clock:
-    """Counts the steps that a session has completed; where it keeps two buffers per state, they swap with each."""
+class Version:
+    """The number of steps that a session has completed; its parity chooses the current one of two buffers."""
 
     __slots__ = ("ticks",)
 
@@ -58,16 +58,16 @@ class Storage:
 
     A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
-    reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
-    attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers may hold
-    the part of this rank, and to read the value asks the others for theirs.
+    reading it, because they know how a step changes it. `versioned` is the buffers and the version whose parity chooses
+    one, in one attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers
+    may hold the part of this rank, and to read the value asks the others for theirs.
     """
 
-    __slots__ = ("division", "dtype", "expected", "group", "held")
+    __slots__ = ("division", "dtype", "expected", "group", "versioned")
 
     def __init__(self, buffer: Array) -> None:
         self.dtype = buffer.dtype
-        self.held: tuple[tuple[Buffer, ...], Clock | None] = (buffer,), None
+        self.versioned: tuple[tuple[Buffer, ...], Version | None] = (buffer,), None
         self.expected: Any = None
         self.division: Division | None = None
         self.group: Group = LOOSE
@@ -75,58 +75,58 @@ class Storage:
     @property
     def buffers(self) -> tuple[Any, ...]:
         """The buffers, of which one holds the value."""
-        return self.held[0]
+        return self.versioned[0]
 
     @property
-    def clock(self) -> Clock | None:
-        """The clock that swaps the buffers, where there are two."""
-        return self.held[1]
+    def version(self) -> Version | None:
+        """The version whose parity chooses the buffer, where there are two."""
+        return self.versioned[1]
 
     @property
     def index(self) -> int:
         """The index of the buffer that holds the value now."""
-        clock = self.held[1]
-        return 0 if clock is None else clock.ticks & 1
+        version = self.versioned[1]
+        return 0 if version is None else version.ticks & 1
 
     @property
     def current(self) -> Any:
         """The buffer that holds the value now."""
-        buffers, clock = self.held
-        return buffers[0 if clock is None else clock.ticks & 1]
+        buffers, version = self.versioned
+        return buffers[0 if version is None else version.ticks & 1]
 
     def read(self) -> Array:
         """The value as an array, which shares memory with the buffer where it can."""
         array = self.own()
-        return self.division.joined(array) if self.division is not None and self.is_part else array
+        return self.division.gathered(array) if self.division is not None and self.is_part else array
 
     def own(self) -> Array:
         """What this process has of the value, which may be a part of it, as `read` gives it."""
-        return self.held_here().astype(self.dtype, copy=False)
+        return self.local_array().astype(self.dtype, copy=False)
 
-    def held_here(self) -> Array:
+    def local_array(self) -> Array:
         """What the buffer holds, which may be a part of the value."""
         return array_in(self.current)
 
     @property
     def is_part(self) -> bool:
         """Whether the buffer holds a part of the value."""
-        return self.division is not None and self.held_here().shape == self.division.part
+        return self.division is not None and self.local_array().shape == self.division.part
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
-        if self.division is None or (array := self.held_here()).shape == shape:
+        if self.division is None or (array := self.local_array()).shape == shape:
             return
-        self.move(self.division.of(array) if shape == self.division.part else self.division.joined_by_all(array))
+        self.move(self.division.of(array) if shape == self.division.part else self.division.gathered_by_all(array))
 
-    def held_as(self, shape: tuple[int, ...]) -> Array:
+    def fitted_array(self, shape: tuple[int, ...]) -> Array:
         """What the buffer holds once it fits that shape, of the whole value or of the part of this rank."""
         self.fit(shape)
-        return self.held_here()
+        return self.local_array()
 
     def twin(self) -> Storage:
         """Another storage, which holds what this one holds and has the same division."""
         with holding(self):
-            made = Storage(self.held_here().astype(self.dtype))
+            made = Storage(self.local_array().astype(self.dtype))
         made.division = self.division  # whose parts, for others that ask, stay those of this one
         return made
 
@@ -145,17 +145,17 @@ class Storage:
 
     def move(self, buffer: Buffer) -> None:
         """Hold the value in another buffer, alone."""
-        self._hold((buffer,), None)
+        self._set_buffers((buffer,), None)
 
-    def swap_with(self, other: Buffer, clock: Clock) -> None:
-        """Keep two buffers that are swapped by every tick of `clock`; the current one stays current."""
+    def swap_with(self, other: Buffer, version: Version) -> None:
+        """Keep two buffers, chosen by the parity of `version`; the current one stays current."""
         buffers = (self.current, other)
-        self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
+        self._set_buffers(buffers if not version.ticks & 1 else buffers[::-1], version)
 
-    def _hold(self, buffers: tuple[Buffer, ...], clock: Clock | None) -> None:
+    def _set_buffers(self, buffers: tuple[Buffer, ...], version: Version | None) -> None:
         with holding(self) as group:
             group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
-            self.held = buffers, clock
+            self.versioned = buffers, version
 
     def __getstate__(self) -> dict[str, Array]:
         return {"buffer": self.copy()}

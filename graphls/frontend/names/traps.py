@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Given:
+class CallArguments:
     """The arguments of a call: all of them by name, and which were given by position."""
 
     values: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Trap:
     elsewhere: str
     instead: str
     looks: str
-    looks_other: Callable[[Given], bool]
+    looks_other: Callable[[CallArguments], bool]
     text: str
 
 
@@ -45,12 +45,12 @@ def expect_mindspore(is_expected: bool) -> None:
     Meaning.is_mindspore = is_expected
 
 
-def _is_small(given: Given, name: str, limit: float) -> bool:
+def _is_small(given: CallArguments, name: str, limit: float) -> bool:
     value = given.values.get(name)
     return isinstance(value, (int, float)) and 0 < value < limit
 
 
-def _steps_by_one(given: Given) -> bool:
+def _steps_by_one(given: CallArguments) -> bool:
     """Whether windows of several elements have no stride, in a call that names no argument of MindSpore's own."""
     sizes = given.values.get("kernel_size", 1)
     return sizes not in (1, (1,) * 2, (1,) * 3) and not {"stride", "pad_mode"} & set(given.values)
@@ -135,19 +135,19 @@ def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*arguments, **options)
         by_position = dict(zip(names, arguments, strict=False))
         subject = type(arguments[0]).__name__ if names[0] == "self" else warned.__name__
-        _tell(trap, subject, Given({**by_position, **options}, frozenset(by_position)))
+        _tell(trap, subject, CallArguments({**by_position, **options}, frozenset(by_position)))
         return result
 
     return warned
 
 
-def warn_where(trap: Trap, name: str, given: Given) -> None:
+def warn_where(trap: Trap, name: str, given: CallArguments) -> None:
     """Warn of something with these settings, if they look like the other meaning, of which no script of MindSpore."""
     if not Meaning.is_mindspore and trap.looks_other(given):
         warn(trap.text.format(**{**given.values, "name": name}))
 
 
-def _tell(trap: Trap, name: str, given: Given) -> None:
+def _tell(trap: Trap, name: str, given: CallArguments) -> None:
     """Warn of a call; Python shows it once for each line."""
     if Meaning.is_mindspore and trap is KEEP_PROB and given.values.get("p") is None:
         warn(_DEPRECATED)

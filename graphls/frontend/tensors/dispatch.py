@@ -15,7 +15,7 @@ from graphls.base.sharing.locks import holding_all
 from graphls.frontend.tensors.executor import executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import note
-from graphls.frontend.tensors.tensor import Later, Symbol, Tensor, array_of
+from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of
 from graphls.frontend.tensors.vocabulary import function, register
 from graphls.ir.keys import key_of_constant
 from graphls.ir.registry import Operation, lookup
@@ -96,7 +96,7 @@ def _evaluated(
     tensors = []
     for result, kind in zip(results, types, strict=True):
         if callable(result):
-            tensors.append(Tensor.on_device(Later(result), kind))
+            tensors.append(Tensor.on_device(DeferredData(result), kind))
             continue
         array = np.asarray(result, dtype=kind.dtype.numpy)
         is_theirs = any(np.may_share_memory(array, parameter) for parameter in parameters)

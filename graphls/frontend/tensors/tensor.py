@@ -26,7 +26,7 @@ _DLPACK_CPU = 1
 """The number of this kind of memory in DLPack."""
 
 
-class Later:
+class DeferredData:
     """The data of a tensor that is computed when it is read first."""
 
     def __init__(self, compute: Callable[[], Array]) -> None:

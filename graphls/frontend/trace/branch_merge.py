@@ -58,8 +58,8 @@ class Outcome:
     partial: dict[bool, dict[str, Any]] = field(default_factory=dict)
     objects: Sequence[object] = ()
 
-    def held(self, item: object) -> Any:
-        """What an object held at this end, whatever it was given since."""
+    def value_of(self, item: object) -> Any:
+        """The value of an object at this end, whatever it was given since."""
         number = next((number for number, each in enumerate(self.objects) if each is item), None)
         return item if number is None else self.values[number]
 
@@ -70,7 +70,7 @@ class Outcome:
 
 
 @dataclass
-class Ending:
+class BranchResult:
     """Where one answer leads: a region, its results, a pytree, the states it wrote, and what it shows."""
 
     builder: Builder
@@ -79,7 +79,9 @@ class Ending:
     shown: list[Shown]
 
 
-def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending, second: Ending) -> Any:
+def merge_branches(
+    tracer: Tracer, condition: Value, loc: Location | None, first: BranchResult, second: BranchResult
+) -> Any:
     """The results of both endings as one; the states that they wrote are written."""
     join = _Join(tracer, loc, (first, second))
     try:
@@ -105,7 +107,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
 class _Join:
     tracer: Tracer
     loc: Location | None
-    endings: tuple[Ending, Ending]
+    endings: tuple[BranchResult, BranchResult]
     differing: dict[tuple[Value, Value], int] = field(default_factory=dict)
 
     # -- what is joined ---------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class _Join:
         """Two pytrees of one structure; raises Unjoinable for others."""
         if a is b:
             return lambda _: a
-        a, b = self._held(0, a), self._held(1, b)
+        a, b = self._value_of(0, a), self._value_of(1, b)
         a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
@@ -166,17 +168,17 @@ class _Join:
             return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
-    def _held(self, index: int, item: object) -> Any:
-        """What an object held where one of the answers ended."""
+    def _value_of(self, index: int, item: object) -> Any:
+        """The value of an object where one of the answers ended."""
         results = self.endings[index].results
-        return results.held(item) if isinstance(results, Outcome) else item
+        return results.value_of(item) if isinstance(results, Outcome) else item
 
     def one_sided(self, a: object, b: object) -> Template:
         """A pytree that only one answer gives: the other one has zeros, which nobody reads."""
         if a is b:
             return lambda _: a
         given, index = (b, 1) if a is UNBOUND else (a, 0)
-        given = self._held(index, given)
+        given = self._value_of(index, given)
         if isinstance(given, (tuple, list, dict)):
             parts = [self.one_sided(*((UNBOUND, item) if index else (item, UNBOUND))) for item in _items(given)]
             return self._rebuilt(given, parts)
@@ -193,15 +195,15 @@ class _Join:
         own, other = self.endings[index].builder, self.endings[1 - index].builder
         made = {value for node in own.nodes for value in node.outputs}
 
-        def joined(value: Value, instead: Value) -> Template:
+        def merged(value: Value, instead: Value) -> Template:
             return self.output(*((instead, value) if index else (value, instead)))
 
-        guard = joined(item.guard or own.fill(np.array(True), item.loops), other.fill(np.array(False), item.loops))
+        guard = merged(item.guard or own.fill(np.array(True), item.loops), other.fill(np.array(False), item.loops))
         values: list[Template] = []
         for value in item.values:
             if value in made:
                 zeros = other.fill(np.zeros((), value.type.dtype.numpy), value.type.shape)
-                values.append(joined(value, zeros))
+                values.append(merged(value, zeros))
             else:
                 values.append(self.output(value, value))
 
@@ -232,7 +234,7 @@ class _Join:
             raise Unjoinable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")
         return self.output(*values)
 
-    def _value(self, ending: Ending, item: object, dtype: DType | None = None) -> Value:
+    def _value(self, ending: BranchResult, item: object, dtype: DType | None = None) -> Value:
         """A leaf as a value that the region of an ending has."""
         if isinstance(item, Parameter):
             return ending.states.get(item) or self.tracer.current(item)

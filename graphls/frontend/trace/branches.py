@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.base.errors import GraphlsError, TraceError
 from graphls.base.location import Location, is_own
-from graphls.frontend.trace.branch_merge import Ending, joined
+from graphls.frontend.trace.branch_merge import BranchResult, merge_branches
 from graphls.frontend.trace.frames import Fork, Frame
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import Value
@@ -56,22 +56,22 @@ def _refuse_swallowed(tracer: Tracer) -> None:
 
 
 def _both(tracer: Tracer, run: Callable[[], object], frame: Frame, fork: Fork, count: list[int]) -> Any:
-    def one(answer: bool) -> Ending:
+    def one(answer: bool) -> BranchResult:
         again = frame.branch()
         return ending(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, again, count))
 
-    return joined(tracer, fork.condition, fork.loc, one(True), one(False))
+    return merge_branches(tracer, fork.condition, fork.loc, one(True), one(False))
 
 
 def ending(
     tracer: Tracer, condition: Value, answer: bool, loc: Location | None, run: Callable[[], object]
-) -> Ending:
+) -> BranchResult:
     """Trace one answer to its end, in a region of its own."""
     start = len(tracer.writes)
     try:
         with tracer.region(decided={**tracer.here.decided, condition: answer}, in_branch=True, shown=[]) as region:
             results = run()
-            return Ending(region.builder, results, dict(tracer.writes[start:]), region.shown)
+            return BranchResult(region.builder, results, dict(tracer.writes[start:]), region.shown)
     except GraphlsError:
         raise
     except Exception as error:

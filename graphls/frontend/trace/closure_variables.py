@@ -13,7 +13,7 @@ FIXED_MODULES = ("graphls", "mindspore", "numpy")
 MOST_FUNCTIONS = 64
 
 
-class Place(NamedTuple):
+class Reference(NamedTuple):
     """A global, a variable of an outer function or the object of a method; what is read of it after a dot."""
 
     holder: Any
@@ -39,26 +39,26 @@ class ClosureVariables:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.places: list[Place] = []
+        self.references: list[Reference] = []
         self.look_again()
 
     def look_again(self) -> None:
         """Find the places, which are others where a function has been replaced."""
-        found = {(id(place.holder), place.name, place.attributes): place for place in _places(self.function)}
-        self.places = list(found.values())
+        found = {(id(place.holder), place.name, place.attributes): place for place in _references(self.function)}
+        self.references = list(found.values())
 
     def key(self) -> tuple[Any, ...]:
         """What stands in the places now, as far as a graph depends on it."""
-        return tuple([_key(place.value(), place.attributes) for place in self.places])
+        return tuple([_key(place.value(), place.attributes) for place in self.references])
 
     def values(self) -> list[Any]:
         """The objects in the places; as long as they are kept, no other object has their identity."""
-        return [place.value() for place in self.places]
+        return [place.value() for place in self.references]
 
 
     def changed(self, before: tuple[object, ...]) -> str:
         """The names of the places where something else stands than at the time of an earlier key."""
-        pairs = zip(self.places, before, self.key(), strict=False)
+        pairs = zip(self.references, before, self.key(), strict=False)
         return " and ".join(place.name for place, old, new in pairs if old != new)
 
 
@@ -80,7 +80,7 @@ def _is_fixed(value: object) -> bool:
     return isinstance(value, ModuleType) and value.__name__.partition(".")[0] in FIXED_MODULES
 
 
-def _places(function: object) -> Iterator[Place]:
+def _references(function: object) -> Iterator[Reference]:
     waiting, seen = [function], set[int]()
     while waiting and len(seen) < MOST_FUNCTIONS:
         item, owner = _unwrapped(waiting.pop())
@@ -89,7 +89,7 @@ def _places(function: object) -> Iterator[Place]:
         seen.add(id(item))
         names = tuple(dict.fromkeys(_names(item.__code__)))
         if owner is not None:
-            yield Place({"self": owner}, "self", names)
+            yield Reference({"self": owner}, "self", names)
         if not str(item.__globals__.get("__name__")).startswith("graphls."):
             for place in _read_by(item, names):
                 yield place
@@ -108,10 +108,10 @@ def _unwrapped(item: Any) -> tuple[Any, Any]:
             return item, owner
 
 
-def _read_by(function: FunctionType, names: tuple[str, ...]) -> Iterator[Place]:
-    yield from (Place(function.__globals__, name, names) for name in names if name in function.__globals__)
+def _read_by(function: FunctionType, names: tuple[str, ...]) -> Iterator[Reference]:
+    yield from (Reference(function.__globals__, name, names) for name in names if name in function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield Place(cell, name, names)
+        yield Reference(cell, name, names)
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -12,7 +12,7 @@ from graphls.base.sharing.storage import array_in
 from graphls.frontend.tensors.foreign import offers_array
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, structure
-from graphls.frontend.tensors.tensor import Later, Symbol, Tensor, array_of, as_known, is_tensor
+from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, as_known, is_tensor
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.keys import constant_key
 from graphls.ir.types import Type, type_of
@@ -148,7 +148,7 @@ def _fitting(value: Value, leaf: Any) -> Any:
     if given != value.type:
         raise _misfit(value, given)
     if isinstance(leaf, Tensor):
-        return leaf.array if leaf._array is not None or isinstance(leaf._buffer, Later) else leaf._buffer
+        return leaf.array if leaf._array is not None or isinstance(leaf._buffer, DeferredData) else leaf._buffer
     return array_of(leaf)
 
 

@@ -135,7 +135,7 @@ def _crossing(plan: Plan) -> dict[Value, int]:
     from graphls.runtime.boundary_buffers import overwritten
     from graphls.runtime.lowering.types import exchanged  # which loads onnx
 
-    crossing, replaced = set(plan.crossing), overwritten(plan)
+    crossing, replaced = set(plan.boundary_values), overwritten(plan)
     given = (pair for s in plan.segments for pair in zip(s.graph.outputs, s.gives, strict=True))
     return {inner: 0 if v in replaced else exchanged(v.type).nbytes for inner, v in given if v in crossing}
 

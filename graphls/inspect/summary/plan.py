@@ -9,7 +9,7 @@ from graphls.base.text.html import Page
 from graphls.base.text.plain import shortened, shown, size
 from graphls.base.text.tables import Table
 from graphls.ir.graph import PHASES, Graph, Value, walk
-from graphls.ir.plan import Plan, Segment, asides
+from graphls.ir.plan import Plan, Segment, background_segments
 
 HEADER = ("segment", "engine", "phases", "nodes", "reads", "gives", "states")
 CROSSING = ("value", "type", "from", "to", "size")
@@ -91,7 +91,7 @@ class StepPlan:
         self.crossing: tuple[CrossingRow, ...] = tuple(_crossing(plan))
         self.overlaps: tuple[str, ...] = tuple(_overlaps(plan))
         self._flag = plan.flag
-        self._held = _bytes(state for state in plan.graph.states if state.name in plan.held)
+        self._deferred = _bytes(state for state in plan.graph.states if state.name in plan.deferred)
 
     def __str__(self) -> str:
         tables = ("\n".join(table.lines()) for table in self._tables())
@@ -128,14 +128,14 @@ class StepPlan:
             yield f"{values} between segments, {size(total)}, in buffers that both share."
         if self._flag is not None:
             chosen = "and runs one of the two branches"
-            if self._held:
-                chosen = f"and where it is true, {size(self._held)} of states stay as they are"
+            if self._deferred:
+                chosen = f"and where it is true, {size(self._deferred)} of states stay as they are"
             yield f"The host reads %{shown(shortened(self._flag.name, LONGEST))} {chosen}."
         yield from self.overlaps
 
 
 def _rows(plan: Plan) -> Iterator[SegmentRow]:
-    crossing = set(plan.crossing)
+    crossing = set(plan.boundary_values)
     when = [("", plan.before), *zip(("if true", "if false"), plan.branches, strict=False), ("", plan.after)]
     pairs = ((runs, segment) for runs, segments in when for segment in segments)
     return (_row(number, segment, crossing, runs) for number, (runs, segment) in enumerate(pairs))
@@ -166,15 +166,15 @@ def _crossing(plan: Plan) -> Iterator[CrossingRow]:
             made.setdefault(value, []).append(number)
         for value in segment.graph.inputs:
             read.setdefault(value, []).append(number)
-    for v in plan.crossing:
+    for v in plan.boundary_values:
         yield CrossingRow(v.name, str(v.type), v.type.nbytes, tuple(made[v]), tuple(read.get(v, ())), v is plan.flag)
 
 
 def _overlaps(plan: Plan) -> Iterator[str]:
-    if plan.drawn:
-        total = _bytes(v for node in plan.drawn for v in node.outputs)
+    if plan.host_random:
+        total = _bytes(v for node in plan.host_random for v in node.outputs)
         yield f"Random arrays for the next step ({size(total)}) are drawn while this one runs."
-    for number, end in asides(plan).items():
+    for number, end in background_segments(plan).items():
         sent = size(_bytes(v for v in plan.before[number].graph.inputs))
         waiting = f"{end} waits for it" if end < len(plan.segments) else "the step ends behind it"
         yield f"Segment {number} communicates ({sent}) while {_range(number + 1, end - 1)}; {waiting}."

@@ -8,7 +8,7 @@ from typing import Any
 from graphls.base import checks
 from graphls.base.checks import boolean, number, positive
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.frontend.names.traps import OUTER, Given, warn_where
+from graphls.frontend.names.traps import OUTER, CallArguments, warn_where
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 from graphls.ir.types import DType, float32, int32, int64
@@ -149,7 +149,7 @@ def _difference(name: str, input: TensorLike, target: TensorLike) -> tuple[DType
     dtype, (x, y) = operands(name, input, target)
     difference = sub(x, y)
     shapes = {"predictions": x.shape, "labels": y.shape, "shape": difference.shape}
-    warn_where(OUTER, name, Given(shapes, frozenset()))
+    warn_where(OUTER, name, CallArguments(shapes, frozenset()))
     return dtype, difference
 
 

@@ -72,10 +72,10 @@ class _Join(Rewriter):
             if piece is not None:
                 self.pieces[node.output] = piece
         elif node.primitive.name == "add" and not node.after:
-            return self.joined(node) or node
+            return self.concatenated(node) or node
         return node
 
-    def joined(self, node: Node) -> Sequence[Value]:
+    def concatenated(self, node: Node) -> Sequence[Value]:
         """The `concat` in the place of a sum, or nothing where there is none."""
         found = [self.pieces[v] for v in node.inputs if v in self.pieces]
         if len(found) < 2 or found[0].axis != found[1].axis or node.inputs[0].type != node.inputs[1].type:

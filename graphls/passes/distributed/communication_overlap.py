@@ -11,25 +11,25 @@ Behind = Mapping[Node, tuple[Value, ...]]
 """For each node what it comes behind, though it does not wait for that."""
 
 
-def in_waves(nodes: Sequence[Node], least: int) -> tuple[list[Node], Behind]:
+def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], Behind]:
     """The nodes in an order in which all that a collective needs, and nothing else, comes before it.
 
     What later collectives need comes behind it, and may be computed while it communicates. Collectives one after the
     other, of less than `least` bytes together, count as one, as each cut of the schedule takes time; unless one of them
-    needs what the other gives. The order is that of the waves, in each of them the given one.
+    needs what the other gives. The order is that of the groups, in each of them the given one.
     """
     collectives = [node for node in nodes if node.primitive.is_collective]
     if not collectives:
         return list(nodes), {}
-    waves = _waves(nodes, collectives, least)
-    marks = marks_behind(nodes, {node: 1 << i for i, wave in enumerate(waves) for node in wave}, needs)
-    # The lowest bit is the first wave that needs a node; those that none needs come last.
-    number = {node: (bits & -bits).bit_length() - 1 if bits else len(waves) for node, bits in marks.items()}
-    behind = {node: waves[n - 1][-1].outputs[:1] for node, n in number.items() if n}
+    groups = _groups_of_collectives(nodes, collectives, least)
+    marks = marks_behind(nodes, {node: 1 << i for i, group in enumerate(groups) for node in group}, needs)
+    # The lowest bit is the first group that needs a node; those that none needs come last.
+    number = {node: (bits & -bits).bit_length() - 1 if bits else len(groups) for node, bits in marks.items()}
+    behind = {node: groups[n - 1][-1].outputs[:1] for node, n in number.items() if n}
     return sorted(nodes, key=lambda node: number[node]), behind
 
 
-def _waves(nodes: Sequence[Node], collectives: Sequence[Node], least: int) -> list[list[Node]]:
+def _groups_of_collectives(nodes: Sequence[Node], collectives: Sequence[Node], least: int) -> list[list[Node]]:
     """The collectives that count as one."""
     reach = Reachability(nodes, collectives)
     found: list[list[Node]] = []

@@ -13,10 +13,10 @@ from graphls.ir.plan import DEFAULT
 from graphls.ir.reachability import descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
-from graphls.passes.distributed.communication_overlap import in_waves
+from graphls.passes.distributed.communication_overlap import overlap_communication
 from graphls.passes.overflow.checks import in_parts
 from graphls.passes.schedule.groups import Piece, grouped, in_pieces
-from graphls.passes.schedule.list_schedule import soon
+from graphls.passes.schedule.list_schedule import list_schedule
 
 MOST_LOOKS = 5_000_000
 """Looks up to which a graph is one segment: a runtime looks for each operator's results among all results of the graph,
@@ -38,11 +38,17 @@ RANKS = "ranks"
 class Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used.
 
-    A condition whose results are `held` is for no engine: the host lets states take values or stay as they are.
+    A condition whose results are `deferred` is for no engine: the host lets states take values or stay as they are.
     """
 
     def __init__(
-        self, graph: Graph, engine: str, least: int, bucket: int, held: Set[Value] = frozenset(), on_host: bool = True
+        self,
+        graph: Graph,
+        engine: str,
+        least: int,
+        bucket: int,
+        deferred: Set[Value] = frozenset(),
+        on_host: bool = True,
     ) -> None:
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
@@ -50,10 +56,10 @@ class Cut:
         self.graph = graph = in_parts(graph) if self.is_large else graph
         self.bucket = bucket
         self.names = Names.of(graph)
-        self.drawn = [node for node in walk(graph) if node.primitive.on_host]
+        self.host_random = [node for node in walk(graph) if node.primitive.on_host]
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
         self.preferred = DEFAULT if has_stacks else engine
-        self.held = held
+        self.deferred = deferred
         found = find_engine(self.preferred)
         self.takes = found.takes
         is_much = sum(write.state.type.nbytes for write in graph.writes) >= least
@@ -62,14 +68,14 @@ class Cut:
         self.engine = {node: self.chosen(node) for node in self.nodes if not _is_free(node)}
         if DEFAULT in self.engine.values():
             self.engine.update((node, DEFAULT) for node in self.engine if self.takes(node) and _counts(node))
-        self.crossing: dict[Value, Value] = {}
+        self.boundary_values: dict[Value, Value] = {}
         self.passed: dict[Value, Value] = {}
 
     def chosen(self, node: Node) -> str:
         """The engine that runs a node."""
         if any(n.primitive.calls_python for n in chain((node,), inside(node))):
             return RANKS if find_engine(RANKS).takes(node) else HOST
-        if not self.held.isdisjoint(node.outputs):
+        if not self.deferred.isdisjoint(node.outputs):
             return self.preferred
         if self.updates_apart and node.phase == "update":
             return DEFAULT
@@ -78,10 +84,10 @@ class Cut:
     def branch(self, least: int) -> Node | None:
         """The condition whose branches write most bytes of states, if these are enough and a segment makes its flag.
 
-        One whose results are held comes before others.
+        One whose results are deferred comes before others.
         """
-        if self.held:
-            return next(node for node in self.engine if not self.held.isdisjoint(node.outputs))
+        if self.deferred:
+            return next(node for node in self.engine if not self.deferred.isdisjoint(node.outputs))
         sizes: dict[Value, int] = {}
         for write in self.graph.writes:
             sizes[write.value] = sizes.get(write.value, 0) + write.state.type.nbytes
@@ -94,8 +100,8 @@ class Cut:
         if self.engine[node] == HOST:
             return False
         behind = descendants(self.nodes, (node,))
-        crossing = _read([node, *behind])
-        return any(node.inputs[0] in n.outputs for n in self.engine) and not any(v.type.stacked for v in crossing)
+        read = _read([node, *behind])
+        return any(node.inputs[0] in n.outputs for n in self.engine) and not any(v.type.stacked for v in read)
 
     def into_segments(self, branch: Node | None) -> Graph:
         """The graph of segments; where there is a branch, it is alone, and what needs it comes behind."""
@@ -104,10 +110,10 @@ class Cut:
         early = [node for node in others if node not in behind]
         late = [node for node in others if node in behind]
         leaving = (*self.graph.outputs, *(w.value for w in self.graph.writes))
-        made = [*self.drawn]
+        made = [*self.host_random]
         made += self.segments(early, {*leaving, *_read(late), *_read([branch] if branch else [])}, leaving)
         if branch:
-            made.append(self.opened(branch))
+            made.append(self.expanded_branch(branch))
         made += self.segments(late, leaving)
         writes = tuple(Write(w.state, self.outside(w.value)) for w in self.graph.writes)
         outputs = tuple(map(self.outside, self.graph.outputs))
@@ -115,21 +121,21 @@ class Cut:
 
     def outside(self, value: Value) -> Value:
         """What a value is called where it leaves the step."""
-        return self.passed.get(value, self.crossing.get(value, value))
+        return self.passed.get(value, self.boundary_values.get(value, value))
 
-    def opened(self, branch: Node) -> Node:
+    def expanded_branch(self, branch: Node) -> Node:
         """The condition with segments in its branches, which stands alone in the plan."""
-        outer = self.crossing, self.passed
+        outer = self.boundary_values, self.passed
         regions = []
         for region in branch.regions:
-            self.crossing, self.passed = dict(outer[0]), {}
+            self.boundary_values, self.passed = dict(outer[0]), {}
             self.engine.update((node, self.chosen(node)) for node in region.nodes if not _is_free(node))
             self.free.update((v, node) for node in region.nodes if _is_free(node) for v in node.outputs)
             constants = [v for v in region.outputs if v in self.free]
             nodes = self.segments([n for n in region.nodes if not _is_free(n)], region.outputs, constants)
             regions.append(region.replace(nodes=tuple(nodes), outputs=tuple(map(self.outside, region.outputs))))
-        self.crossing, self.passed = outer
-        inputs = tuple(self.crossing.get(v, v) for v in branch.inputs)
+        self.boundary_values, self.passed = outer
+        inputs = tuple(self.boundary_values.get(v, v) for v in branch.inputs)
         return replace(branch, inputs=inputs, after=(), regions=tuple(regions))
 
     def segments(self, nodes: Sequence[Node], leaving: Iterable[Value], passed: Iterable[Value] = ()) -> list[Node]:
@@ -138,8 +144,8 @@ class Cut:
         Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
         a segment, too.
         """
-        nodes = soon(nodes, {*leaving})
-        ordered, behind = in_waves(nodes, self.bucket)
+        nodes = list_schedule(nodes, {*leaving})
+        ordered, behind = overlap_communication(nodes, self.bucket)
         where = in_pieces(nodes, grouped(ordered, self.engine, behind), MOST_NODES if self.is_large else len(nodes))
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
@@ -161,14 +167,14 @@ class Cut:
         # The window that a token opens has been proven of the whole graph; its copy orders nothing.
         free = [replace(node, after=()) for node in self.free_before((*_read(nodes), *loose))]
         constants = copy_nodes(free, copies, self.names)
-        inner = self.crossing | copies
+        inner = self.boundary_values | copies
         # The order of segments stands for control edges that lead out of one.
         own = {v for node in nodes for n in chain(inside(node), (node,)) for v in n.outputs}
-        held = [with_edges(n, own.__contains__) for n in (*constants, *(substitute(node, inner) for node in nodes))]
+        contents = [with_edges(n, own.__contains__) for n in (*constants, *(substitute(node, inner) for node in nodes))]
         yields = (*results, *(inner.get(v, v) for v in loose))
-        region = Graph("segment", (), (), tuple(held), (), yields)
+        region = Graph("segment", (), (), tuple(contents), (), yields)
         outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in (*results, *loose))
-        self.crossing.update(zip(results, outputs, strict=False))
+        self.boundary_values.update(zip(results, outputs, strict=False))
         self.passed.update(zip(loose, outputs[len(results) :], strict=True))
         phase, loc = (nodes[-1].phase, nodes[-1].loc) if nodes else ("update", None)
         return Node(lookup("segment"), (), outputs, {"engine": engine}, (), (region,), phase, "", loc)

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from graphls.ir.graph import Node, Value, definers, needs
 
 
-def soon(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
+def list_schedule(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
     """The same nodes, those that only one result needs right behind the last other node that they wait for.
 
     So operands are read while caches hold them, and their memory is free early. Gradients are divided by the loss

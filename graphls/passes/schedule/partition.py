@@ -78,12 +78,12 @@ class Partition:
             return graph
         # Dead nodes go first: an engine takes no segment whose results nobody needs.
         live = Dce().run(graph)
-        held: frozenset[Value] = frozenset()
+        deferred: frozenset[Value] = frozenset()
         if self.selects(live):
-            held = self.held(live)
+            deferred = self.deferred(live)
             # A flag that chose between one value and itself is dead then.
-            live = Dce().run(selected(live, self.may_select, held))
-        cut = Cut(live, self.engine, self.least, self.bucket, held, self.skips)
+            live = Dce().run(selected(live, self.may_select, deferred))
+        cut = Cut(live, self.engine, self.least, self.bucket, deferred, self.skips)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
@@ -100,7 +100,7 @@ class Partition:
         takes = find_engine(self.engine).takes
         return not takes(node) and all(map(takes, inside(node)))
 
-    def held(self, graph: Graph) -> frozenset[Value]:
+    def deferred(self, graph: Graph) -> frozenset[Value]:
         """The new states that the host takes or leaves by the flag of one condition, which has most bytes of them."""
         nodes = [node for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host)]
         flags = {v for node in nodes for v in node.outputs}

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import float32
-from graphls.passes.simplify.expressions import Found
+from graphls.passes.simplify.patterns import Match
 from graphls.primitives.primitive import normalise_axes
 from graphls.primitives.windows import Geometry, attributes
 
@@ -26,8 +26,8 @@ class Operator:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-Rule = Callable[[Builder, Node, Found], Operator | None]
-"""`rule(e, node, found)`: the operator for what an expression matches, `node` last; None where it is not that one."""
+Rule = Callable[[Builder, Node, Match], Operator | None]
+"""`rule(e, node, match)`: the operator for what an expression matches, `node` last; None where it is not that one."""
 
 RULES: list[tuple[str, Rule]] = []
 """Expressions with their rules; of several that match, the first one counts."""
@@ -45,7 +45,7 @@ def _composes(*texts: str, rules: list[tuple[str, Rule]] = RULES) -> Callable[[R
 
 def _simple(text: str, name: str, since: int, **fixed: Any) -> None:
     """An operator of one operand, `x`, whose attributes are fixed."""
-    RULES.append((text, lambda e, node, found: Operator(name, since, (found["x"],), fixed)))
+    RULES.append((text, lambda e, node, match: Operator(name, since, (match["x"],), fixed)))
 
 
 _simple("mul(mul(x, 0.5), add(erf(mul(x, 0.7071067811865476)), 1.0))", "Gelu", 20)
@@ -62,31 +62,31 @@ _simple("mul(x, tanh(softplus(x)))", "Mish", 18)
 
 
 @_composes("where(greater(x, 0.0), mul(x, GAMMA), mul(expm1(where(greater(x, 0.0), 0.0, x)), PRODUCT))")
-def _selu(e: Builder, node: Node, found: Found) -> Operator:
-    gamma, product = found["GAMMA"], found["PRODUCT"]
-    return Operator("Selu", 6, (found["x"],), {"alpha": product / gamma, "gamma": gamma})
+def _selu(e: Builder, node: Node, match: Match) -> Operator:
+    gamma, product = match["GAMMA"], match["PRODUCT"]
+    return Operator("Selu", 6, (match["x"],), {"alpha": product / gamma, "gamma": gamma})
 
 
 @_composes("where(greater(x, 0.0), x, mul(x, SLOPE))")
-def _leaky_relu(e: Builder, node: Node, found: Found) -> Operator:
-    return Operator("LeakyRelu", 6, (found["x"],), {"alpha": found["SLOPE"]})
+def _leaky_relu(e: Builder, node: Node, match: Match) -> Operator:
+    return Operator("LeakyRelu", 6, (match["x"],), {"alpha": match["SLOPE"]})
 
 
 @_composes("where(greater(x, 0.0), x, mul(x, slope))")
-def _p_relu(e: Builder, node: Node, found: Found) -> Operator | None:
-    x, slope = found["x"], found["slope"]
+def _p_relu(e: Builder, node: Node, match: Match) -> Operator | None:
+    x, slope = match["x"], match["slope"]
     return Operator("PRelu", 16, (x, slope)) if slope.type.rank <= x.type.rank else None
 
 
 @_composes("minimum(relu(x), HIGH)")
-def _clip_at_zero(e: Builder, node: Node, found: Found) -> Operator:
-    return Operator("Clip", 13, (found["x"], e.constant(0.0, float32), e.constant(found["HIGH"], float32)))
+def _clip_at_zero(e: Builder, node: Node, match: Match) -> Operator:
+    return Operator("Clip", 13, (match["x"], e.constant(0.0, float32), e.constant(match["HIGH"], float32)))
 
 
 @_composes("minimum(maximum(x, LOW), HIGH)")
-def _clip(e: Builder, node: Node, found: Found) -> Operator | None:
-    low, high = found["LOW"], found["HIGH"]
-    return Operator("Clip", 13, (found["x"], e.constant(low, float32), e.constant(high, float32)))
+def _clip(e: Builder, node: Node, match: Match) -> Operator | None:
+    low, high = match["LOW"], match["HIGH"]
+    return Operator("Clip", 13, (match["x"], e.constant(low, float32), e.constant(high, float32)))
 
 
 _CENTRED = "sub(x, mean(x, axis=AXES, keepdims=True))"
@@ -98,88 +98,88 @@ _NORMALISED = f"mul({_CENTRED}, rsqrt(add(mean(square({_CENTRED}), axis=AXES, ke
     f"mul({_NORMALISED}, gamma)",
     _NORMALISED,
 )
-def _layer_norm(e: Builder, node: Node, found: Found) -> Operator | None:
-    x = found["x"].type
-    axes = normalise_axes(found["AXES"], x.rank)
-    if "gamma" not in found.values and x.rank > 2 and axes == tuple(range(2, x.rank)):
-        return _instance_norm(e, found)
+def _layer_norm(e: Builder, node: Node, match: Match) -> Operator | None:
+    x = match["x"].type
+    axes = normalise_axes(match["AXES"], x.rank)
+    if "gamma" not in match.values and x.rank > 2 and axes == tuple(range(2, x.rank)):
+        return _instance_norm(e, match)
     if axes != tuple(range(axes[0], x.rank)):
         return None
     inner = x.shape[axes[0] :]
-    gamma = found.values.get("gamma") or e.constant(np.ones(inner, np.float32))
-    operands = (found["x"], gamma, *([found["beta"]] if "beta" in found.values else []))
+    gamma = match.values.get("gamma") or e.constant(np.ones(inner, np.float32))
+    operands = (match["x"], gamma, *([match["beta"]] if "beta" in match.values else []))
     if any(v.type.shape != inner for v in operands[1:]):
         return None
-    return Operator("LayerNormalization", 17, operands, {"axis": axes[0] - x.rank, "epsilon": found["EPSILON"]})
+    return Operator("LayerNormalization", 17, operands, {"axis": axes[0] - x.rank, "epsilon": match["EPSILON"]})
 
 
-def _instance_norm(e: Builder, found: Found) -> Operator:
+def _instance_norm(e: Builder, match: Match) -> Operator:
     """Of each channel on its own: the axes are all from the third one on, and nothing is learned."""
-    channels = found["x"].type.shape[1]
+    channels = match["x"].type.shape[1]
     scale, shift = (e.constant(np.full(channels, number, np.float32)) for number in (1, 0))
-    return Operator("InstanceNormalization", 6, (found["x"], scale, shift), {"epsilon": found["EPSILON"]})
+    return Operator("InstanceNormalization", 6, (match["x"], scale, shift), {"epsilon": match["EPSILON"]})
 
 
 _IN_GROUPS = _NORMALISED.replace("sub(x,", "sub(reshape(x),").replace("mean(x,", "mean(reshape(x),")
 
 
 @_composes(f"add(mul(reshape({_IN_GROUPS}), reshape(gamma)), reshape(beta))")
-def _each_channel(e: Builder, node: Node, found: Found) -> Operator | None:
+def _each_channel(e: Builder, node: Node, match: Match) -> Operator | None:
     # Groups of several channels are rows that are normalised in the same way, with factors and sums by channel behind
     # it. GroupNormalization is no rule: ONNX Runtime takes the mean of squares minus the square of the mean for their
     # variance, which loses all digits where the mean is a thousand times the deviation, and needs twice the time.
-    x = found["x"].type
-    grouped = next(n for n in found.nodes if n.primitive.name == "reshape" and n.inputs[0] is found["x"]).output.type
-    learned = (found["gamma"], found["beta"])
-    fits = grouped.shape[:-1] == x.shape[:2] and normalise_axes(found["AXES"], grouped.rank) == (2,)
+    x = match["x"].type
+    grouped = next(n for n in match.nodes if n.primitive.name == "reshape" and n.inputs[0] is match["x"]).output.type
+    learned = (match["gamma"], match["beta"])
+    fits = grouped.shape[:-1] == x.shape[:2] and normalise_axes(match["AXES"], grouped.rank) == (2,)
     if not fits or node.output.type != x or any(v.type.shape != (x.shape[1],) for v in learned):
         return None
-    return Operator("InstanceNormalization", 6, (found["x"], *learned), {"epsilon": found["EPSILON"]})
+    return Operator("InstanceNormalization", 6, (match["x"], *learned), {"epsilon": match["EPSILON"]})
 
 
 _MEAN_SQUARE = "rsqrt(add(mean(square(x), axis=AXES, keepdims=True), EPSILON))"
 
 
 @_composes(f"mul(mul(x, {_MEAN_SQUARE}), gamma)")
-def _rms_norm(e: Builder, node: Node, found: Found) -> Operator | None:
-    x, gamma = found["x"].type, found["gamma"]
-    axes = normalise_axes(found["AXES"], x.rank)
+def _rms_norm(e: Builder, node: Node, match: Match) -> Operator | None:
+    x, gamma = match["x"].type, match["gamma"]
+    axes = normalise_axes(match["AXES"], x.rank)
     if axes != tuple(range(axes[0], x.rank)) or gamma.type.shape != x.shape[axes[0] :]:
         return None
-    options = {"axis": axes[0] - x.rank, "epsilon": found["EPSILON"]}
-    return Operator("RMSNormalization", 23, (found["x"], gamma), options)
+    options = {"axis": axes[0] - x.rank, "epsilon": match["EPSILON"]}
+    return Operator("RMSNormalization", 23, (match["x"], gamma), options)
 
 
 @_composes("max_pool(x, kernel=KERNEL)")
-def _max_pool(e: Builder, node: Node, found: Found) -> Operator:
-    kernel, geometry = found["KERNEL"], {name: value for name, value in node.attrs.items() if name != "kernel"}
-    return Operator("MaxPool", 12, (found["x"],), attributes(kernel, Geometry.over(kernel, **geometry)))
+def _max_pool(e: Builder, node: Node, match: Match) -> Operator:
+    kernel, geometry = match["KERNEL"], {name: value for name, value in node.attrs.items() if name != "kernel"}
+    return Operator("MaxPool", 12, (match["x"],), attributes(kernel, Geometry.over(kernel, **geometry)))
 
 
 @_composes("mean(x, axis=AXES, keepdims=True)")
-def _global_average(e: Builder, node: Node, found: Found) -> Operator | None:
-    x = found["x"].type
-    every = x.rank > 3 and normalise_axes(found["AXES"], x.rank) == tuple(range(2, x.rank))
-    return Operator("GlobalAveragePool", 1, (found["x"],)) if every else None
+def _global_average(e: Builder, node: Node, match: Match) -> Operator | None:
+    x = match["x"].type
+    every = x.rank > 3 and normalise_axes(match["AXES"], x.rank) == tuple(range(2, x.rank))
+    return Operator("GlobalAveragePool", 1, (match["x"],)) if every else None
 
 
 @_composes("add(convolution(x, w), reshape(b))", rules=SUMS)
-def _convolution(e: Builder, node: Node, found: Found) -> Operator | None:
-    w, b = found["w"].type, found["b"]
-    made = next(n for n in found.nodes if n.primitive.is_convolution)
-    reshaped = next(n for n in found.nodes if n.primitive.name == "reshape").output.type.shape
+def _convolution(e: Builder, node: Node, match: Match) -> Operator | None:
+    w, b = match["w"].type, match["b"]
+    made = next(n for n in match.nodes if n.primitive.is_convolution)
+    reshaped = next(n for n in match.nodes if n.primitive.name == "reshape").output.type.shape
     if b.type.shape != w.shape[:1] or reshaped[1:] != (w.shape[0], *[1] * (w.rank - 2)):
         return None
     at = Geometry.over(w.shape[2:], **made.attrs)
     options = {**attributes(w.shape[2:], at), "group": at.groups}
-    return Operator("Conv", 11, (found["x"], found["w"], b), options)
+    return Operator("Conv", 11, (match["x"], match["w"], b), options)
 
 
 @_composes("add(matmul(x, w, transpose_a=A, transpose_b=B), b)", rules=SUMS)
-def _affine(e: Builder, node: Node, found: Found) -> Operator | None:
-    x, w, b = found["x"], found["w"], found["b"]
+def _affine(e: Builder, node: Node, match: Match) -> Operator | None:
+    x, w, b = match["x"], match["w"], match["b"]
     fits = x.type.rank == w.type.rank == 2 and b.is_state and b.type.shape in ((1,), node.output.type.shape[1:])
-    options = {"transA": int(found["A"] or 0), "transB": int(found["B"] or 0)}
+    options = {"transA": int(match["A"] or 0), "transB": int(match["B"] or 0)}
     return Operator("Gemm", 13, (x, w, b), options) if fits else None
 
 
@@ -188,10 +188,10 @@ def _affine(e: Builder, node: Node, found: Found) -> Operator | None:
     "add(mul(sub(x, reshape(mean)), mul(rsqrt(add(reshape(variance), EPSILON)), reshape(gamma))), reshape(beta))",
     rules=SUMS,
 )
-def _batch_norm(e: Builder, node: Node, found: Found) -> Operator | None:
-    x, learned = found["x"], tuple(found[name] for name in ("gamma", "beta", "mean", "variance"))
-    shapes = {made.output.type.shape for made in found.nodes if made.primitive.name == "reshape"}
+def _batch_norm(e: Builder, node: Node, match: Match) -> Operator | None:
+    x, learned = match["x"], tuple(match[name] for name in ("gamma", "beta", "mean", "variance"))
+    shapes = {made.output.type.shape for made in match.nodes if made.primitive.name == "reshape"}
     fits = x.type.rank > 1 and shapes == {(1, x.type.shape[1], *[1] * (x.type.rank - 2))}
     if not fits or any(v.type.shape != x.type.shape[1:2] for v in learned):
         return None
-    return Operator("BatchNormalization", 15, (x, *learned), {"epsilon": found["EPSILON"]})
+    return Operator("BatchNormalization", 15, (x, *learned), {"epsilon": match["EPSILON"]})

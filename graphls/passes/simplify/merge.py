@@ -63,7 +63,7 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
         flag = node.inputs[0] if node.primitive.is_branch else None
         earlier = result[waiting[flag]] if flag in waiting else None
         if flag is not None and earlier is not None and earlier.phase == node.phase:
-            node = joined(earlier, node)
+            node = merged_conditions(earlier, node)
             # The last one takes all over, because operands of the later regions may be made in between.
             result[waiting.pop(flag)] = None
         # A node that reads a result of a waiting cond would have to run between the two, so that one waits no more.
@@ -77,7 +77,7 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(node for node in result if node is not None)
 
 
-def joined(first: Node, second: Node) -> Node:
+def merged_conditions(first: Node, second: Node) -> Node:
     """One `cond` for two on the same flag, in the place of the second, which may use the results of the first."""
     pairs = zip(first.regions, second.regions, strict=True)
     regions = tuple(_one_after_another(first.outputs, *pair) for pair in pairs)

@@ -14,7 +14,7 @@ from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import users
 from graphls.passes.simplify.compositions import RULES, SUMS, Operator, Rule
 from graphls.passes.simplify.dce import Dce
-from graphls.passes.simplify.expressions import Found, matches, root
+from graphls.passes.simplify.patterns import Match, matches, root
 
 _Rules = Sequence[tuple[str, Rule]]
 _Definers = ChainMap[Value, Node]
@@ -90,12 +90,12 @@ class _Block:
         for node in reversed(self.nodes):
             if node in gone:
                 continue
-            found = self.found(node)
+            found = self.replacement(node)
             result += reversed(found[0] if found else [node])
             gone.update(found[1] if found else ())
         return tuple(reversed(result))
 
-    def found(self, node: Node) -> tuple[list[Node], tuple[Node, ...]] | None:
+    def replacement(self, node: Node) -> tuple[list[Node], tuple[Node, ...]] | None:
         """What stands in place of a node, and the nodes that this makes needless."""
         for text, rule in self.by_root.get(node.primitive.name, ()):
             match = matches(text, node, self.definer)
@@ -108,7 +108,7 @@ class _Block:
                 return [*e.nodes, self.composed(node, match, operator, (text, rule))], match.nodes
         return None
 
-    def is_apart(self, last: Node, match: Found) -> bool:
+    def is_apart(self, last: Node, match: Match) -> bool:
         """Whether nothing else needs what is computed on the way, and all of it is float32."""
         inner = {v for node in match.nodes for v in node.outputs} - {last.outputs[0]}
         ends = {node.outputs[0] for node in match.nodes}
@@ -116,7 +116,7 @@ class _Block:
         is_single = all(v.type.dtype is float32 for v in (*match.values.values(), last.outputs[0]))
         return is_single and self.kept.isdisjoint(inner) and all(user.outputs[0] in ends for user in read)
 
-    def composed(self, node: Node, match: Found, operator: Operator, own: tuple[str, Rule]) -> Node:
+    def composed(self, node: Node, match: Match, operator: Operator, own: tuple[str, Rule]) -> Node:
         """The composition, in whose region the others are recognised, for models that do not have its operator."""
         copies: dict[Value, Value] = {}
         inner = copy_nodes(sorted(match.nodes, key=self.position.__getitem__), copies, self.names)

@@ -14,10 +14,10 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import float32
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
-from graphls.passes.simplify.expressions import Found, matches
+from graphls.passes.simplify.patterns import Match, matches
 
 _PRODUCT = "matmul(h, r, transpose_b=True)"
-_SUM = f"add(given, {_PRODUCT})"
+_SUM = f"add(projection, {_PRODUCT})"
 _CELL = (
     f"add(mul(sigmoid(slice({_SUM}, starts=FORGET)), c), "
     f"mul(sigmoid(slice({_SUM}, starts=INPUT)), tanh(slice({_SUM}, starts=CELL))))"
@@ -25,9 +25,9 @@ _CELL = (
 
 
 def _gru(product: str) -> str:
-    reset = f"sigmoid(add(slice(given, starts=RESET), slice({product}, starts=RESET)))"
-    new = f"tanh(add(slice(given, starts=NEW), mul({reset}, slice({product}, starts=NEW))))"
-    update = f"sigmoid(add(slice(given, starts=UPDATE), slice({product}, starts=UPDATE)))"
+    reset = f"sigmoid(add(slice(projection, starts=RESET), slice({product}, starts=RESET)))"
+    new = f"tanh(add(slice(projection, starts=NEW), mul({reset}, slice({product}, starts=NEW))))"
+    update = f"sigmoid(add(slice(projection, starts=UPDATE), slice({product}, starts=UPDATE)))"
     return f"add({new}, mul({update}, sub(h, {new})))"
 
 
@@ -101,32 +101,32 @@ class _Recurrent(Rewriter):
             return node
         for kind in _KINDS:
             step = _step(node, kind)
-            given = step and self.given(node, kind)
-            if step is not None and given is not None:
-                return self.layer(node, kind, step, given)
+            projection = step and self.projection(node, kind)
+            if step is not None and projection is not None:
+                return self.layer(node, kind, step, projection)
         return node
 
-    def given(self, node: Node, kind: _Kind) -> Found | None:
+    def projection(self, node: Node, kind: _Kind) -> Match | None:
         """What the elements of the loop are made of; a GRU has one of its biases in the loop."""
         made = self.definer.get(node.inputs[kind.states])
-        found = (matches(text, made, self.definer) for text in _INPUTS) if made is not None else iter(())
-        match = next((f for f in found if f is not None), None)
+        tried = (matches(text, made, self.definer) for text in _INPUTS) if made is not None else iter(())
+        match = next((f for f in tried if f is not None), None)
         fits = match is not None and match["x"].type.rank == 3 and match["w"].type.rank == 2
         return match if fits and match is not None and _are_vectors(match) else None
 
-    def layer(self, node: Node, kind: _Kind, step: Found, given: Found) -> list[Value]:
+    def layer(self, node: Node, kind: _Kind, step: Match, projection: Match) -> list[Value]:
         """The results of the loop by one operator."""
         e, length = self.e, node.outputs[-1].type.shape[0]
         batch, hidden = node.inputs[0].type.shape
-        weights = [self.in_order(given["w"], kind, hidden), self.in_order(step["r"], kind, hidden)]
-        biases = self.biases(kind, step, given, hidden)
-        operands, absent = [given["x"], *weights, *biases], () if biases else (3,)
+        weights = [self.in_order(projection["w"], kind, hidden), self.in_order(step["r"], kind, hidden)]
+        biases = self.biases(kind, step, projection, hidden)
+        operands, absent = [projection["x"], *weights, *biases], () if biases else (3,)
         if not all(map(self.is_zero, node.inputs[: kind.states])):
             operands += [e.reshape(v, shape=(1, batch, hidden)) for v in node.inputs[: kind.states]]
             absent = (*absent, 4)
         shapes = [(length, 1, batch, hidden), *[(1, batch, hidden)] * kind.states]
         order = [node.outputs[-1], *node.outputs[:-1]]
-        region, types = self.meaning(node, given, [*zip(order, shapes, strict=True)])
+        region, types = self.meaning(node, projection, [*zip(order, shapes, strict=True)])
         outputs = tuple(Value(self.names.fresh(v.name), t) for v, t in zip(order, types, strict=True))
         attrs = {"operator": kind.operator, "since": 7, "hidden_size": hidden, **dict(kind.options)}
         attrs |= {"direction": "reverse"} if node.attrs["reverse"] else {}
@@ -143,22 +143,22 @@ class _Recurrent(Rewriter):
         y, *last = (e.reshape(v, shape=old.type.shape) for v, old in zip(outputs, order, strict=True))
         return [*last, y]
 
-    def meaning(self, node: Node, given: Found, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
+    def meaning(self, node: Node, projection: Match, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
         """The region that says what the layer computes, in the shapes of the operator, and their types."""
         e, copies = Builder(self.names), dict[Value, Value]()
         e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
-        for copied in copy_nodes((*reversed(given.nodes), node), copies, self.names):
+        for copied in copy_nodes((*reversed(projection.nodes), node), copies, self.names):
             e.append(copied)
         outputs = tuple(e.reshape(copies[value], shape=shape) for value, shape in results)
         return Graph("layer", (), (), tuple(e.nodes), (), outputs), [v.type for v in outputs]
 
-    def biases(self, kind: _Kind, step: Found, given: Found, hidden: int) -> list[Value]:
+    def biases(self, kind: _Kind, step: Match, projection: Match, hidden: int) -> list[Value]:
         """Both biases behind each other, that of the states last; nothing where there are none."""
-        found = [given.values.get("b1"), step.values.get("b") or given.values.get("b2")]
-        if found == [None, None]:
+        match = [projection.values.get("b1"), step.values.get("b") or projection.values.get("b2")]
+        if match == [None, None]:
             return []
         zeros = np.zeros(hidden * len(kind.gates), np.float32)
-        parts = [self.rows(v if v is not None else self.e.constant(zeros), kind, hidden) for v in found]
+        parts = [self.rows(v if v is not None else self.e.constant(zeros), kind, hidden) for v in match]
         return [self.e.reshape(self.e.concat(*parts, axis=0), shape=(1, 2 * hidden * len(kind.gates)))]
 
     def in_order(self, weight: Value, kind: _Kind, hidden: int) -> Value:
@@ -185,7 +185,7 @@ class _Recurrent(Rewriter):
         return made is not None and made.primitive.is_constant and not made.attrs["value"].any()
 
 
-def _step(node: Node, kind: _Kind) -> Found | None:
+def _step(node: Node, kind: _Kind) -> Match | None:
     """What one iteration of a loop is made of, where it is that of a layer."""
     (region,) = node.regions
     definer: Mapping[Value, Node] = definers(region.nodes)
@@ -193,29 +193,29 @@ def _step(node: Node, kind: _Kind) -> Found | None:
     if counts != (kind.states,) * 3:
         return None
     result = definer.get(region.outputs[0])
-    found = matches(kind.text, result, definer) if result is not None else None
-    if result is None or found is None or region.outputs[-1] is not result.output:
+    match = matches(kind.text, result, definer) if result is not None else None
+    if result is None or match is None or region.outputs[-1] is not result.output:
         return None
-    names = ("h", "c", "given") if kind.states == 2 else ("h", "given")
-    if any(found[name] is not value for name, value in zip(names, region.inputs, strict=True)):
+    names = ("h", "c", "projection") if kind.states == 2 else ("h", "projection")
+    if any(match[name] is not value for name, value in zip(names, region.inputs, strict=True)):
         return None
     hidden = result.output.type.shape[-1]
     places = [(0, hidden * gate) for gate in kind.gates]
-    if kind.places and [found[name] for name in kind.places] != places:
+    if kind.places and [match[name] for name in kind.places] != places:
         return None
     inner = {value for each in region.nodes for value in each.outputs}
-    is_outside = found["r"] not in inner and _are_vectors(found) and found["r"].type.rank == 2
-    is_cell = kind.states == 1 or _is_cell(region, found, definer)
+    is_outside = match["r"] not in inner and _are_vectors(match) and match["r"].type.rank == 2
+    is_cell = kind.states == 1 or _is_cell(region, match, definer)
     is_single = all(v.type.dtype is float32 for v in (*region.inputs, *region.outputs))
-    return found if is_outside and is_cell and is_single else None
+    return match if is_outside and is_cell and is_single else None
 
 
-def _is_cell(region: Graph, found: Found, definer: Mapping[Value, Node]) -> bool:
+def _is_cell(region: Graph, match: Match, definer: Mapping[Value, Node]) -> bool:
     """Whether the second state of an LSTM is the sum that its result is made of."""
     made = definer.get(region.outputs[1])
     again = matches(_CELL, made, definer) if made is not None else None
-    return again is not None and again.nodes[0] in found.nodes
+    return again is not None and again.nodes[0] in match.nodes
 
 
-def _are_vectors(found: Found) -> bool:
-    return all(found[name].type.rank == 1 for name in ("b", "b1", "b2") if name in found.values)
+def _are_vectors(match: Match) -> bool:
+    return all(match[name].type.rank == 1 for name in ("b", "b1", "b2") if name in match.values)

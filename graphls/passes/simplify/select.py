@@ -44,12 +44,12 @@ class Select:
         return selected(graph, lambda node: True)
 
 
-def selected(graph: Graph, wanted: Callable[[Node], bool], held: Set[Value] = frozenset()) -> Graph:
+def selected(graph: Graph, wanted: Callable[[Node], bool], deferred: Set[Value] = frozenset()) -> Graph:
     """The graph without those of its conditions that are `wanted` so.
 
-    Results that are `held` stay those of a condition, whose branches give values that are there and have no nodes.
+    Results that are `deferred` stay those of a condition, whose branches give values that are there and have no nodes.
     """
-    return _Select(graph, wanted, held).run()
+    return _Select(graph, wanted, deferred).run()
 
 
 def new_states(graph: Graph, node: Node) -> frozenset[Value]:
@@ -65,10 +65,10 @@ def new_states(graph: Graph, node: Node) -> frozenset[Value]:
 
 
 class _Select(Rewriter):
-    def __init__(self, graph: Graph, wanted: Callable[[Node], bool], held: Set[Value]) -> None:
+    def __init__(self, graph: Graph, wanted: Callable[[Node], bool], deferred: Set[Value]) -> None:
         super().__init__(graph)
         self.wanted = wanted
-        self.held = held
+        self.deferred = deferred
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if not node.primitive.is_branch or not is_plain(node) or not self.wanted(node):
@@ -77,7 +77,7 @@ class _Select(Rewriter):
         for inner in first.nodes:
             self.e.append(inner)
         every = list(zip(node.outputs, first.outputs, second.outputs, strict=True))
-        pairs = [(v, x, y) for v, x, y in every if v not in self.held]
+        pairs = [(v, x, y) for v, x, y in every if v not in self.deferred]
         given: dict[Value, list[tuple[Value, Value]]] = {}
         for v, x, y in pairs:
             given.setdefault(y, []).append((v, x))
@@ -91,10 +91,10 @@ class _Select(Rewriter):
                 for v, x in given.get(y, ()):
                     later[y] = found[v] = self.chosen(node, v, x, y)
         taken = {v: x if x is y else found.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs}
-        self.hold(node, [each for each in every if each[0] in self.held])
+        self.defer(node, [each for each in every if each[0] in self.deferred])
         return [taken.get(v, v) for v in node.outputs]
 
-    def hold(self, node: Node, results: Sequence[tuple[Value, Value, Value]]) -> None:
+    def defer(self, node: Node, results: Sequence[tuple[Value, Value, Value]]) -> None:
         """Put a condition in place that gives these results, each with what the branches give for it."""
         if results:
             outputs, *given = (tuple(values) for values in zip(*results, strict=True))

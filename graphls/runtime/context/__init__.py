@@ -94,7 +94,7 @@ def get_context(attr_key: str) -> Any:
         'CPU'
     """
     require_known("get_context", attr_key, KEYS)
-    if attr_key == "device_target" and _settings.given(attr_key) is None:
+    if attr_key == "device_target" and _settings.explicit_value(attr_key) is None:
         return next(name for name, device in DEVICES.items() if device == kind_of(default_device()))
     return _settings[attr_key]
 
@@ -160,7 +160,7 @@ def _bytes(limit: object) -> int:
 
 def default_device() -> str | Cuda:
     """The device that cells run on when they are called: "cpu" or a GPU."""
-    target = _settings.given("device_target")
+    target = _settings.explicit_value("device_target")
     if Replacement.forced:
         device = Replacement.forced
     elif target is None:
@@ -172,13 +172,13 @@ def default_device() -> str | Cuda:
 
 def default_engine(device: str | Cuda) -> str:
     """The engine of steps that name none: on a CPU that of the settings, or of GRAPHLS_ENGINE in the environment."""
-    given = _settings.given("engine") or os.environ.get("GRAPHLS_ENGINE")
+    given = _settings.explicit_value("engine") or os.environ.get("GRAPHLS_ENGINE")
     return DEFAULT if device != "cpu" or given is None else str(given)
 
 
 def cuda_of_context() -> Cuda:
     """The GPU that `device_id` says, with its `max_device_memory`, and with `deterministic` kernels."""
-    limit = _settings.given("max_device_memory")
+    limit = _settings.explicit_value("max_device_memory")
     return Cuda(
         id=_card(_settings["device_id"]),
         memory_limit=None if limit is None else int(float(limit.rstrip(" GB")) * 2**30) or None,
@@ -237,7 +237,7 @@ def forced_device() -> str:
 
 def is_eager() -> bool:
     """Whether cells run step by step when they are called."""
-    return bool(_settings.given("mode") == PYNATIVE_MODE)
+    return bool(_settings.explicit_value("mode") == PYNATIVE_MODE)
 
 
 def _find_device(target: str) -> None:

@@ -145,7 +145,7 @@ def kept_parallel_context() -> Iterator[None]:
 
 def takes_parameters_of_first_rank() -> bool:
     """Whether training begins with the parameters of rank 0: unless a script says that it does not."""
-    return _settings.given("parameter_broadcast") is not False
+    return _settings.explicit_value("parameter_broadcast") is not False
 
 
 def shard_threshold() -> int | None:
@@ -188,7 +188,7 @@ def get_auto_parallel_context(attr_key: str) -> Any:
         False
     """
     require_known("get_auto_parallel_context", attr_key, DEFAULTS)
-    given = _settings.given(attr_key)
+    given = _settings.explicit_value(attr_key)
     return _settings[attr_key] if given is not None or attr_key not in FIXED else _fixed(attr_key)
 
 

@@ -11,7 +11,7 @@ from graphls.base.errors import GraphlsError
 from graphls.ir.graph import Node, Value
 from graphls.ir.interpret import running
 from graphls.ir.plan import Segment
-from graphls.runtime.boundary_buffers import joined
+from graphls.runtime.boundary_buffers import contiguous_buffer
 from graphls.runtime.numpy.part import InterpretedPart
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ Array = np.ndarray[Any, Any]
 
 
 class HostPart(InterpretedPart):
-    """Calls of Python, one after the other; what they give is copied once, into its slot, as soon as it is there."""
+    """Calls of Python, one after the other; what they give is copied once, into its buffer, as soon as it is there."""
 
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         super().__init__(segment, context)
-        crossing = ((v, context.slots.get(given)) for v, given in zip(self.graph.outputs, self.gives, strict=True))
-        self.slots = {v: slot for v, slot in crossing if slot is not None and slot.dtype == v.type.dtype.numpy}
+        shared, pairs = context.boundary_buffers, list(zip(self.graph.outputs, self.gives, strict=True))
+        own = {v: shared[value] for v, value in pairs if value in shared}
+        self.boundary_buffers = {v: buffer for v, buffer in own.items() if buffer.dtype == v.type.dtype.numpy}
         self.buffers = {node: pair for node in self.graph.nodes if (pair := self._of_collective(node))}
 
     def run(self, fed: Mapping[Value, Any]) -> None:
@@ -45,13 +46,13 @@ class HostPart(InterpretedPart):
         """The buffers in which all operands, and all results, of a collective lie; None where there are none."""
         if not (node.primitive.is_collective and node.inputs):
             return None
-        slots = self.context.slots
-        given = [slots[v] for v in node.inputs if v in slots and slots[v].dtype == v.type.dtype.numpy]
-        results = [self.slots[v] for v in node.outputs[1:] if v in self.slots]
+        buffers = self.context.boundary_buffers
+        given = [buffers[v] for v in node.inputs if v in buffers and buffers[v].dtype == v.type.dtype.numpy]
+        results = [self.boundary_buffers[v] for v in node.outputs[1:] if v in self.boundary_buffers]
         if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:
             return None
-        sent = joined(given)
-        received = sent if results[0] is given[0] else joined(results)
+        sent = contiguous_buffer(given)
+        received = sent if results[0] is given[0] else contiguous_buffer(results)
         return None if sent is None or received is None else (sent, received)
 
     def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -65,12 +66,12 @@ class HostPart(InterpretedPart):
         return results
 
     def _together(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a collective gives, which lies in its slots already where all of it has one buffer."""
+        """What a collective gives, which lies in its buffers already where all of it has one buffer."""
         primitive: Any = node.primitive
         buffers = self.buffers.get(node)
         try:
             if buffers and primitive.fill(*buffers, node.attrs):
-                return (None, *(self.slots[v] for v in node.outputs[1:]))
+                return (None, *(self.boundary_buffers[v] for v in node.outputs[1:]))
             results: tuple[Any, ...] = primitive.run(arrays, node.attrs, tuple(value.type for value in node.outputs))
         except GraphlsError as error:
             raise error.at(node.loc) from error.__cause__
@@ -78,9 +79,9 @@ class HostPart(InterpretedPart):
 
     def _kept(self, value: Value, array: Any) -> Any:
         """A copy, as the function may change its own array later."""
-        if value not in self.slots:
+        if value not in self.boundary_buffers:
             return np.array(array)
-        slot = self.slots[value]
-        if slot is not array:
-            slot[...] = array
-        return slot
+        buffer = self.boundary_buffers[value]
+        if buffer is not array:
+            buffer[...] = array
+        return buffer

@@ -20,7 +20,7 @@ _DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 def results_of(e: Values, node: Node, operands: Sequence[Any], rule: Callable[[], Any]) -> tuple[str, ...]:
     """The names that a rule gives for the results of a node; raises GraphlsError for what is no such rule."""
-    begun = e.place()
+    begun = e.position()
     try:
         given = rule()
     except Exception as error:

@@ -25,10 +25,10 @@ def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     if node.attrs["length"] is not None:
         return _scan(e, node, names)
     types = [v.type for v in node.outputs]
-    return if_rounds(e, names[-1], lambda: _scan(e, node, names), lambda: _nothing(e, node, names), types)
+    return if_iterations(e, names[-1], lambda: _scan(e, node, names), lambda: _nothing(e, node, names), types)
 
 
-def if_rounds(e: Values, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
+def if_iterations(e: Values, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
     """What `some()` gives where a stack holds any round, else what `none()` does; both make tensors of their own."""
     node = e.node
     bodies = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))

@@ -21,7 +21,7 @@ from graphls.runtime.lowering.fences import captured, fenced, is_alias
 from graphls.runtime.lowering.finite import any_not_finite, checked_and_given, only_checked
 from graphls.runtime.lowering.indices import FAULT, Indices
 from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, chosen_opset
-from graphls.runtime.lowering.loops import if_rounds, lower_scan, lower_while
+from graphls.runtime.lowering.loops import if_iterations, lower_scan, lower_while
 from graphls.runtime.lowering.ports import Ports
 from graphls.runtime.lowering.rules import Rules
 from graphls.runtime.lowering.target import KernelCheck, Target, target_of, trust_kernels
@@ -92,8 +92,8 @@ class Lowering(Rules):
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
-        outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
-        writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
+        outputs = tuple(self.graph_output(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.graph_output(w.value, fixed) for w in self.graph.writes}
         host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.guarded)
         fault = self.indices.fault() if guarded else ""
         if guarded:
@@ -109,7 +109,7 @@ class Lowering(Rules):
         self.forms[value] = {kind.dtype: name}
         return name
 
-    def given(self, value: Value, taken: set[str]) -> str:
+    def graph_output(self, value: Value, taken: set[str]) -> str:
         """Make a value an output of the model; a copy of it belongs to the node that defines it."""
         self.node = self.definer.get(value)
         return self.result(value, exchanged(value.type), taken)
@@ -161,7 +161,7 @@ class Lowering(Rules):
         primitive = node.primitive
         if primitive.onnx is None:
             raise missing(primitive, "onnx")
-        names, out_types = self.made(node)
+        names, out_types = self.lowered_results(node)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
@@ -256,11 +256,11 @@ class Lowering(Rules):
         assert self.node is not None
         return lower_while(self, self.node, names)
 
-    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+    def if_iterations(self, stack: str, some: Callable[[], str]) -> str:
         """The result of the current node where a stack holds any round, else zeros."""
         (kind,) = self.out_types
         zeros = np.zeros(kind.shape, kind.dtype.numpy)
-        return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
+        return if_iterations(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
         """Whether a float tensor holds an infinity or nan."""

@@ -32,18 +32,18 @@ class Rules(Values):
 
     indices: Indices
 
-    def made(self, node: Node) -> Results:
+    def lowered_results(self, node: Node) -> Results:
         """The results of a node; in float32 where the rule would round more than once in 16 bits."""
         return self._in_bfloat16(node) or self._in_float16(node)
 
     def _in_float16(self, node: Node) -> Results:
         """The results by a rule, in float32 where it would round more than once in float16; and their types."""
         operands, out_types = self._operands(node, self.target)
-        begun = self.place()
+        begun = self.position()
         names = self._results(node, operands)
         in_half = node.primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
         if in_half and not rounds_once(self.written_since(begun)):
-            self.take_back(begun)
+            self.remove_since(begun)
             operands, out_types = self._operands(node, replace(self.target, native_half=False))
             names = self._results(node, operands)
         return names, out_types
@@ -62,11 +62,11 @@ class Rules(Values):
         if not narrow or not (primitive.is_product or all(bfloat16 in self.forms[v] for v in narrow)):
             return None
         operands, out_types = self._operands(node, replace(self.target, native_bfloat16=True))
-        begun = self.place()
+        begun = self.position()
         names = self._results(node, operands)
         if all(map(self._is_correct, self.written_since(begun))) and rounds_once(self.written_since(begun)):
             return names, out_types
-        self.take_back(begun)
+        self.remove_since(begun)
         return None
 
     def _is_correct(self, operator: NodeProto) -> bool:

@@ -22,7 +22,7 @@ from graphls.runtime.lowering.types import ELEMENT_TYPES, describe
 from graphls.runtime.lowering.weights import SMALLEST, Weights, bytes_of
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """How many operators the current graph has, and how many constants the model."""
 
     operators: int
@@ -144,21 +144,21 @@ class Writer:
         """The sum of float32 scalars."""
         return self.operator("Sum", names) if len(names) > 1 else names[0]
 
-    def place(self) -> Place:
+    def position(self) -> Position:
         """Where the writing has come to in the current graph."""
-        return Place(len(self.body.node), len(self.constants))
+        return Position(len(self.body.node), len(self.constants))
 
-    def written_since(self, place: Place) -> Sequence[NodeProto]:
+    def written_since(self, position: Position) -> Sequence[NodeProto]:
         """The operators that have been appended since then to the current graph, which is the same one."""
-        return list(self.body.node[place.operators :])
+        return list(self.body.node[position.operators :])
 
-    def take_back(self, place: Place) -> None:
+    def remove_since(self, position: Position) -> None:
         """Remove what has been appended since then to the current graph, and constants that only this needs."""
-        for operator in self.written_since(place):
+        for operator in self.written_since(position):
             self.origins.pop(operator.name, None)
-        del self.body.node[place.operators :]
-        del self.main.initializer[place.constants :]
-        while len(self.constants) > place.constants:
+        del self.body.node[position.operators :]
+        del self.main.initializer[position.constants :]
+        while len(self.constants) > position.constants:
             _, name = self.constants.popitem()
             self.weights.outside.pop(name, None)
 

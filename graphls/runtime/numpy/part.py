@@ -41,19 +41,19 @@ class InterpretedPart:
 
     def read(self, fed: Mapping[Value, Any]) -> tuple[list[Any], dict[Value, Any]]:
         """The inputs of the segment, and its states."""
-        slots, parameters = self.context.slots, self.context.parameters
-        inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
+        buffers, parameters = self.context.boundary_buffers, self.context.parameters
+        inputs = [_readable(buffers[v] if v in buffers else fed[v], v) for v in self.graph.inputs]
         states = self.graph.states
-        return inputs, {v: _readable(parameters[v.name].storage.held_as(v.type.shape), v) for v in states}
+        return inputs, {v: _readable(parameters[v.name].storage.fitted_array(v.type.shape), v) for v in states}
 
     def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
-        """Put what crosses into its slot, unless it lies there, and new states into the buffers that are next."""
-        slots = self.context.slots
+        """Put what crosses into its buffer, unless it lies there, and new states into the buffers that are next."""
+        buffers = self.context.boundary_buffers
         for value, array in zip(self.gives, results, strict=True):
-            if value not in slots:
+            if value not in buffers:
                 self.results[value] = np.array(array)
-            elif slots[value] is not array:
-                slots[value][...] = array
+            elif buffers[value] is not array:
+                buffers[value][...] = array
         for write, array in zip(self.graph.writes, written, strict=True):
             if write.state.name in self.context.swapped:  # else it stays as it is
                 self._write(write, array)
@@ -61,13 +61,13 @@ class InterpretedPart:
     def _write(self, write: Write, array: Any) -> None:
         """Put the new value of a state where it will be when the step is complete."""
         storage, clock = self.context.parameters[write.state.name].storage, self.context.swapped[write.state.name]
-        if storage.clock is not clock:
-            storage.move(storage.held_here())
+        if storage.version is not clock:
+            storage.move(storage.local_array())
             storage.swap_with(np.empty_like(storage.current), clock)
         storage.buffers[1 - storage.index][...] = array
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no slot."""
+        """What the step gives that is in no boundary buffer."""
         found, self.results = self.results, {}
         return found
 

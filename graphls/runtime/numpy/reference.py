@@ -30,15 +30,15 @@ class ReferenceSession(Session):
         outputs = [np.array(output) for output in results]
         names = [write.state.name for write in self.graph.writes]
         storages = [self.parameters[name].storage for name in names]
-        held = [((np.array(after[name]),), None) for name in names]
+        versioned = [((np.array(after[name]),), None) for name in names]
         for storage in storages:
             storage.expected = None
         self.group.changes += 1
         nothing = bool  # is left to do: the new states are there already
-        self.complete(nothing, (), [(storage, "held", new) for storage, new in zip(storages, held, strict=True)])
+        self.complete(nothing, (), [(each, "versioned", new) for each, new in zip(storages, versioned, strict=True)])
         return outputs
 
     def _value(self, state: Value) -> np.ndarray[Any, Any]:
         """What the graph reads of a state, which may be the part of this rank."""
         storage = self.parameters[state.name].storage
-        return storage.held_as(state.type.shape).astype(storage.dtype, copy=False)
+        return storage.fitted_array(state.type.shape).astype(storage.dtype, copy=False)

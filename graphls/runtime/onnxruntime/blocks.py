@@ -41,7 +41,7 @@ class Blocked:
 def in_blocks(graph: Graph, size: int) -> Blocked:
     """The same graph with its large updates in blocks of about `size` elements."""
     groups = [group for group in _groups(graph, size) if len(group) >= FEWEST_NODES]
-    return _Blocks(graph, groups, size).made() if groups else Blocked(graph)
+    return _Blocks(graph, groups, size).blocked() if groups else Blocked(graph)
 
 
 def block_size() -> int:
@@ -142,7 +142,7 @@ class _Blocks:
         self.made_here = {v for node in graph.nodes for v in node.outputs if v.type != TOKEN}
         self.written = {write.value for write in graph.writes}
 
-    def made(self) -> Blocked:
+    def blocked(self) -> Blocked:
         """The graph, in an order in which each node comes behind what it needs."""
         nodes = [node for node in self.graph.nodes if node not in self.inside]
         for group in self.groups:
@@ -173,7 +173,7 @@ class _Blocks:
             self.stacks.update(zip(results, made[len(fences) :], strict=True))
             for value in results:
                 if self.is_read_outside(value, group):
-                    self.given(e, value)
+                    self.restore_shape(e, value)
         self.origins.update((node, group[-1]) for node in e.nodes)
         return e.nodes
 
@@ -201,7 +201,7 @@ class _Blocks:
             self.inside.get(n) is not group for n in self.readers.get(value, ())
         )
 
-    def given(self, e: Builder, value: Value) -> None:
+    def restore_shape(self, e: Builder, value: Value) -> None:
         """A value in its own shape, as others read it."""
         attrs = {"shape": value.type.shape}
         e.append(Node(lookup("reshape"), (self.stacks[value],), (value,), attrs, (), (), e.phase, e.scope, e.loc))

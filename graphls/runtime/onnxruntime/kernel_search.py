@@ -37,7 +37,7 @@ Scope = ChainMap[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Found:
+class KernelChoice:
     """An operator with the device that has a kernel for it, "" for none, and why that is not the one asked for."""
 
     proto: NodeProto
@@ -52,7 +52,7 @@ class Search:
         self.device, self.own, self.cpu = device, own, cpu
         self.opsets = {entry.domain: entry.version for entry in typed.opset_import}
         self.tensors: list[tuple[str, Tensor]] = []
-        self.found: list[Found] = []
+        self.choices: list[KernelChoice] = []
         self._walk(typed.graph, ChainMap())
 
     def _walk(self, graph: GraphProto, outer: Scope) -> None:
@@ -64,7 +64,7 @@ class Search:
             for _, inner in subgraphs(proto):
                 self._walk(inner, scope)
         for info in graph.output if is_main else ():
-            _read(scope, info.name, self.device, len(self.found))
+            _read(scope, info.name, self.device, len(self.choices))
 
     def _declared(self, graph: GraphProto) -> dict[str, Tensor]:
         """The tensors that a graph declares: its inputs lie on the device."""
@@ -85,9 +85,9 @@ class Search:
             return self._make(proto, "", its, types, scope)
         device, reason = self._kernel(proto, its, types)
         for name in proto.input:
-            _read(scope, name, device, len(self.found))
+            _read(scope, name, device, len(self.choices))
         self._make(proto, device, its, types, scope)
-        self.found.append(Found(proto, device, reason))
+        self.choices.append(KernelChoice(proto, device, reason))
 
     def _kernel(self, proto: NodeProto, its: Signature | None, types: Types) -> tuple[str, str]:
         operator, domain = proto.op_type, proto.domain
@@ -112,7 +112,7 @@ class Search:
                 self.tensors.append((name, scope[name]))
             tensor = scope[name]
             tensor.kind = tensor.kind or (kinds[min(place, len(kinds) - 1)] if kinds else "")
-            tensor.device, tensor.maker = device, len(self.found) if device else None
+            tensor.device, tensor.maker = device, len(self.choices) if device else None
 
     def copies(self) -> dict[int, list[int]]:
         """The bytes of each tensor that is read elsewhere than where it is, by the operators that are elsewhere."""

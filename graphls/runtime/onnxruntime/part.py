@@ -26,15 +26,16 @@ class OrtPart(OrtSession):
         self.context = context
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
+        shared = context.boundary_buffers
         pairs = list(zip(self.inputs, graph.inputs, strict=True))
-        self.slots = [(name, context.slots[v]) for (name, _), v in pairs if v in context.slots]
-        self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in context.slots]
+        self.boundary_buffers = [(name, shared[v]) for (name, _), v in pairs if v in shared]
+        self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in shared]
         self.gives = segment.gives
         for i, value in enumerate(segment.gives):
-            if value in context.slots:
-                self.buffers[i], self.small[i] = context.slots[value], False
-        given = (context.slots[v] for v in segment.gives if v in context.slots)
-        self.on_host = {id(array) for array in (*given, *(array for _, array in self.slots))}
+            if value in shared:
+                self.buffers[i], self.small[i] = shared[value], False
+        given = (shared[v] for v in segment.gives if v in shared)
+        self.on_host = {id(array) for array in (*given, *(array for _, array in self.boundary_buffers))}
         self.results: list[Any] = []
 
     def _options(self) -> Any:
@@ -52,16 +53,16 @@ class OrtPart(OrtSession):
         for name, dtype, value in self.fed:
             self._bind_input(binding, name, dtype, fed[value])
         if self.device != "cpu":
-            for name, array in self.slots:  # the runtime copies to a device when it binds
+            for name, array in self.boundary_buffers:  # the runtime copies to a device when it binds
                 binding.bind_cpu_input(name, array)
         self.results = self._bind_outputs(binding)
         return partial(self.session._sess.run_with_iobinding, binding._iobinding, self._run_options(binding))
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no slot."""
+        """What the step gives that is in no boundary buffer."""
         pairs = zip(self.gives, self._finished(self.results), strict=True)
         self.results = []
-        return {value: array for value, array in pairs if value not in self.context.slots}
+        return {value: array for value, array in pairs if value not in self.context.boundary_buffers}
 
     def invalidate(self, reason: str) -> None:
         """Mark the states that this segment has written."""
@@ -69,7 +70,7 @@ class OrtPart(OrtSession):
 
     def _binding(self, turn: int) -> Any:
         binding = super()._binding(turn)
-        for name, array in self.slots:
+        for name, array in self.boundary_buffers:
             binding.bind_ortvalue_input(name, self._on_host(array))
         return binding
 

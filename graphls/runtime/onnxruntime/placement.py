@@ -136,7 +136,7 @@ def place(
     search = Search(infer(model), device, table(device, runtime), table("cpu", runtime))
     copies = search.copies()
     nodes = []
-    for number, found in enumerate(search.found):
+    for number, found in enumerate(search.choices):
         bytes_copied = copies.get(number, [])
         line = _user_line(found.proto, origins)
         numbers = len(bytes_copied), sum(bytes_copied)

@@ -63,10 +63,11 @@ class OpenvinoPart(BoundStates):
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
-        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in context.slots]
-        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in context.slots]
-        self.slots = [(name, context.slots[v]) for name, v in (*inputs, *outputs) if v in context.slots]
-        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in context.slots)
+        shared = context.boundary_buffers
+        self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in shared]
+        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in shared]
+        self.boundary_buffers = [(name, shared[v]) for name, v in (*inputs, *outputs) if v in shared]
+        kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in shared)
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
@@ -97,7 +98,7 @@ class OpenvinoPart(BoundStates):
         return request.call()
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no slot, in the dtypes of the graph."""
+        """What the step gives that is in no boundary buffer, in the dtypes of the graph."""
         found, self.results = self.results, {}
         found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
@@ -140,7 +141,7 @@ class OpenvinoPart(BoundStates):
             request.bind(tensor, old)
             if name in self.ports.writes:
                 request.bind(self.ports.writes[name], new)
-        for name, array in (*self.slots, *self.small.items()):
+        for name, array in (*self.boundary_buffers, *self.small.items()):
             request.bind(name, array)
 
 

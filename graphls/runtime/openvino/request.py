@@ -24,7 +24,7 @@ class Request:
     """
 
     def __init__(self, model: Any, ports: Ports, flags: Mapping[str, Array]) -> None:
-        self._held: dict[str, Array] = {}
+        self._retained: dict[str, Array] = {}
         self._request = model.create_infer_request()
         self._ports = {name: port for port in model.inputs for name in port.get_names()}
         # Results that are one constant have the names of all of them: each takes one that is left.
@@ -45,7 +45,7 @@ class Request:
         if name in self._ports:
             array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
             self._request.set_tensor(self._ports[name], self._tensor(array))
-            self._held[name] = array  # which the tensor does not
+            self._retained[name] = array  # which the tensor does not
 
     def call(self) -> partial[object]:
         """What runs the model; no function that is written in Python."""

@@ -44,7 +44,7 @@ class RanksPart(BoundStates):
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.given = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
         for node in self.graph.nodes:
-            context.scratch.need(node.attrs["ranks"] * sum(context.slots[v].nbytes for v in node.inputs))
+            context.scratch.need(node.attrs["ranks"] * sum(context.boundary_buffers[v].nbytes for v in node.inputs))
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
@@ -60,12 +60,12 @@ class RanksPart(BoundStates):
         return partial(deque, map(Task.__call__, tasks), 0)
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no slot."""
+        """What the step gives that is in no boundary buffer."""
         WAITING.end()
         pairs = zip(self.gives, self.graph.outputs, strict=True)
         found = {given: np.array(self.given[v], v.type.dtype.numpy) for given, v in pairs}
-        for value in self.context.slots.keys() & found.keys():
-            self.context.slots[value][...] = found.pop(value)
+        for value in self.context.boundary_buffers.keys() & found.keys():
+            self.context.boundary_buffers[value][...] = found.pop(value)
         return found
 
     def failed(self, error: Exception) -> Exception:
@@ -102,7 +102,7 @@ class RanksPart(BoundStates):
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
         """The calls for one communication."""
         group = apart(find_group(node.attrs["group"]), "gather")
-        shards = [self.context.slots[v] for v in node.inputs]
+        shards = [self.context.boundary_buffers[v] for v in node.inputs]
         rows = self.context.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
         own, start = rows[group.rank], 0
         for shard in shards:

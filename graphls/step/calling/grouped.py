@@ -27,7 +27,7 @@ FEW = 4
 PASSES = as_pipeline("gradient, fold, cse, dce")
 
 
-class Together(NamedTuple):
+class GroupedStep(NamedTuple):
     """What computes a function in one go, which of the arguments it is fed and writes, and what results look like."""
 
     ready: Any
@@ -110,7 +110,8 @@ def _made(function: Function, args: tuple[Any, ...], options: Mapping[str, Any])
         places = _places(traced, given)
         fed, written = [places[v] for v in (*graph.inputs, *graph.states)], [places[w.state] for w in graph.writes]
         found = ready(recognised(_without_states(graph)))
-        return Together(found, tuple(fed), tuple(written), checks, traced.outputs, tuple(v.type for v in graph.outputs))
+        types = tuple(v.type for v in graph.outputs)
+        return GroupedStep(found, tuple(fed), tuple(written), checks, traced.outputs, types)
     except Exception:
         return STEP_BY_STEP  # where what is wrong is said
 

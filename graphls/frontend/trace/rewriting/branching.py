@@ -8,7 +8,7 @@ from types import CellType
 from typing import Any
 
 from graphls.base.location import user_location
-from graphls.frontend.trace.branch_merge import Outcome, joined
+from graphls.frontend.trace.branch_merge import Outcome, merge_branches
 from graphls.frontend.trace.branches import ending, explore
 from graphls.frontend.trace.regions import once
 from graphls.frontend.trace.rewriting.state import Attributes, State, is_empty, set_cell
@@ -73,5 +73,5 @@ def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived:
         for answer in (True, False)
     ]
     state.write(before)
-    outcome: Outcome = joined(tracer, value, loc, *endings)
+    outcome: Outcome = merge_branches(tracer, value, loc, *endings)
     return replace(outcome, values=state.changes(before, outcome.values))

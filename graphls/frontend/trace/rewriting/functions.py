@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from graphls.base.location import is_own
 from graphls.frontend.trace.rewriting import flow, forms
 from graphls.frontend.trace.rewriting.expressions import Declined, Expressions, new_function
-from graphls.frontend.trace.rewriting.sources import Found, definition_of
+from graphls.frontend.trace.rewriting.sources import ScopedDefinition, definition_of
 from graphls.frontend.trace.rewriting.statements import Statements, is_plain
 from graphls.frontend.trace.tracer import current_tracer
 
@@ -105,7 +105,7 @@ def _new_code(function: FunctionType) -> CodeType | None:
         return None
 
 
-def _rewritten(found: Found) -> ast.FunctionDef | ast.Lambda:
+def _rewritten(found: ScopedDefinition) -> ast.FunctionDef | ast.Lambda:
     node = mangled(copy.deepcopy(found.node), found.owner)
     assert not isinstance(node, ast.AsyncFunctionDef)
     node.args.defaults, node.args.kw_defaults = [], [None] * len(node.args.kwonlyargs)

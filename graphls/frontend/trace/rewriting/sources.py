@@ -13,26 +13,26 @@ from graphls.frontend.trace.rewriting.names import FUNCTIONS
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-class Found(NamedTuple):
+class ScopedDefinition(NamedTuple):
     """A definition, and the name of the class that it stands in, for names that begin with two underscores."""
 
     node: Definition
     owner: str
 
 
-Index = dict[tuple[int, str], list[Found]]
+Index = dict[tuple[int, str], list[ScopedDefinition]]
 _MOST_FILES = 32
 _files: dict[str, tuple[list[str], Index]] = {}
 
 
-def definition_of(function: FunctionType) -> Found | None:
+def definition_of(function: FunctionType) -> ScopedDefinition | None:
     """The definition of a function; None where its source is not at hand or it is not clear which is meant."""
     code = function.__code__
     found = [f for f in _index(function).get((code.co_firstlineno, code.co_name), ()) if _fits(f.node, code)]
     return found[0] if len(found) == 1 else _innermost(found, code)
 
 
-def _innermost(found: list[Found], code: CodeType) -> Found | None:
+def _innermost(found: list[ScopedDefinition], code: CodeType) -> ScopedDefinition | None:
     """Of several lambdas of one line, the smallest that holds every column of the code; None before Python 3.11."""
     positions: Iterable[tuple[Any, ...]] = getattr(code, "co_positions", tuple)()
     places = [
@@ -76,10 +76,10 @@ def _index(function: FunctionType) -> Index:
     return index
 
 
-def _definitions(node: ast.AST, owner: str) -> Iterator[Found]:
+def _definitions(node: ast.AST, owner: str) -> Iterator[ScopedDefinition]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (*FUNCTIONS, ast.Lambda)):
-            yield Found(child, owner)
+            yield ScopedDefinition(child, owner)
         yield from _definitions(child, child.name if isinstance(child, ast.ClassDef) else owner)
 
 

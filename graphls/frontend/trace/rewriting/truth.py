@@ -11,7 +11,7 @@ from graphls.base.location import user_location
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Symbol, Tensor
-from graphls.frontend.trace.branch_merge import Ending, joined
+from graphls.frontend.trace.branch_merge import BranchResult, merge_branches
 from graphls.frontend.trace.branches import ending, explore
 from graphls.frontend.trace.regions import once
 from graphls.frontend.trace.tracer import Tracer, current_tracer
@@ -118,9 +118,9 @@ def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Call
         for node in nodes:
             tracer.builder.append(node)
         return dispatch.apply(name, first, result)
-    kept = Ending(type(second.builder)(tracer.builder.names), first, {}, [])
+    kept = BranchResult(type(second.builder)(tracer.builder.names), first, {}, [])
     pair = (second, kept) if answer else (kept, second)
-    return joined(tracer, value, loc, *pair)
+    return merge_branches(tracer, value, loc, *pair)
 
 
 def _is_truth(item: object) -> bool:

@@ -1,4 +1,4 @@
-"""What only one result needs runs as soon as what it is made of is there, and everything else in its order."""
+"""List scheduling: nodes for a single result run right after their last operand, all others keep their order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphls.ir import needs, parse
-from graphls.passes.schedule.list_schedule import soon
+from graphls.passes.schedule.list_schedule import list_schedule
 
 UNSCALED = """
 graph @main(%x0: f32[4,3], %x1: f32[4,6], %x2: f32[4,5], %y: f32[4,2], %w2: f32[2,5], %w1: f32[5,6], %scale: f32[]) {
@@ -29,7 +29,7 @@ graph @main(%x0: f32[4,3], %x1: f32[4,6], %x2: f32[4,5], %y: f32[4,2], %w2: f32[
 
 def test_gradients_are_divided_by_the_scale_where_they_are_made() -> None:
     graph = parse(UNSCALED)
-    names = [node.outputs[0].name for node in soon(graph.nodes, {*graph.outputs})]
+    names = [node.outputs[0].name for node in list_schedule(graph.nodes, {*graph.outputs})]
     assert names == ["r", "status", "d2", "g2", "u2", "d1", "g1", "d0", "g0", "u0", "u1", "bad"]
 
 
@@ -45,7 +45,7 @@ graph @main(%x: f32[8]) {
   return %one, %sum
 }
 """)
-    names = [node.outputs[0].name for node in soon(graph.nodes, {*graph.outputs})]
+    names = [node.outputs[0].name for node in list_schedule(graph.nodes, {*graph.outputs})]
     assert names == ["a", "b", "both", "one", "other", "sum"]
 
 
@@ -66,7 +66,8 @@ graph @main(%x: f32[8]) {
 }
 """)
     leaving = {*graph.outputs, *(write.value for write in graph.writes)}
-    assert [node.outputs[0].name for node in soon(graph.nodes, leaving)] == ["a", "g", "h", "half", "m_1", "w_1"]
+    names = [node.outputs[0].name for node in list_schedule(graph.nodes, leaving)]
+    assert names == ["a", "g", "h", "half", "m_1", "w_1"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=20), st.data())
@@ -80,7 +81,7 @@ def test_nothing_runs_before_what_it_waits_for(pairs: list[tuple[int, int]], dat
     leaving = data.draw(st.lists(st.sampled_from(names[1:]), min_size=1, unique=True))
     returned = ", ".join(f"%{name}" for name in leaving)
     graph = parse("\n".join(["graph @main(%x: f32[2]) {", *lines, f"  return {returned}", "}"]))
-    ordered = soon(graph.nodes, {*graph.outputs})
+    ordered = list_schedule(graph.nodes, {*graph.outputs})
     assert sorted(map(id, ordered)) == sorted(map(id, graph.nodes))
     made = set(graph.inputs)
     for node in ordered:

@@ -18,7 +18,7 @@ CLOSE = 1e-5
 
 
 @dataclass(frozen=True)
-class Found:
+class Match:
     """What the names of a pattern stand for: values, and in capitals the numbers of constants and attributes.
 
     `nodes` are those that the pattern matches, the constants among them left out.
@@ -31,22 +31,22 @@ class Found:
     def __getitem__(self, name: str) -> Any:
         return self.numbers[name] if name.isupper() else self.values[name]
 
-    def with_value(self, name: str, value: Value) -> Found | None:
+    def with_value(self, name: str, value: Value) -> Match | None:
         """With a value of that name; None where the name stands for another one."""
         known = self.values.get(name, value)
-        return Found({**self.values, name: value}, self.numbers, self.nodes) if known is value else None
+        return Match({**self.values, name: value}, self.numbers, self.nodes) if known is value else None
 
-    def with_number(self, name: str, number: Any) -> Found | None:
+    def with_number(self, name: str, number: Any) -> Match | None:
         """With a number of that name; None where the name stands for another one."""
         known = self.numbers.get(name, number)
-        return Found(self.values, {**self.numbers, name: number}, self.nodes) if known == number else None
+        return Match(self.values, {**self.numbers, name: number}, self.nodes) if known == number else None
 
-    def with_node(self, node: Node) -> Found:
+    def with_node(self, node: Node) -> Match:
         """With one more node that is matched."""
-        return self if node in self.nodes else Found(self.values, self.numbers, (*self.nodes, node))
+        return self if node in self.nodes else Match(self.values, self.numbers, (*self.nodes, node))
 
 
-def matches(text: str, node: Node, definer: Mapping[Value, Node]) -> Found | None:
+def matches(text: str, node: Node, definer: Mapping[Value, Node]) -> Match | None:
     """What an expression matches whose last operation is a node; None where it does not.
 
     Lower-case names are values, and names in capitals constants or attributes, each the same everywhere. Operands of
@@ -54,7 +54,7 @@ def matches(text: str, node: Node, definer: Mapping[Value, Node]) -> Found | Non
     """
     pattern = _parsed(text)
     assert isinstance(pattern, ast.Call)
-    return next(_call(pattern, node, definer, Found()), None)
+    return next(_call(pattern, node, definer, Match()), None)
 
 
 @cache
@@ -70,53 +70,53 @@ def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _call(pattern: ast.Call, node: Node, definer: Mapping[Value, Node], found: Found) -> Iterator[Found]:
+def _call(pattern: ast.Call, node: Node, definer: Mapping[Value, Node], match: Match) -> Iterator[Match]:
     assert isinstance(pattern.func, ast.Name)
     name = node.primitive.name
     if name != pattern.func.id or node.after or len(pattern.args) != len(node.inputs):
         return
     for word in pattern.keywords:
-        step = _attribute(word, node, found)
+        step = _attribute(word, node, match)
         if step is None:
             return
-        found = step
-    found = found.with_node(node)
-    yield from _operands(pattern.args, node.inputs, definer, found)
+        match = step
+    match = match.with_node(node)
+    yield from _operands(pattern.args, node.inputs, definer, match)
     if name in COMMUTATIVE:
-        yield from _operands(pattern.args, node.inputs[::-1], definer, found)
+        yield from _operands(pattern.args, node.inputs[::-1], definer, match)
 
 
-def _attribute(word: ast.keyword, node: Node, found: Found) -> Found | None:
+def _attribute(word: ast.keyword, node: Node, match: Match) -> Match | None:
     given = node.attrs.get(word.arg or "")
     if isinstance(word.value, ast.Name):
-        return found.with_number(word.value.id, given)
-    return found if given == ast.literal_eval(word.value) else None
+        return match.with_number(word.value.id, given)
+    return match if given == ast.literal_eval(word.value) else None
 
 
 def _operands(
-    patterns: list[ast.expr], values: tuple[Value, ...], definer: Mapping[Value, Node], found: Found
-) -> Iterator[Found]:
+    patterns: list[ast.expr], values: tuple[Value, ...], definer: Mapping[Value, Node], match: Match
+) -> Iterator[Match]:
     if not patterns:
-        yield found
+        yield match
         return
-    for step in _operand(patterns[0], values[0], definer, found):
+    for step in _operand(patterns[0], values[0], definer, match):
         yield from _operands(patterns[1:], values[1:], definer, step)
 
 
-def _operand(pattern: ast.expr, value: Value, definer: Mapping[Value, Node], found: Found) -> Iterator[Found]:
+def _operand(pattern: ast.expr, value: Value, definer: Mapping[Value, Node], match: Match) -> Iterator[Match]:
     made = definer.get(value)
-    step: Found | None = None
+    step: Match | None = None
     if isinstance(pattern, ast.Call):
         if made is not None and made.outputs[0] is value:
-            yield from _call(pattern, made, definer, found)
+            yield from _call(pattern, made, definer, match)
     elif isinstance(pattern, ast.Name) and not pattern.id.isupper():
-        step = found.with_value(pattern.id, value)
+        step = match.with_value(pattern.id, value)
     elif made is not None and made.primitive.is_constant:
         number = number_of(made)
         if isinstance(pattern, ast.Name):
-            step = None if number is None else found.with_number(pattern.id, number)
+            step = None if number is None else match.with_number(pattern.id, number)
         elif number is not None and np.isclose(number, ast.literal_eval(pattern), rtol=CLOSE, atol=0):
-            step = found
+            step = match
     if step is not None:
         yield step
 

@@ -99,7 +99,7 @@ def states(step: graphls.Compiled) -> list[bytes]:
 def test_steps_are_those_of_one_rank(scaled: bool, twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     step = trained(scaled)
     # Where the update runs without knowing the flag, the exchange of that waits for nobody, either.
-    assert twin.threads == [] and len(step._session.asides) in (COUNT - 1, COUNT)
+    assert twin.threads == [] and len(step._session.background_segments) in (COUNT - 1, COUNT)
     with monkeypatch.context() as alone:
         alone.setattr(Ranks, "groups", {WORLD: ALONE})
         known = trained(scaled)
@@ -117,7 +117,7 @@ def test_what_is_made_first_travels_first_while_the_rest_is_computed(twin: Twin)
     sizes: list[int] = []
     computed, waited = threading.Event(), []
     parts = step._session.first
-    number = next(i for i in step._session.asides)
+    number = next(i for i in step._session.background_segments)
     begin = parts[number + 1].begin
     parts[number + 1].begin = lambda fed: (computed.set(), begin(fed))[1]
 
@@ -145,7 +145,7 @@ def test_an_error_of_that_thread_has_the_line_and_changes_nothing(twin: Twin) ->
             raise RuntimeError("the network is down")
 
     twin.before = fail
-    with pytest.raises(RuntimeError, match=r"MPI could not run all_reduce of .*: the network is down.*aside.py:\d+"):
+    with pytest.raises(RuntimeError, match=r"MPI could not run all_reduce of .*: the network is down.*segments.py:\d+"):
         step(X, Y)
     assert states(step) == before
     twin.before = lambda array: None

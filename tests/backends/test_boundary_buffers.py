@@ -9,7 +9,7 @@ from graphls.ir import parse
 from graphls.ir.graph import Graph
 from graphls.ir.plan import plan_of
 from graphls.passes.schedule.partition import Partition
-from graphls.runtime.boundary_buffers import overwritten, slots_of
+from graphls.runtime.boundary_buffers import boundary_buffers, overwritten
 from graphls.runtime.onnxruntime.arena import has_common_arena
 from graphls.runtime.onnxruntime.runtime import load_runtime
 
@@ -33,18 +33,18 @@ def planned(other: str = "q", given: str = "") -> Graph:
 
 def test_what_is_put_together_takes_the_place_of_what_was_given() -> None:
     plan = plan_of(planned())
-    slots = slots_of(plan)
-    assert len(overwritten(plan)) == 2 and len(slots) == 4
-    assert all(slots[result] is slots[operand] for result, operand in overwritten(plan).items())
-    buffer = next(iter(slots.values())).base
-    assert buffer.nbytes == 64 and all(np.shares_memory(array, buffer) for array in slots.values())
+    buffers = boundary_buffers(plan)
+    assert len(overwritten(plan)) == 2 and len(buffers) == 4
+    assert all(buffers[result] is buffers[operand] for result, operand in overwritten(plan).items())
+    buffer = next(iter(buffers.values())).base
+    assert buffer.nbytes == 64 and all(np.shares_memory(array, buffer) for array in buffers.values())
     assert memory_of(planned(), "cpu", plan).crossing == 64
 
 
 def test_what_is_read_later_keeps_its_own_place() -> None:
     for graph in (planned(other="a"), planned(given="%b")):
         plan = plan_of(graph)
-        arrays = {array.ctypes.data for array in slots_of(plan).values()}
+        arrays = {array.ctypes.data for array in boundary_buffers(plan).values()}
         assert not overwritten(plan) and len(arrays) == 4
         assert memory_of(graph, "cpu", plan).crossing == 128
 
@@ -55,10 +55,10 @@ def test_a_shard_takes_the_beginning_of_what_it_is_of() -> None:
     for line in ("@w", "%c = mul(%p, %p) ", "%d = add(%c, %q) "):
         text = text.replace(f"{line}: f32[4,2]", f"{line}: f32[4]")
     plan = plan_of(Partition(least=0).run(parse(text)))
-    slots = slots_of(plan)
+    buffers = boundary_buffers(plan)
     assert len(overwritten(plan)) == 2
     for result, operand in overwritten(plan).items():
-        assert slots[result].shape == (4,) and slots[result].ctypes.data == slots[operand].ctypes.data
+        assert buffers[result].shape == (4,) and buffers[result].ctypes.data == buffers[operand].ctypes.data
 
 
 def test_segments_share_an_arena() -> None:

@@ -49,14 +49,14 @@ def network() -> nn.Cell:
 def test_they_are_what_is_selected_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     held = begun(network())
     plan = plan_of(held.plan.graph)
-    assert {p.name for p in held.parameters.values() if p.requires_grad} <= plan.held
-    assert {"scale_sense", "1.moving_mean"}.isdisjoint(plan.held)
+    assert {p.name for p in held.parameters.values() if p.requires_grad} <= plan.deferred
+    assert {"scale_sense", "1.moving_mean"}.isdisjoint(plan.deferred)
     selections = [n.output.type.size for n in flattened(plan.graph).nodes if n.primitive.name == "where"]
     assert max(selections) == 1, "no array is selected"
     assert "where it is true" in str(held.plan) and "of states stay as they are" in str(held.plan)
-    monkeypatch.setattr(Partition, "held", lambda self, graph: frozenset())
+    monkeypatch.setattr(Partition, "deferred", lambda self, graph: frozenset())
     selected = begun(network())
-    assert not plan_of(selected.plan.graph).held
+    assert not plan_of(selected.plan.graph).deferred
     for one, other in zip(run(held), run(selected), strict=True):
         assert one[0] == one[3] == other[0] and one[1] == other[1]
         for name, value in one[2].items():
@@ -91,4 +91,4 @@ def test_steps_that_share_them_take_turns() -> None:
 
 def test_a_plan_parses_as_it_was() -> None:
     graph = begun(network()).plan.graph
-    assert plan_of(graphls.ir.parse(graphls.ir.dump(graph))).held == plan_of(graph).held
+    assert plan_of(graphls.ir.parse(graphls.ir.dump(graph))).deferred == plan_of(graph).deferred
