@@ -5,21 +5,7 @@ from graphls.train.callbacks import __all__ as _callbacks
 from graphls.train.metrics import *  # noqa: F403
 from graphls.train.metrics import __all__ as _metrics
 from graphls.train.model import Model
-from graphls.train.serialization import (
-    export,
-    load_checkpoint,
-    load_checkpoint_async,
-    load_param_into_net,
-    save_checkpoint,
-)
+from graphls.train.serialization import *  # noqa: F403
+from graphls.train.serialization import __all__ as _serialization
 
-__all__ = [
-    "Model",
-    "export",
-    "load_checkpoint",
-    "load_checkpoint_async",
-    "load_param_into_net",
-    "save_checkpoint",
-    *_callbacks,
-    *_metrics,
-]
+__all__ = ["Model", *_serialization, *_callbacks, *_metrics]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from graphls.train.together import joint_shards, of_all_ranks
 METRIC_METHODS = ("clear", "update", "eval")
 
 
+@dataclass(eq=False, repr=False)
 class Evaluation:
     """A network to evaluate, with the backbone inside of it, and the metrics that look at its outputs.
 
@@ -29,21 +31,16 @@ class Evaluation:
     `columns` is how many columns a row has to have, None for any number.
     """
 
-    def __init__(
-        self,
-        network: Cell,
-        backbone: Cell,
-        metrics: dict[str, Any],
-        indexes: list[int] | None,
-        columns: int | None = None,
-        engine: str | None = None,
-    ) -> None:
-        self.network = network
-        self.metrics = metrics
-        self.indexes = indexes
-        self.columns = columns
-        self.mode = ModeSwitch(network, False, backbone)
-        self.cache = cache_of(network, engine)
+    network: Cell
+    backbone: Cell
+    metrics: dict[str, Any]
+    indexes: list[int] | None
+    columns: int | None = None
+    engine: str | None = None
+
+    def __post_init__(self) -> None:
+        self.mode = ModeSwitch(self.network, False, self.backbone)
+        self.cache = cache_of(self.network, self.engine)
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -203,6 +204,7 @@ def _signature(row: Row) -> Any:
     return [(array.dtype, array.shape) for array in row]
 
 
+@dataclass(eq=False, repr=False)
 class Training:
     """One run of `Model.train`: epochs of steps, with the hooks around each.
 
@@ -210,20 +212,14 @@ class Training:
     done before the hooks of an epoch's end.
     """
 
-    def __init__(
-        self,
-        runner: TrainRunner,
-        callbacks: CallbackManager,
-        told: InternalCallbackParam,
-        manager: LossScaleManager | None,
-        after_epoch: Callable[[Training], None],
-    ) -> None:
-        self.runner = runner
-        self.callbacks = callbacks
-        self.told = told
-        self.context = RunContext(told)
-        self.manager = manager
-        self.after_epoch = after_epoch
+    runner: TrainRunner
+    callbacks: CallbackManager
+    told: InternalCallbackParam
+    manager: LossScaleManager | None
+    after_epoch: Callable[[Training], None]
+
+    def __post_init__(self) -> None:
+        self.context = RunContext(self.told)
 
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
         """All epochs, step by step where `sink_size` is 0, else all steps of one (-1) or so many in one go."""

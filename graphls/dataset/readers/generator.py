@@ -17,19 +17,8 @@ from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.node import Run, Sides
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, run_here, trace_of
 from graphls.dataset.randomness import Key, RowDraws
-from graphls.dataset.readers.sources import (
-    FUNCTION,
-    ITEMS,
-    BatchReader,
-    Choice,
-    Columns,
-    ColumnTypes,
-    Kept,
-    Reader,
-    announced_columns,
-    is_read_once,
-    kind_of,
-)
+from graphls.dataset.readers import sources
+from graphls.dataset.readers.sources import ColumnTypes
 from graphls.dataset.samplers import Sampler, SamplerLike, as_sampler
 from graphls.frontend.tensors.tensor import Tensor
 
@@ -80,14 +69,16 @@ class GeneratorDataset(Dataset):
         collate_fn: Function | None = None,
     ) -> None:
         super().__init__()
-        self.columns, types = announced_columns(column_names, column_types, schema)
-        self.row_columns = Columns(self.columns, types)
-        self.kind = kind_of(source)
-        self.source: Any = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
+        self.columns, types = sources.announced_columns(column_names, column_types, schema)
+        self.row_columns = sources.Columns(self.columns, types)
+        self.kind = sources.kind_of(source)
+        if self.kind != sources.FUNCTION and sources.is_read_once(source):
+            source = sources.Kept(source)
+        self.source: Any = source
         self.workers = checks.workers(num_parallel_workers) or 1
         self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
-        choice = Choice(num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
-        choice.check(self.kind == ITEMS)
+        choice = sources.Choice(num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
+        choice.check(self.kind == sources.ITEMS)
         self.num_samples = num_samples or None
         self.batches: Any = batch_sampler
         self.collate = collate_fn
@@ -105,7 +96,7 @@ class GeneratorDataset(Dataset):
         self.sampler = new_sampler
 
     def _need_items(self) -> None:
-        if self.kind != ITEMS or self.batches is not None:
+        if self.kind != sources.ITEMS or self.batches is not None:
             raise GraphValueError("A sampler needs a source with __getitem__, and no batch_sampler.")
 
     @property
@@ -118,7 +109,7 @@ class GeneratorDataset(Dataset):
         return length
 
     def _fixed_length(self) -> int | None:
-        if self.kind != ITEMS or self.batches is not None:
+        if self.kind != sources.ITEMS or self.batches is not None:
             return None
         return self.sampler.length(self._source_size())
 
@@ -130,12 +121,12 @@ class GeneratorDataset(Dataset):
             raise DatasetError(text, self.location, trace_of(error)) from error
 
     def size(self) -> float:
-        if self.kind == ITEMS and self.batches is not None and hasattr(self.batches, "__len__"):
+        if self.kind == sources.ITEMS and self.batches is not None and hasattr(self.batches, "__len__"):
             return len(self.batches)
         return super().size()
 
     def _count(self, epoch: int, most: int | None) -> int:
-        return len(Run(self).order(self, epoch)) if self.kind == ITEMS else super()._count(epoch, most)
+        return len(Run(self).order(self, epoch)) if self.kind == sources.ITEMS else super()._count(epoch, most)
 
     def order(self, draws: np.random.Generator) -> Sequence[Any]:
         """The indices of the rows of a pass, or lists of them."""
@@ -152,16 +143,16 @@ class GeneratorDataset(Dataset):
     def _labels(self, column: str) -> Array:
         """The values of a column in all rows of the source."""
         (position,) = self.need((column,), "class_column")
-        reader = Reader(self.source, self.row_columns)
+        reader = sources.Reader(self.source, self.row_columns)
         return np.array([reader(index)[position] for index in range(self._source_size())])
 
     def job(self) -> Job:
         what = f"The source of {type(self).__name__}"
-        if self.kind != ITEMS:
+        if self.kind != sources.ITEMS:
             return Job(self.row_columns, 1, False, what, self.location)
-        reader: Callable[[Any], Row] = Reader(self.source, self.row_columns)
+        reader: Callable[[Any], Row] = sources.Reader(self.source, self.row_columns)
         if self.batches is not None:
-            reader = BatchReader(self.source, self.row_columns, self.collate)
+            reader = sources.BatchReader(self.source, self.row_columns, self.collate)
         return Job(reader, self.workers, self.processes, what, self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
@@ -190,7 +181,7 @@ class GeneratorDataset(Dataset):
             yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
-        if self.kind == ITEMS:
+        if self.kind == sources.ITEMS:
             return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
         items = islice(enumerate(self._items()), start, self.num_samples)
         return run.each(self, epoch, items)
@@ -198,7 +189,7 @@ class GeneratorDataset(Dataset):
     def _items(self) -> Iterator[Any]:
         """What the function or the iterable gives; raises DatasetError for what it raises."""
         try:
-            yield from self.source() if self.kind == FUNCTION else self.source
+            yield from self.source() if self.kind == sources.FUNCTION else self.source
         except Exception as error:
             job = self.job()
             text = f"{job.what} failed: {described(error)}."

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from graphls.base.errors import GraphlsError, GraphTypeError, GraphValueError
-from graphls.dataset import checks
+from graphls.dataset import checks, samplers
 from graphls.dataset.checks import DTypeLike, Function
 from graphls.dataset.columns import (
     NUMBERS,
@@ -26,14 +26,7 @@ from graphls.dataset.columns import (
     row_of,
     stacked,
 )
-from graphls.dataset.samplers import (
-    DistributedSampler,
-    RandomSampler,
-    Sampler,
-    SamplerLike,
-    SequentialSampler,
-    as_sampler,
-)
+from graphls.dataset.samplers import Sampler, SamplerLike
 
 Plain = np.ndarray
 Types = tuple["ArrayDType | None", ...]
@@ -226,11 +219,12 @@ class Choice:
         """The sampler that the arguments ask for."""
         count = self.num_samples
         if self.sampler is not None:
-            made = as_sampler(self.sampler)
-            return made if count is None else _among(made, SequentialSampler(num_samples=count))
+            made = samplers.as_sampler(self.sampler)
+            return made if count is None else _among(made, samplers.SequentialSampler(num_samples=count))
         if self.num_shards is not None and self.shard_id is not None:
-            return DistributedSampler(self.num_shards, self.shard_id, self.shuffle is not False, count)
-        return SequentialSampler(num_samples=count) if self.shuffle is False else RandomSampler(num_samples=count)
+            return samplers.DistributedSampler(self.num_shards, self.shard_id, self.shuffle is not False, count)
+        kind = samplers.SequentialSampler if self.shuffle is False else samplers.RandomSampler
+        return kind(num_samples=count)
 
 
 def _among(child: Sampler, sampler: Sampler) -> Sampler:

@@ -14,17 +14,8 @@ from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.files.files import open_file
 from graphls.dataset.checks import string, type_error
 from graphls.dataset.columns import Array, StrPath
-from graphls.dataset.readers.files import (
-    Paths,
-    Sequential,
-    Shuffle,
-    Source,
-    TextParts,
-    corrupt,
-    folder,
-    found_files,
-    usage,
-)
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import Paths, Sequential, Shuffle, Source, TextParts
 from graphls.dataset.readers.records import TextFileSource
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
@@ -37,12 +28,13 @@ class CSVSource(Source):
     def __init__(self, dataset_files: Paths, delimiter: str, defaults: object, names: object) -> None:
         self._rows: list[tuple[str, int, list[str]]] = []
         self.lengths = []
-        for path in sorted(found_files(dataset_files)):
+        for path in sorted(files.found_files(dataset_files)):
             rows = _rows(path, delimiter)
             if names is None and rows:
                 header = rows.pop(0)[2]
                 if self._rows and header != self.columns:
-                    raise corrupt(path, f"its first line has the columns {header}, and other files have {self.columns}")
+                    fault = f"its first line has the columns {header}, and other files have {self.columns}"
+                    raise files.corrupt(path, fault)
                 self.columns = header
             self.lengths.append(len(rows))
             self._rows += rows
@@ -59,7 +51,7 @@ class CSVSource(Source):
         path, line, fields = self._rows[index]
         if len(fields) != len(self.columns):
             counts = f"the fields of line {line} are {len(fields)}, and there are {len(self.columns)} columns"
-            raise corrupt(path, counts)
+            raise files.corrupt(path, counts)
         columns = zip(self.columns, fields, self._defaults, strict=True)
         return tuple(_field(path, line, *column) for column in columns)
 
@@ -110,9 +102,9 @@ def _rows(path: str, delimiter: str) -> list[tuple[str, int, list[str]]]:
             reader = csv.reader(file, delimiter=delimiter)
             return [(path, reader.line_num, fields) for fields in reader if fields]
     except UnicodeDecodeError as error:
-        raise corrupt(path, f"it is not UTF-8 text ({error})") from None
+        raise files.corrupt(path, f"it is not UTF-8 text ({error})") from None
     except (OSError, csv.Error) as error:
-        raise corrupt(path, str(error)) from None
+        raise files.corrupt(path, str(error)) from None
 
 
 def _field(path: str, line: int, column: str, text: str, default: object) -> Array:
@@ -122,7 +114,7 @@ def _field(path: str, line: int, column: str, text: str, default: object) -> Arr
     except (ValueError, OverflowError):
         kind = f"of {type(default).__name__}, as its default {default!r} is"
         advice = "; without column_names, the first line names them" if line == 1 else ""
-        raise corrupt(path, f"line {line} has {text[:40]!r} in the column {column!r} {kind}{advice}") from None
+        raise files.corrupt(path, f"line {line} has {text[:40]!r} in the column {column!r} {kind}{advice}") from None
 
 
 def _list(name: str, given: object, *types: type) -> list[Any]:
@@ -135,14 +127,15 @@ class SST2Source(TextFileSource):
     """The rows of SST2Dataset: lines behind a header, with a tab between their two fields."""
 
     def __init__(self, dataset_dir: StrPath, part: str | None) -> None:
-        directory, part = folder(dataset_dir), "train" if part is None else usage(part, "train", "test", "dev")
+        directory = files.folder(dataset_dir)
+        part = "train" if part is None else files.usage(part, "train", "test", "dev")
         self.columns = ["sentence"] if part == "test" else ["sentence", "label"]
         super().__init__(os.path.join(directory, f"{part}.tsv"), header=1)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         fields = self.text(index).split("\t")
         if len(fields) != 2:
-            raise corrupt(self._paths[0], f"its row {index} has {len(fields)} fields between tabs, not 2")
+            raise files.corrupt(self._paths[0], f"its row {index} has {len(fields)} fields between tabs, not 2")
         return tuple(map(np.array, fields[-len(self.columns) :]))
 
 
@@ -170,7 +163,7 @@ class _TableParts(TextParts):
     names: ClassVar[Sequence[str]]
 
     def _read(self, dataset_dir: StrPath, part: str | None) -> Source:
-        directory, part = folder(dataset_dir), usage(part, "train", "test", "all")
+        directory, part = files.folder(dataset_dir), files.usage(part, "train", "test", "all")
         parts = ["test", "train"] if part == "all" else [part]
         return CSVSource([os.path.join(directory, f"{name}.csv") for name in parts], ",", None, list(self.names))
 
@@ -270,7 +263,7 @@ class CLUESource(TextFileSource):
             return tuple(_column(values[name]) for name in self.columns)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
             path, needed = self._paths[self._rows[index][0]], ", ".join(self.columns)
-            raise corrupt(path, f"its row {index} is no object of JSON with {needed} ({error!r})") from None
+            raise files.corrupt(path, f"its row {index} is no object of JSON with {needed} ({error!r})") from None
 
 
 def _column(value: object) -> Any:

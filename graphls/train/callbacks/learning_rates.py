@@ -18,14 +18,8 @@ from graphls.base.text.colours import both
 from graphls.base.text.html import STYLE, escape
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import (
-    Callback,
-    InternalCallbackParam,
-    RunContext,
-    learning_rate_of,
-    loss_of,
-    was_skipped,
-)
+from graphls.train.callbacks import callback
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.stopping import Monitored
 
 
@@ -147,7 +141,7 @@ class ReduceLROnPlateau(Callback):
 
 def rate_parameter(owner: str, told: InternalCallbackParam) -> Parameter:
     """The learning rate of the optimizer of a run; raises GraphValueError where it is not one number."""
-    rate = learning_rate_of(told)
+    rate = callback.learning_rate_of(told)
     if not isinstance(rate, Parameter):
         text = f"{owner} changes one learning rate that is a number, and that of this run is {rate!r}."
         raise GraphValueError(text)
@@ -228,9 +222,9 @@ class LearningRateFinder(Callback):
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Take the loss down, and go on with the next rate."""
         told = run_context.original_args()
-        loss = loss_of(told.net_outputs)
+        loss = callback.loss_of(told.net_outputs)
         self._tried += 1
-        if loss is not None and not was_skipped(told.net_outputs):
+        if loss is not None and not callback.was_skipped(told.net_outputs):
             self._add(self._rate(self._tried - 1), loss)
         if self._tried >= self.steps or self._is_lost():
             run_context.request_stop()

@@ -12,15 +12,8 @@ from graphls.base.errors import GraphValueError
 from graphls.base.reporting import load_package
 from graphls.distributed.world import world
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import (
-    Callback,
-    InternalCallbackParam,
-    RunContext,
-    first_output,
-    is_flag,
-    loss_of,
-    was_skipped,
-)
+from graphls.train.callbacks import callback
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 
 
 class LossMonitor(Callback):
@@ -57,8 +50,8 @@ class LossMonitor(Callback):
         """Print, and raise where the loss is no number."""
         told = run_context.original_args()
         epoch, step = told.get("cur_epoch_num", 1), (told.cur_step_num - 1) % told.batch_num + 1
-        loss = loss_of(told.net_outputs)
-        if loss is not None and not math.isfinite(loss) and not was_skipped(told.net_outputs):
+        loss = callback.loss_of(told.net_outputs)
+        if loss is not None and not math.isfinite(loss) and not callback.was_skipped(told.net_outputs):
             raise GraphValueError(
                 f"In epoch: {epoch} step: {step}, loss is NAN or INF, training process cannot continue, "
                 "terminating training.",
@@ -79,7 +72,7 @@ class LossMonitor(Callback):
 
 
 def _shown(outputs: object, loss: float | None) -> Any:
-    first = first_output(outputs)
+    first = callback.first_output(outputs)
     if isinstance(outputs, (tuple, list)) and isinstance(first, Tensor) and first.size == 1:
         return str(first.asnumpy().reshape(()))
     return first if loss is None else loss
@@ -220,7 +213,7 @@ class Progress(Callback):
         """Advance the bar."""
         told = run_context.original_args()
         if not told.dataset_sink_mode and isinstance(told.net_outputs, tuple) and len(told.net_outputs) > 2:
-            self._flags += [flag for flag in told.net_outputs[1:2] if is_flag(flag)]
+            self._flags += [flag for flag in told.net_outputs[1:2] if callback.is_flag(flag)]
         if self._bar is not None:
             self._bar.advance((told.cur_step_num - 1) % told.batch_num + 1, told.net_outputs)
 
@@ -229,7 +222,7 @@ class Progress(Callback):
         told = run_context.original_args()
         steps, seconds = told.cur_step_num - self._first_step, time.perf_counter() - self._begin
         parts = [f"{self._title(told)}: {steps} steps in {seconds:.1f} s"]
-        loss = loss_of(told.net_outputs)
+        loss = callback.loss_of(told.net_outputs)
         parts += [] if loss is None else [f"loss {loss:.4g}"]
         skipped = sum(bool(flag.asnumpy().any()) for flag in self._flags)
         parts += [f"{skipped} skipped"] if skipped else []
@@ -278,7 +271,7 @@ class _Bar:
         now = time.monotonic()
         if now >= self.due:
             self.due = now + REFRESH_SECONDS
-            loss = loss_of(outputs)
+            loss = callback.loss_of(outputs)
             shown = "" if loss is None else f"loss {loss:.4g}"
             self.progress.update(self.task, completed=done, loss=shown)
 

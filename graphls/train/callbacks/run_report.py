@@ -15,14 +15,8 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_text
 from graphls.base.reporting import checked, warn
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import (
-    Callback,
-    InternalCallbackParam,
-    RunContext,
-    first_output,
-    is_flag,
-    learning_rate_of,
-)
+from graphls.train.callbacks import callback
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
@@ -199,15 +193,15 @@ def _loaded(directories: Sequence[str | os.PathLike[str]]) -> dict[str, RunRecor
 
 def _results(outputs: object) -> dict[str, Any]:
     """The numbers among what a step returned, by column: (loss, overflow, scale, learning rate, norm ...)."""
-    found = {"loss": first_output(outputs)}
-    if isinstance(outputs, tuple) and len(outputs) >= 3 and is_flag(outputs[1]):
+    found = {"loss": callback.first_output(outputs)}
+    if isinstance(outputs, tuple) and len(outputs) >= 3 and callback.is_flag(outputs[1]):
         found |= dict(zip(("overflow", "scale", "learning_rate", "gradient_norm"), outputs[1:], strict=False))
     return found
 
 
 def _rate(told: InternalCallbackParam) -> dict[str, Any]:
     """The learning rate of the optimizer where it is one number, read at once since the next step may change it."""
-    rate = learning_rate_of(told)
+    rate = callback.learning_rate_of(told)
     return {"learning_rate": float(rate.asnumpy())} if isinstance(rate, Parameter) and rate.shape == () else {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, is_one_hot, misfit, rearrange_inputs, wrong
+from graphls.train.metrics.metric import Array, Mean, Metric, is_one_hot, misfit, rearrange_inputs, wrong
 
 _KINDS = ("classification", "multilabel")
 
@@ -127,7 +127,7 @@ class Accuracy(EvaluationBase):
         return self._correct_num / self._total_num
 
 
-class TopKCategoricalAccuracy(Metric):
+class TopKCategoricalAccuracy(Mean):
     """The share of samples (N, C) whose label is among the k best scores.
 
     Raises GraphTypeError for a k that is no integer and GraphValueError for one below 1.
@@ -149,10 +149,6 @@ class TopKCategoricalAccuracy(Metric):
         if k < 1:
             raise wrong(self, f"the argument 'k' must be at least 1, not {k}")
         self.k = k
-        self.clear()
-
-    def clear(self) -> None:
-        self._correct_num = self._samples_num = 0
 
     @rearrange_inputs
     def update(self, *inputs: object) -> None:
@@ -163,12 +159,8 @@ class TopKCategoricalAccuracy(Metric):
         if scores.ndim != 2 or labels.shape != scores.shape[:1]:
             raise misfit(self, "scores (N, C) and labels (N,)", scores, labels)
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
-        self._correct_num += int((best == labels[:, None]).any(axis=1).sum())
+        self._sum += float((best == labels[:, None]).any(axis=1).sum())
         self._samples_num += labels.size
-
-    def eval(self) -> float:
-        self._check_some(self._samples_num)
-        return self._correct_num / self._samples_num
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):

@@ -7,26 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.train.metrics.metric import Array, Metric, misfit, rearrange_inputs
+from graphls.train.metrics.metric import Array, Mean, misfit, rearrange_inputs
 
 
-class _Mean(Metric):
-    """A sum over all batches, divided by the number of samples."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clear()
-
-    def clear(self) -> None:
-        self._sum = 0.0
-        self._samples_num = 0
-
-    def eval(self) -> float:
-        self._check_some(self._samples_num)
-        return self._sum / self._samples_num
-
-
-class _Error(_Mean):
+class _Error(Mean):
     """An error summed over each sample, and its mean over the samples."""
 
     @rearrange_inputs
@@ -80,7 +64,7 @@ class MSE(_Error):
         return np.square(difference)
 
 
-class Loss(_Mean):
+class Loss(Mean):
     """The mean of the losses of all batches.
 
     Examples:
@@ -109,7 +93,7 @@ class Loss(_Mean):
         self._samples_num += 1
 
 
-class Perplexity(_Mean):
+class Perplexity(Mean):
     """exp of the mean of -log(probability of the label), without the labels that are to be ignored.
 
     Probabilities below 1e-10 count as that. Raises GraphTypeError for an `ignore_label` that is no integer or None.
@@ -153,7 +137,7 @@ class Perplexity(_Mean):
         return float(np.exp(super().eval()))
 
 
-class Dice(_Mean):
+class Dice(Mean):
     """2 * x . y / (x . x + y . y + smooth) of each batch, summed up and divided by the number of samples.
 
     Raises GraphTypeError for a `smooth` that is no float, GraphValueError for one that is not above 0.

@@ -144,6 +144,22 @@ def is_one_hot(x: Array) -> bool:
     return bool(x.ndim > 1 and np.isin(x, (0, 1)).all() and (x.sum(axis=1) == 1).all())
 
 
+class Mean(Metric):
+    """A sum over all batches, divided by the number of samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clear()
+
+    def clear(self) -> None:
+        self._sum = 0.0
+        self._samples_num = 0
+
+    def eval(self) -> float:
+        self._check_some(self._samples_num)
+        return self._sum / self._samples_num
+
+
 def wrong(owner: object, text: str) -> GraphValueError:
     """The error for inputs or arguments that do not fit a metric."""
     return GraphValueError(f"For '{type(owner).__name__}', {text}.")
