@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Any, TypeVar
 
 from graphls.base.errors import GraphValueError
 from graphls.base.sharing import settings
@@ -36,6 +38,35 @@ _settings = settings.Settings(
         "start_method": "fork",
     }
 )
+
+
+_Setting = TypeVar("_Setting")
+
+
+def _getter(name: str, kind: Callable[[Any], _Setting]) -> Callable[[], _Setting]:
+    """The function that gives a remembered setting."""
+
+    def get() -> _Setting:
+        return kind(_settings[name])
+
+    get.__name__ = get.__qualname__ = f"get_{name}"
+    get.__doc__ = f"What `set_{name}` was given; {_settings[name]} at first."
+    get.__annotations__ = {"return": kind.__name__}
+    return get
+
+
+get_auto_num_workers = _getter("auto_num_workers", bool)
+get_enable_autotune = _getter("enable_autotune", bool)
+get_enable_shared_mem = _getter("enable_shared_mem", bool)
+get_enable_watchdog = _getter("enable_watchdog", bool)
+get_multiprocessing_timeout_interval = _getter("multiprocessing_timeout_interval", int)
+get_monitor_sampling_interval = _getter("monitor_sampling_interval", int)
+get_numa_enable = _getter("numa_enable", bool)
+get_debug_mode = _getter("debug_mode", bool)
+get_fast_recovery = _getter("fast_recovery", bool)
+get_auto_offload = _getter("auto_offload", bool)
+get_callback_timeout = _getter("callback_timeout", int)
+get_autotune_interval = _getter("autotune_interval", int)
 
 
 def _integer(name: str, value: object, low: int, high: int) -> int:
@@ -91,19 +122,9 @@ def set_auto_num_workers(enable: bool) -> None:
     _remember("auto_num_workers", enable, bool)
 
 
-def get_auto_num_workers() -> bool:
-    """What `set_auto_num_workers` was given; False at first."""
-    return bool(_settings["auto_num_workers"])
-
-
 def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
     """Accepted and remembered; nothing is tuned, and no file is written."""
     _remember("enable_autotune", enable, bool)
-
-
-def get_enable_autotune() -> bool:
-    """What `set_enable_autotune` was given; False at first."""
-    return bool(_settings["enable_autotune"])
 
 
 def set_enable_shared_mem(enable: bool) -> None:
@@ -111,19 +132,9 @@ def set_enable_shared_mem(enable: bool) -> None:
     _remember("enable_shared_mem", enable, bool)
 
 
-def get_enable_shared_mem() -> bool:
-    """What `set_enable_shared_mem` was given; True at first."""
-    return bool(_settings["enable_shared_mem"])
-
-
 def set_enable_watchdog(enable: bool) -> None:
     """Accepted and remembered; a worker process that dies is always noticed."""
     _remember("enable_watchdog", enable, bool)
-
-
-def get_enable_watchdog() -> bool:
-    """What `set_enable_watchdog` was given; True at first."""
-    return bool(_settings["enable_watchdog"])
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
@@ -131,29 +142,14 @@ def set_multiprocessing_timeout_interval(interval: int) -> None:
     _remember("multiprocessing_timeout_interval", interval, int)
 
 
-def get_multiprocessing_timeout_interval() -> int:
-    """What `set_multiprocessing_timeout_interval` was given; 300 at first."""
-    return int(_settings["multiprocessing_timeout_interval"])
-
-
 def set_monitor_sampling_interval(interval: int) -> None:
     """Accepted and remembered; nothing is monitored."""
     _remember("monitor_sampling_interval", interval, int)
 
 
-def get_monitor_sampling_interval() -> int:
-    """What `set_monitor_sampling_interval` was given; 1000 at first."""
-    return int(_settings["monitor_sampling_interval"])
-
-
 def set_numa_enable(numa_enable: bool) -> None:
     """Accepted and remembered; threads are not bound to memory nodes."""
     _remember("numa_enable", numa_enable, bool)
-
-
-def get_numa_enable() -> bool:
-    """What `set_numa_enable` was given; False at first."""
-    return bool(_settings["numa_enable"])
 
 
 def _remember(name: str, value: object, kind: type) -> None:
@@ -165,11 +161,6 @@ def _remember(name: str, value: object, kind: type) -> None:
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[object] | None = None) -> None:
     """Accepted and remembered; rows are the same in any mode, and an error shows the lines of the user's code."""
     _remember("debug_mode", debug_mode_flag, bool)
-
-
-def get_debug_mode() -> bool:
-    """What `set_debug_mode` was given; False at first."""
-    return bool(_settings["debug_mode"])
 
 
 def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
@@ -188,19 +179,9 @@ def set_fast_recovery(fast_recovery: bool) -> None:
     _remember("fast_recovery", fast_recovery, bool)
 
 
-def get_fast_recovery() -> bool:
-    """What `set_fast_recovery` was given; True at first."""
-    return bool(_settings["fast_recovery"])
-
-
 def set_auto_offload(offload: bool) -> None:
     """Accepted and remembered; operations on rows run on the CPU."""
     _remember("auto_offload", offload, bool)
-
-
-def get_auto_offload() -> bool:
-    """What `set_auto_offload` was given; False at first."""
-    return bool(_settings["auto_offload"])
 
 
 def set_callback_timeout(timeout: int) -> None:
@@ -208,19 +189,9 @@ def set_callback_timeout(timeout: int) -> None:
     _remember("callback_timeout", timeout, int)
 
 
-def get_callback_timeout() -> int:
-    """What `set_callback_timeout` was given; 60 at first."""
-    return int(_settings["callback_timeout"])
-
-
 def set_autotune_interval(interval: int) -> None:
     """Accepted and remembered; nothing is tuned."""
     _remember("autotune_interval", interval, int)
-
-
-def get_autotune_interval() -> int:
-    """What `set_autotune_interval` was given; 0 at first."""
-    return int(_settings["autotune_interval"])
 
 
 def set_sending_batches(batch_num: int) -> None:
