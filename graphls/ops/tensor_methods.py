@@ -14,7 +14,7 @@ from graphls.ops.arrays.indexing import getitem, setitem
 from graphls.ops.arrays.pads import pad
 from graphls.ops.arrays.selection import searchsorted
 from graphls.ops.arrays.shapes import broadcast_to, flatten, gather, gather_elements, reshape, squeeze, stack
-from graphls.ops.math.elementwise import cast, clamp, sub, where
+from graphls.ops.math.elementwise import cast, clamp, where
 from graphls.ops.math.reductions import cumsum
 from graphls.ops.operands import Sizes, axis_of, tensor_of
 from graphls.ops.record import tensor_method
@@ -81,7 +81,7 @@ def masked_scatter(x: TensorLike, mask: TensorLike, tensor: TensorLike) -> Tenso
     """The tensor with the first elements of another, one after the other, where a mask is true."""
     x = tensor_of(x)
     chosen = broadcast_to(mask, x.shape)
-    number = reshape(sub(cumsum(cast(reshape(chosen, (-1,)), int64), 0), 1), x.shape)
+    number = reshape(cumsum(cast(reshape(chosen, (-1,)), int64), 0) - 1, x.shape)
     return where(chosen, gather(reshape(tensor, (-1,)), clamp(number, 0), 0), x)
 
 

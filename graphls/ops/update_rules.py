@@ -19,7 +19,6 @@ from graphls.ops.math.elementwise import (
     abs,
     add,
     clip_by_value,
-    div,
     maximum,
     minimum,
     mul,
@@ -63,24 +62,24 @@ def written(x: TensorLike, value: Tensor) -> Tensor:
 
 def moved(x: TensorLike, step: Tensor) -> Tensor:
     """x without a step, written."""
-    return written(x, sub(value_of(x), step))
+    return written(x, value_of(x) - step)
 
 
 def summed(x: TensorLike, new: Tensor) -> Tensor:
     """x + new, written."""
-    return written(x, add(value_of(x), new))
+    return written(x, value_of(x) + new)
 
 
 def averaged(x: TensorLike, share: Any, new: Tensor) -> Tensor:
     """share * x + (1 - share) * new, written."""
-    return written(x, add(mul(value_of(x), share), mul(new, rest_of(share))))
+    return written(x, mul(value_of(x), share) + mul(new, rest_of(share)))
 
 
 def rest_of(share: Any) -> Any:
     """1 - share, for the float32 nearest to a number: both weights add up to 1, and match powers of the share."""
     if isinstance(share, (int, float)):
         return float(np.float32(1) - np.float32(share))
-    return sub(1.0, float_of(share))
+    return 1.0 - float_of(share)
 
 
 def _is(value: TensorLike, number: float) -> bool:
@@ -93,18 +92,18 @@ def _is(value: TensorLike, number: float) -> bool:
 
 def momentum_step(accum: TensorLike, g: Tensor, momentum: TensorLike, nesterov: bool) -> Tensor:
     """accum = momentum * accum + g; the step is accum, or g + momentum * accum with `nesterov`."""
-    velocity = written(accum, add(mul(value_of(accum), momentum), g))
+    velocity = written(accum, mul(value_of(accum), momentum) + g)
     return ahead(g, velocity, momentum) if nesterov else velocity
 
 
 def ahead(g: Tensor, velocity: Tensor, momentum: TensorLike) -> Tensor:
     """The step of Nesterov's momentum: g + momentum * velocity."""
-    return add(g, mul(velocity, momentum))
+    return g + mul(velocity, momentum)
 
 
 def damped(old: Tensor, g: Tensor, momentum: TensorLike, dampening: float) -> Tensor:
     """The velocity of gradient descent: momentum * old + (1 - dampening) * g."""
-    return add(mul(old, momentum), mul(g, 1 - dampening) if dampening else g)
+    return mul(old, momentum) + (g * (1 - dampening) if dampening else g)
 
 
 # -- Adam and its variants ------------------------------------------------------------------------------------
@@ -112,7 +111,7 @@ def damped(old: Tensor, g: Tensor, momentum: TensorLike, dampening: float) -> Te
 
 def adam_correction(power1: TensorLike, power2: TensorLike) -> Tensor:
     """sqrt(1 - power2) / (1 - power1) for the powers of the betas, by which Adam's rate is multiplied."""
-    return div(sqrt(sub(1.0, power2)), sub(1.0, power1))
+    return sqrt(sub(1.0, power2)) / sub(1.0, power1)
 
 
 def adam_step(
@@ -125,11 +124,11 @@ def adam_step(
     beta1 * m + (1 - beta1) * g stands in place of m.
     """
     part = mul(g, rest_of(betas[0]))
-    first = written(states[0], add(mul(value_of(states[0]), betas[0]), part))
+    first = written(states[0], mul(value_of(states[0]), betas[0]) + part)
     second = averaged(states[1], betas[1], square(g))
     largest = tuple(written(state, maximum(value_of(state), second)) for state in states[2:])
-    top = add(mul(first, betas[0]), part) if nesterov else first
-    step = div(mul(top, rate), add(sqrt(largest[0] if largest else second), epsilon))
+    top = mul(first, betas[0]) + part if nesterov else first
+    step = mul(top, rate) / add(sqrt(largest[0] if largest else second), epsilon)
     return step, first, second, *largest
 
 
@@ -140,8 +139,8 @@ def adam_moments(m: TensorLike, v: TensorLike, g: Tensor, betas: tuple[Any, Any]
 
 def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: TensorLike, decay: TensorLike | None) -> Tensor:
     """m / (sqrt(v) + epsilon) + decay * w, without correction of bias; a decay of None is none."""
-    step = div(m, add(sqrt(v), epsilon))
-    return step if decay is None else add(step, mul(w, decay))
+    step = m / add(sqrt(v), epsilon)
+    return step if decay is None else step + mul(w, decay)
 
 
 def ada_max_step(
@@ -150,7 +149,7 @@ def ada_max_step(
     """The step rate * m / (v + epsilon), and the new states: m averages g, and v = max(beta2 * v, |g|)."""
     first = averaged(m, betas[0], g)
     largest = written(v, maximum(mul(value_of(v), betas[1]), abs(g)))
-    return div(mul(first, rate), add(largest, epsilon)), first, largest
+    return mul(first, rate) / add(largest, epsilon), first, largest
 
 
 # -- the size of past gradients -------------------------------------------------------------------------------
@@ -166,9 +165,9 @@ def rms_step(
     """
     variance = averaged(squares, decay, square(g))
     if mean is not None:
-        variance = maximum(sub(variance, square(averaged(mean, decay, g))), 0.0)
-    step = div(mul(g, rate), sqrt(add(variance, epsilon)))
-    return written(moment, step if _is(momentum, 0) else add(mul(value_of(moment), momentum), step))
+        variance = maximum(variance - square(averaged(mean, decay, g)), 0.0)
+    step = mul(g, rate) / sqrt(add(variance, epsilon))
+    return written(moment, step if _is(momentum, 0) else mul(value_of(moment), momentum) + step)
 
 
 def adagrad_sums(accum: TensorLike, g: Tensor, update: bool = True) -> Tensor:
@@ -187,7 +186,7 @@ def adadelta_step(
     """The root mean square of the last steps over that of the gradients, times g (Zeiler, 2012); and both states."""
     squares = averaged(accum, rho, square(g))
     past = add(value_of(accum_update), epsilon)
-    step = mul(g, sqrt(div(past, add(squares, epsilon))))
+    step = g * sqrt(past / add(squares, epsilon))
     return step, squares, averaged(accum_update, rho, square(step))
 
 
@@ -202,13 +201,13 @@ def _within(x: Tensor, reach: Any) -> Tensor:
 
 def shrunk(x: Tensor, by: Any) -> Tensor:
     """x moved towards 0 by a number, at most to it."""
-    return x if _is(by, 0) else sub(x, _within(x, by))
+    return x if _is(by, 0) else x - _within(x, by)
 
 
 def proximal(x: Tensor, rate: TensorLike, l1: TensorLike, l2: TensorLike) -> Tensor:
     """x moved towards 0 by rate * l1 and divided by 1 + rate * l2."""
     x = x if _is(l1, 0) else shrunk(x, mul(rate, l1))
-    return x if _is(l2, 0) else div(x, add(mul(rate, l2), 1.0))
+    return x if _is(l2, 0) else x / (mul(rate, l2) + 1.0)
 
 
 def ftrl_weight(
@@ -222,13 +221,13 @@ def ftrl_weight(
     `zero`, where what is divided does, too.
     """
     old = value_of(accum)
-    before, after = _raised(old, power), _raised(written(accum, add(old, square(g))), power)
-    shift = mul(mul(sub(after, before), inverse), w)
-    u = written(linear, sub(add(value_of(linear), g), shift))
-    bottom = mul(after, inverse)
-    bottom = bottom if _is(l2, 0) else add(bottom, mul(l2, 2.0) if isinstance(l2, Tensor) else 2 * l2)
-    top = neg(u) if _is(l1, 0) else sub(_within(u, l1), u)
-    return div(top, above_zero(bottom, zero))
+    before, after = _raised(old, power), _raised(written(accum, old + square(g)), power)
+    shift = (after - before) * inverse * w
+    u = written(linear, value_of(linear) + g - shift)
+    bottom = after * inverse
+    bottom = bottom if _is(l2, 0) else add(bottom, l2 * 2.0 if isinstance(l2, Tensor) else 2 * l2)
+    top = -u if _is(l1, 0) else _within(u, l1) - u
+    return top / above_zero(bottom, zero)
 
 
 def _raised(x: Tensor, power: TensorLike) -> Tensor:

@@ -10,7 +10,6 @@ from graphls.ops.math.elementwise import (
     cast,
     div,
     exp,
-    greater,
     logical_and,
     minimum,
     mul,
@@ -18,7 +17,6 @@ from graphls.ops.math.elementwise import (
     sign,
     sqrt,
     square,
-    sub,
     where,
 )
 from graphls.ops.operands import Operand, float_of
@@ -64,7 +62,7 @@ def _momentum(
 
     g is the gradient times `gradient_scale`.
     """
-    g = mul(float_of(gradient), gradient_scale) if gradient_scale != 1 else float_of(gradient)
+    g = float_of(gradient) * gradient_scale if gradient_scale != 1 else float_of(gradient)
     return moved(variable, mul(momentum_step(accumulation, g, momentum, use_nesterov), learning_rate))
 
 
@@ -75,7 +73,7 @@ def _scaled_momentum(
     momentum: TensorLike,
 ) -> Tensor:  # fmt: skip
     """`ApplyMomentum` of the gradient times `loss_scale` plus `weight_decay` times the parameter."""
-    g = add(mul(float_of(gradient), loss_scale), mul(value_of(variable), weight_decay))
+    g = mul(float_of(gradient), loss_scale) + mul(value_of(variable), weight_decay)
     return _momentum(variable, accumulation, learning_rate, g, momentum)
 
 
@@ -86,8 +84,8 @@ def _keras_momentum(
 ) -> tuple[Tensor, Tensor]:
     """accum = momentum * accum - lr * g; var += accum, or momentum * accum - lr * g with `use_nesterov`. Gives both."""
     step = mul(float_of(grad), lr)
-    velocity = written(accum, sub(mul(value_of(accum), momentum), step))
-    return summed(var, sub(mul(velocity, momentum), step) if use_nesterov else velocity), velocity
+    velocity = written(accum, value_of(accum) * momentum - step)
+    return summed(var, velocity * momentum - step if use_nesterov else velocity), velocity
 
 
 @operator_class("SGD", "dampening weight_decay nesterov")
@@ -101,12 +99,12 @@ def _sgd(
     The step is lr * accum, or lr * (g + momentum * accum) with `nesterov`, and lr * g where the momentum is 0. g is the
     gradient plus `weight_decay` times the parameter.
     """
-    g, first = float_of(gradient), greater(value_of(stat), 0.0)
-    g = add(g, mul(value_of(parameters), weight_decay)) if weight_decay else g
+    g, first = float_of(gradient), value_of(stat) > 0.0
+    g = g + value_of(parameters) * weight_decay if weight_decay else g
     old = value_of(accum)
     velocity = where(first, g, damped(old, g, momentum, dampening))
     step = ahead(g, velocity, momentum) if nesterov else velocity
-    moves = greater(float_of(momentum), 0.0)
+    moves = float_of(momentum) > 0.0
     written(accum, where(moves, velocity, old))
     written(stat, where(moves, 0.0, value_of(stat)))
     return moved(parameters, mul(where(moves, step, g), learning_rate))
@@ -121,7 +119,7 @@ def _add_sign(
     g = float_of(grad)
     first = averaged(m, beta, g)
     factor = add(_agreement(g, first, sign_decay), alpha)
-    return moved(var, mul(mul(g, factor), lr)), first
+    return moved(var, mul(g * factor, lr)), first
 
 
 @operator_class("ApplyPowerSign")
@@ -133,19 +131,19 @@ def _power_sign(
     g = float_of(grad)
     first = averaged(m, beta, g)
     factor = exp(mul(_agreement(g, first, sign_decay), logbase))
-    return moved(var, mul(mul(g, factor), lr)), first
+    return moved(var, mul(g * factor, lr)), first
 
 
 def _agreement(g: Tensor, average: Tensor, sign_decay: TensorLike) -> Tensor:
     """`sign_decay` where a gradient has the sign of its average, less than 0 where it has the other one."""
-    return mul(mul(sign(g), sign(average)), sign_decay)
+    return mul(sign(g) * sign(average), sign_decay)
 
 
 @operator_class("ApplyProximalGradientDescent")
 def _proximal_descent(var: TensorLike, alpha: TensorLike, l1: TensorLike, l2: TensorLike, delta: TensorLike) -> Tensor:
     """var -= alpha * delta, then moved towards 0 by alpha * l1 and divided by 1 + alpha * l2."""
     rate = float_of(alpha)
-    return written(var, proximal(sub(value_of(var), mul(float_of(delta), rate)), rate, l1, l2))
+    return written(var, proximal(value_of(var) - float_of(delta) * rate, rate, l1, l2))
 
 
 @operator_class("LARSUpdate", "epsilon hyperpara use_clip")
@@ -161,10 +159,10 @@ def _layerwise_rate(
     rate, at most 1.
     """
     w, g = sqrt(float_of(norm_weight)), sqrt(float_of(norm_gradient))
-    rate = div(mul(w, hyperpara), add(add(g, mul(w, weight_decay)), epsilon))
-    rate = where(logical_and(greater(w, 0.0), greater(g, 0.0)), rate, 1.0)
+    rate = w * hyperpara / (g + mul(w, weight_decay) + epsilon)
+    rate = where(logical_and(w > 0.0, g > 0.0), rate, 1.0)
     rate = minimum(div(rate, learning_rate), 1.0) if use_clip else rate
-    return mul(add(float_of(gradient), mul(value_of(weight), weight_decay)), rate)
+    return (float_of(gradient) + mul(value_of(weight), weight_decay)) * rate
 
 
 # -- Adam and its variants ------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def _adam_without_update(
 ) -> Tensor:  # fmt: skip
     """What `Adam` would add to a parameter; only the moments are written."""
     rate, betas = _adam_rate(lr, beta1_power, beta2_power), (beta1, beta2)
-    return mul(adam_step((m, v), float_of(gradient), betas, rate, epsilon, use_nesterov)[0], -1.0)
+    return adam_step((m, v), float_of(gradient), betas, rate, epsilon, use_nesterov)[0] * -1.0
 
 
 @operator_class("AdamWeightDecay", "use_locking")
@@ -218,7 +216,7 @@ def _ada_max(
     beta2: TensorLike, epsilon: TensorLike, grad: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
     """m averages g, v = max(beta2 * v, |g|); var -= lr / (1 - beta1_power) * m / (v + epsilon). Gives all three."""
-    rate = div(lr, sub(1.0, float_of(beta1_power)))
+    rate = div(lr, 1.0 - float_of(beta1_power))
     step, first, largest = ada_max_step(m, v, float_of(grad), (beta1, beta2), rate, epsilon)
     return moved(var, step), first, largest
 
@@ -264,7 +262,7 @@ def _adagrad(
     """accum += g ** 2 where `update_slots`; var -= lr * g / sqrt(accum). Gives both."""
     g = float_of(grad)
     squares = adagrad_sums(accum, g, update_slots)
-    return moved(var, div(mul(g, lr), sqrt(squares))), squares
+    return moved(var, mul(g, lr) / sqrt(squares)), squares
 
 
 @operator_class("ApplyAdagradV2", "epsilon update_slots")
@@ -274,7 +272,7 @@ def _adagrad_with_epsilon(
     """accum += g ** 2 where `update_slots`; var -= lr * g / (sqrt(accum) + epsilon). Gives both."""
     g = float_of(grad)
     squares = adagrad_sums(accum, g, update_slots)
-    return moved(var, div(mul(g, lr), add(sqrt(squares), epsilon))), squares
+    return moved(var, mul(g, lr) / (sqrt(squares) + epsilon)), squares
 
 
 @operator_class("ApplyAdagradDA", "use_locking")
@@ -287,7 +285,7 @@ def _adagrad_dual_averaging(
     g, steps = float_of(grad), cast(float_of(global_step), float_of(grad).dtype)
     total, squares = summed(gradient_accumulator, g), summed(gradient_squared_accumulator, square(g))
     step = mul(shrunk(total, mul(steps, l1)), lr)
-    return written(var, div(mul(step, -1.0), add(mul(mul(steps, l2), lr), sqrt(squares))))
+    return written(var, step * -1.0 / (mul(mul(steps, l2), lr) + sqrt(squares)))
 
 
 @operator_class("ApplyRMSProp", "use_locking")
@@ -330,4 +328,4 @@ def _proximal_adagrad(
     g = float_of(grad)
     squares = adagrad_sums(accum, g)
     rate = div(lr, sqrt(squares))
-    return written(var, proximal(sub(value_of(var), mul(g, rate)), rate, l1, l2)), squares
+    return written(var, proximal(value_of(var) - g * rate, rate, l1, l2)), squares

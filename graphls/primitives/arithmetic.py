@@ -11,7 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float16, float64, int16, int32, uint8
 from graphls.primitives.elementary import square_root
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, sample
+from graphls.primitives.primitive import Elementwise, FloatElementwise, f32, no_gradient, sample
 
 PAIRS = (
     sample(f32(2, 3), f32(2, 3)),
@@ -35,9 +35,7 @@ class Add(Elementwise):
     session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Add"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.add(x, y)
+    numpy = np.add
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         return g, g
@@ -51,9 +49,7 @@ class Sub(Elementwise):
     session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Sub"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.subtract(x, y)
+    numpy = np.subtract
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         return g, e.neg(g)
@@ -68,9 +64,7 @@ class Mul(Elementwise):
     session_from = 1 << 19
     samples = PAIRS + INTEGERS
     onnx = "Mul"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.multiply(x, y)
+    numpy = np.multiply
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         return e.mul(g, y), e.mul(g, x)
@@ -84,9 +78,7 @@ class Div(FloatElementwise):
     session_from = 1 << 19
     samples = _POSITIVE
     onnx = "Div"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.divide(x, y)
+    numpy = np.divide
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         gx = e.div(g, y)
@@ -103,9 +95,7 @@ class Pow(FloatElementwise):
     neutral = ((1, 1.0),)
     samples = (*_POSITIVE, sample(f32(7), f32(7), low=-2.0, high=2.0, gradient=False))
     onnx = "Pow"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.power(x, y)
+    numpy = np.power
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         """The slope of x ** 0 is 0 at x = 0, too, and that of 0 ** y by y is 0 for every y from 0 on.
@@ -128,9 +118,7 @@ class Neg(Elementwise):
     integer_gradient = "whole"
     samples = (sample(f32(2, 3)), sample(Type(int32, (5,))), sample(f32(0, 2)))
     onnx = "Neg"
-
-    def numpy(self, x: Array) -> Array:
-        return np.negative(x)
+    numpy = np.negative
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.neg(g)
@@ -143,9 +131,7 @@ class Abs(Elementwise):
     integer_gradient = "whole"
     samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(Type(int32, (5,))))
     onnx = "Abs"
-
-    def numpy(self, x: Array) -> Array:
-        return np.abs(x)
+    numpy = np.abs
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.mul(g, e.sign(x))
@@ -156,9 +142,7 @@ class Sign(Elementwise):
 
     half = "exact"
     samples = (sample(f32(2, 3), gradient=False), sample(Type(int32, (5,))))
-
-    def numpy(self, x: Array) -> Array:
-        return np.sign(x)
+    numpy = np.sign
 
     def onnx(self, e: Emitter, x: str) -> str:
         """A GPU's kernel makes 0 of a nan."""
@@ -166,8 +150,7 @@ class Sign(Elementwise):
             return e.Sign(x)
         return e.Where(e.IsNaN(x), x, e.Sign(x))
 
-    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
-        return None
+    vjp = no_gradient
 
 
 class Square(Elementwise):
@@ -175,9 +158,7 @@ class Square(Elementwise):
 
     integer_gradient = "whole"
     samples = (sample(f32(2, 3)), sample(Type(int32, (5,))))
-
-    def numpy(self, x: Array) -> Array:
-        return np.square(x)
+    numpy = np.square
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         """2 g x: no array of 2 x is kept, but in float16 2 g overflows where a scaled loss leaves room for g alone."""
@@ -194,9 +175,7 @@ class Reciprocal(FloatElementwise):
     session_from = 1 << 19
     samples = (sample(f32(2, 3), low=0.5, high=2.0),)
     onnx = "Reciprocal"
-
-    def numpy(self, x: Array) -> Array:
-        return np.reciprocal(x)
+    numpy = np.reciprocal
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.neg(e.mul(g, e.square(out)))
@@ -206,9 +185,7 @@ class Sqrt(FloatElementwise):
     """The square root; nan below 0."""
 
     samples = (sample(f32(2, 3), low=0.5, high=2.0), sample(Type(float64, (4,)), low=0.5, high=2.0))
-
-    def numpy(self, x: Array) -> Array:
-        return np.sqrt(x)
+    numpy = np.sqrt
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.div(e.mul(g, 0.5), out)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from graphls.base.errors import GraphTypeError
-from graphls.ir.build import Builder
-from graphls.ir.graph import Value
 from graphls.ir.types import Type, int8, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Elementwise, of, sample
+from graphls.primitives.primitive import Elementwise, no_gradient, of, sample
 from graphls.primitives.shape import by_halves
 
 FIRST_OPSET = 18
@@ -38,8 +36,7 @@ class Bitwise(Elementwise, abstract=True):
                 raise GraphTypeError(f"{self.name} takes integers, not {kind}; cast it first.")
         return super().infer(*types)
 
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         """By single bits before opset 18, and on a GPU, which have no operator of bits."""
@@ -70,9 +67,7 @@ class BitwiseAnd(Bitwise):
 
     operator = "BitwiseAnd"
     counts = (2,)
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.bitwise_and(x, y)
+    numpy = np.bitwise_and
 
 
 class BitwiseOr(Bitwise):
@@ -80,9 +75,7 @@ class BitwiseOr(Bitwise):
 
     operator = "BitwiseOr"
     counts = (1, 2)
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.bitwise_or(x, y)
+    numpy = np.bitwise_or
 
 
 class BitwiseXor(Bitwise):
@@ -90,6 +83,4 @@ class BitwiseXor(Bitwise):
 
     operator = "BitwiseXor"
     counts = (1,)
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.bitwise_xor(x, y)
+    numpy = np.bitwise_xor

@@ -11,7 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import int32, int64
 from graphls.primitives.elementary import floor, with_sign_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Elementwise, f32, of, sample
+from graphls.primitives.primitive import Array, Elementwise, f32, no_gradient, of, sample
 
 _SAMPLES = (
     sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
@@ -29,8 +29,7 @@ class FloorDiv(Elementwise):
     def numpy(self, x: Array, y: Array) -> Array:
         return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
 
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
@@ -55,8 +54,7 @@ class TruncateDiv(Elementwise):
         has_rest = (np.fmod(x, y) != 0) & (y != 0)
         return np.asarray(quotient + ((x < 0) != (y < 0)) * has_rest.astype(x.dtype), x.dtype)
 
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if not e.in_types[0].dtype.is_float:
@@ -71,9 +69,7 @@ class Mod(Elementwise):
     is_remainder = True
     integer_gradient = "whole"
     samples = _SAMPLES
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.mod(x, y)
+    numpy = np.mod
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         """The quotient of a number by an infinity of the other sign is -1; the quotient of floats would be -0.0."""
@@ -102,9 +98,7 @@ class Fmod(Elementwise):
         sample(f32(0, 3), f32(3)),
         sample(of(int32, 40), of(int32, 40), integers=(-4, 5)),
     )
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.fmod(x, y)
+    numpy = np.fmod
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         quotient = e.div(x, y)

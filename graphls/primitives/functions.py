@@ -21,7 +21,7 @@ from graphls.primitives.elementary import (
 )
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.in_double import cosine, error_function
-from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
+from graphls.primitives.primitive import Array, FloatElementwise, f32, no_gradient, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
 _POSITIVE = (sample(f32(2, 3), low=0.5, high=2.0), sample(f32(), low=0.5, high=2.0))
@@ -34,9 +34,7 @@ class Exp(FloatElementwise):
     widened_at = ("auto",)
     session_from = 1 << 19
     samples = _ANY
-
-    def numpy(self, x: Array) -> Array:
-        return np.exp(x)
+    numpy = np.exp
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, y)
@@ -50,9 +48,7 @@ class Log(FloatElementwise):
 
     widened_at = ("auto",)
     samples = _POSITIVE
-
-    def numpy(self, x: Array) -> Array:
-        return np.log(x)
+    numpy = np.log
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, x)
@@ -66,9 +62,7 @@ class Log1p(FloatElementwise):
 
     widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
-
-    def numpy(self, x: Array) -> Array:
-        return np.log1p(x)
+    numpy = np.log1p
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, e.add(x, 1.0))
@@ -83,9 +77,7 @@ class Tanh(FloatElementwise):
     session_from = 1 << 19
     samples = _ANY
     onnx = "Tanh"
-
-    def numpy(self, x: Array) -> Array:
-        return np.tanh(x)
+    numpy = np.tanh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.sub(1.0, e.square(y)))
@@ -136,9 +128,7 @@ class Sin(FloatElementwise):
 
     samples = _ANY
     onnx = "Sin"
-
-    def numpy(self, x: Array) -> Array:
-        return np.sin(x)
+    numpy = np.sin
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.cos(x))
@@ -148,9 +138,7 @@ class Cos(FloatElementwise):
     """The cosine of an angle in radians."""
 
     samples = (*_ANY, sample(of(float64, 5)))
-
-    def numpy(self, x: Array) -> Array:
-        return np.cos(x)
+    numpy = np.cos
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.neg(e.mul(g, e.sin(x)))
@@ -181,12 +169,8 @@ class Floor(FloatElementwise):
 
     half = "exact"
     samples = _STEPS
-
-    def numpy(self, x: Array) -> Array:
-        return np.floor(x)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return None
+    numpy = np.floor
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
         return floor(e, x)
@@ -197,12 +181,8 @@ class Ceil(FloatElementwise):
 
     half = "exact"
     samples = _STEPS
-
-    def numpy(self, x: Array) -> Array:
-        return np.ceil(x)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return None
+    numpy = np.ceil
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
         return ceiling(e, x)
@@ -214,12 +194,8 @@ class Round(FloatElementwise):
     half = "exact"
     samples = _STEPS
     onnx = "Round"
-
-    def numpy(self, x: Array) -> Array:
-        return np.rint(x)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return None
+    numpy = np.rint
+    vjp = no_gradient
 
 
 class Relu(FloatElementwise):

@@ -14,7 +14,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value
 from graphls.ir.types import DType, Type, float32, int32, int64
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, normalise_axis, of, sample
 from graphls.primitives.shape import reshaped
 
 Shape = tuple[int, ...]
@@ -63,8 +63,7 @@ class OneHot(Primitive):
     def _positions(self, rank: int, depth: int, axis: int) -> Array:
         return np.arange(depth).reshape([depth if i == axis % rank else 1 for i in range(rank)])
 
-    def vjp(self, e: Builder, g: Any, indices: Value, y: Value, depth: int, dtype: DType, axis: int = -1) -> Any:
-        return None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, indices: str, depth: int, dtype: DType, axis: int = -1) -> str:
         kind = e.in_types[0]

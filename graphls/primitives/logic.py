@@ -12,7 +12,17 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Primitive, Sample, f32, of, require_float, same_dtype, sample
+from graphls.primitives.primitive import (
+    Array,
+    Primitive,
+    Sample,
+    f32,
+    no_gradient,
+    of,
+    require_float,
+    same_dtype,
+    sample,
+)
 
 _PAIRS = (
     sample(f32(2, 3), f32(3), gradient=False),
@@ -36,8 +46,7 @@ class Comparison(Primitive, abstract=True):
             raise GraphTypeError(f"{self.name} takes numbers, not {x}; cast them first.")
         return Type(bool_, broadcast_shapes(x.shape, y.shape))
 
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         return e.operator(self.operator, [x, y])
@@ -48,9 +57,7 @@ class Equal(Comparison):
 
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.equal(x, y)
+    numpy = np.equal
 
 
 class NotEqual(Comparison):
@@ -58,9 +65,7 @@ class NotEqual(Comparison):
 
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.not_equal(x, y)
+    numpy = np.not_equal
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         return e.Not(super().onnx(e, x, y))
@@ -70,36 +75,28 @@ class Less(Comparison):
     """Whether x < y, broadcasting; false where either is nan."""
 
     operator = "Less"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.less(x, y)
+    numpy = np.less
 
 
 class LessEqual(Comparison):
     """Whether x <= y, broadcasting; false where either is nan."""
 
     operator = "LessOrEqual"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.less_equal(x, y)
+    numpy = np.less_equal
 
 
 class Greater(Comparison):
     """Whether x > y, broadcasting; false where either is nan."""
 
     operator = "Greater"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.greater(x, y)
+    numpy = np.greater
 
 
 class GreaterEqual(Comparison):
     """Whether x >= y, broadcasting; false where either is nan."""
 
     operator = "GreaterOrEqual"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.greater_equal(x, y)
+    numpy = np.greater_equal
 
 
 class Logical(Primitive, abstract=True):
@@ -120,12 +117,8 @@ class LogicalAnd(Logical):
 
     neutral = ((0, True), (1, True))
     onnx = "And"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.logical_and(x, y)
-
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    numpy = np.logical_and
+    vjp = no_gradient
 
 
 class LogicalOr(Logical):
@@ -133,24 +126,16 @@ class LogicalOr(Logical):
 
     neutral = ((0, False), (1, False))
     onnx = "Or"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.logical_or(x, y)
-
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    numpy = np.logical_or
+    vjp = no_gradient
 
 
 class LogicalXor(Logical):
     """Whether just one of x and y is true, broadcasting."""
 
     onnx = "Xor"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.logical_xor(x, y)
-
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
-        return None, None
+    numpy = np.logical_xor
+    vjp = no_gradient
 
 
 class LogicalNot(Logical):
@@ -158,12 +143,8 @@ class LogicalNot(Logical):
 
     samples = (sample(of(bool_, 2, 3)), sample(of(bool_)))
     onnx = "Not"
-
-    def numpy(self, x: Array) -> Array:
-        return np.logical_not(x)
-
-    def vjp(self, e: Builder, g: Any, x: Value, out: Value) -> Any:
-        return None
+    numpy = np.logical_not
+    vjp = no_gradient
 
 
 class IsFinite(Primitive):
@@ -176,11 +157,8 @@ class IsFinite(Primitive):
         require_float(self.name, x)
         return x.with_dtype(bool_)
 
-    def numpy(self, x: Array) -> Array:
-        return np.isfinite(x)
-
-    def vjp(self, e: Builder, g: Any, x: Value, out: Value) -> Any:
-        return None
+    numpy = np.isfinite
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
         """A comparison with nan is false, and so is inf < inf."""

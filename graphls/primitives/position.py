@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.build import Builder
-from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.extremes import extreme_along
-from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, normalise_axis, of, sample
 from graphls.primitives.reduction import reduced, reduced_shape, require_elements, require_numbers
 
 
@@ -35,8 +33,7 @@ class Position(Primitive, abstract=True):
         require_elements(self.name, x, axes)
         return Type(int64, reduced_shape(x, axes, keepdims))
 
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: int, keepdims: bool = False) -> Any:
-        return None
+    vjp = no_gradient
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """One for each float among the operands."""

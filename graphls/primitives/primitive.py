@@ -239,6 +239,11 @@ class Primitive(Operation):
         return (1,) * len(flops)
 
 
+def no_gradient(primitive: Primitive, e: Any, g: Any, *values: Any, **attrs: Any) -> tuple[None, ...]:
+    """The gradient rule `vjp` of a primitive whose slope is zero: no operand has a gradient."""
+    return (None,) * len(primitive.samples[0].types)
+
+
 def float_elements(*types: Type) -> int:
     """How many floats arrays of these types hold."""
     return sum(t.size for t in types if t.dtype.is_float)

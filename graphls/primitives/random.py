@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.ir.build import Builder
-from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int64
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Primitive, of, sample
+from graphls.primitives.primitive import Array, Primitive, no_gradient, of, sample
 
 Shape = tuple[int, ...]
 
@@ -41,9 +39,7 @@ class RandomArray(Primitive, abstract=True):
     half = "native"
     flops_per_element = 0
     on_host = True
-
-    def vjp(self, e: Builder, g: Any, state: Value, y: Value, **attrs: Any) -> Any:
-        return None
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, state: str, **attrs: Any) -> str:
         raise AssertionError("a random array is computed on the host and fed to the model")

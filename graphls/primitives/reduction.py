@@ -18,6 +18,7 @@ from graphls.primitives.primitive import (
     Primitive,
     f32,
     float_elements,
+    no_gradient,
     normalise_axes,
     of,
     require_float,
@@ -181,8 +182,7 @@ class LogicalReduction(Reduction, abstract=True):
             raise GraphTypeError(f"{self.name} takes bools, not {x}; compare it with 0 first.")
         return super().infer(x, axis, keepdims)
 
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        return None
+    vjp = no_gradient
 
 
 class Any_(LogicalReduction):

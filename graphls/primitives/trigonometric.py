@@ -38,9 +38,7 @@ class Tan(Composed):
     samples = _ANY
     operator = "Tan"
     in_double = in_double.tangent
-
-    def numpy(self, x: Array) -> Array:
-        return np.tan(x)
+    numpy = np.tan
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.add(e.square(y), 1.0))
@@ -53,9 +51,7 @@ class Asin(Composed):
     samples = _INSIDE
     operator = "Asin"
     in_double = in_double.arcsine
-
-    def numpy(self, x: Array) -> Array:
-        return np.arcsin(x)
+    numpy = np.arcsin
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.rsqrt(_one_minus_square(e, x)))
@@ -68,9 +64,7 @@ class Acos(Composed):
     samples = _INSIDE
     operator = "Acos"
     in_double = in_double.arccosine
-
-    def numpy(self, x: Array) -> Array:
-        return np.arccos(x)
+    numpy = np.arccos
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.neg(e.mul(g, e.rsqrt(_one_minus_square(e, x))))
@@ -87,9 +81,7 @@ class Atan(Composed):
     samples = _ANY
     operator = "Atan"
     in_double = in_double.arctangent
-
-    def numpy(self, x: Array) -> Array:
-        return np.arctan(x)
+    numpy = np.arctan
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, e.add(e.square(x), 1.0))
@@ -141,9 +133,7 @@ class Sinh(Composed):
     samples = _ANY
     operator = "Sinh"
     in_double = in_double.hyperbolic_sine
-
-    def numpy(self, x: Array) -> Array:
-        return np.sinh(x)
+    numpy = np.sinh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.cosh(x))
@@ -156,9 +146,7 @@ class Cosh(Composed):
     samples = _ANY
     operator = "Cosh"
     in_double = in_double.hyperbolic_cosine
-
-    def numpy(self, x: Array) -> Array:
-        return np.cosh(x)
+    numpy = np.cosh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.sinh(x))
@@ -170,9 +158,7 @@ class Asinh(Composed):
     samples = _ANY
     operator = "Asinh"
     in_double = in_double.area_hyperbolic_sine
-
-    def numpy(self, x: Array) -> Array:
-        return np.arcsinh(x)
+    numpy = np.arcsinh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
@@ -187,9 +173,7 @@ class Acosh(Composed):
     samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
     operator = "Acosh"
     in_double = in_double.area_hyperbolic_cosine
-
-    def numpy(self, x: Array) -> Array:
-        return np.arccosh(x)
+    numpy = np.arccosh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(e.rsqrt(e.sub(x, 1.0)), e.rsqrt(e.add(x, 1.0))))
@@ -201,9 +185,7 @@ class Atanh(Composed):
     samples = _INSIDE
     operator = "Atanh"
     in_double = in_double.area_hyperbolic_tangent
-
-    def numpy(self, x: Array) -> Array:
-        return np.arctanh(x)
+    numpy = np.arctanh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, _one_minus_square(e, x))

@@ -17,7 +17,7 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import int32
 from graphls.ops.arrays.shapes import gather
-from graphls.ops.math.elementwise import cast, mod, mul, where
+from graphls.ops.math.elementwise import cast, mod, where
 from graphls.ops.math.reductions import mean, sum
 from graphls.ops.network.pooling import batched
 from graphls.ops.operands import OutputSizes, ShapeLike, apply, shape_of
@@ -103,7 +103,7 @@ def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     after = (1,) * (x.ndim - axis - 1)
     kept = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
     shares = Tensor((1 / inside.sum(axis=1)).reshape(-1, *after).astype(x.dtype.numpy), x.dtype)
-    return mul(sum(kept, axis + 1), shares)
+    return sum(kept, axis + 1) * shares
 
 
 @by_axes(1, 2, 3)

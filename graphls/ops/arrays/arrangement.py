@@ -30,7 +30,7 @@ from graphls.ops.arrays.shapes import (
     swapaxes,
     transpose,
 )
-from graphls.ops.math.elementwise import cast, less, mod, where
+from graphls.ops.math.elementwise import cast, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.primitives.primitive import normalise_axes
@@ -254,7 +254,7 @@ def _expand(x: TensorLike, shape: Sizes) -> Tensor:
 def _format_axis(input_x: TensorLike, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
     """For each number of an axis in one format, that of the same axis in the other."""
     x = tensor_of(input_x)
-    return cast(shapes.gather(Tensor(_order(src_format, dst_format)), mod(x, len(src_format))), x.dtype)
+    return cast(shapes.gather(Tensor(_order(src_format, dst_format)), x % len(src_format)), x.dtype)
 
 
 @operator_class("DataFormatVecPermute", "src_format dst_format")
@@ -364,7 +364,7 @@ def sequence_mask(lengths: TensorLike, maxlen: int | None = None) -> Tensor:
     """
     lengths = tensor_of(lengths)
     size = maxlen if maxlen is not None else int(lengths.array.max(initial=0))
-    return less(arange(size, dtype=lengths.dtype), expand_dims(lengths, -1))
+    return arange(size, dtype=lengths.dtype) < expand_dims(lengths, -1)
 
 
 @operation(classes="ReverseSequence", settings="seq_dim batch_dim")
@@ -381,7 +381,7 @@ def reverse_sequence(x: TensorLike, seq_lengths: TensorLike, seq_dim: int, batch
         )
     lengths = reshape(lengths, [-1 if i == batch else 1 for i in range(x.ndim)])
     positions = reshape(arange(x.shape[along]), [-1 if i == along else 1 for i in range(x.ndim)])
-    positions = where(less(positions, lengths), lengths - 1 - positions, positions)
+    positions = where(positions < lengths, lengths - 1 - positions, positions)
     return gather_elements(x, along, broadcast_to(positions, x.shape))
 
 

@@ -17,7 +17,7 @@ from graphls.ops.arrays.arrangement import movedim, tensor_split
 from graphls.ops.arrays.pads import pad, pads_of, sizes_of
 from graphls.ops.arrays.selection import topk
 from graphls.ops.arrays.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
-from graphls.ops.math.elementwise import add, addn, maximum
+from graphls.ops.math.elementwise import addn, maximum
 from graphls.ops.network.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.operands import Paddings, Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
 from graphls.ops.record import cell, operation, operator_class
@@ -378,7 +378,7 @@ def dilation(
     steps, distances = sizes_of("stride", spatial(stride, 2), 2), sizes_of("dilation", spatial(dilation, 2), 2)
     found = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
     flat = reshape(weights, (weights.shape[0], 1, 1, -1))
-    raised = (add(part, gather(flat, position, -1)) for position, part in enumerate(found))
+    raised = (part + gather(flat, position, -1) for position, part in enumerate(found))
     return as_given(reduce(maximum, raised), data_format, 2)
 
 

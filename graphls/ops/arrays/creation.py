@@ -15,7 +15,7 @@ from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import DType, DTypeLike, as_dtype, float32, float64
 from graphls.ops.arrays.shapes import broadcast_to, expand_dims
-from graphls.ops.math.elementwise import add, cast, mul, pow, where
+from graphls.ops.math.elementwise import cast, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, float_of, in_graph, operand_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
 
@@ -175,7 +175,7 @@ def _linspace(start: TensorLike, end: TensorLike, steps: int, dtype: DType | Non
     first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
     fractions = checked(np.arange, steps) / max(steps - 1, 1)
     rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
-    return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
+    return expand_dims(first, -1) * falling + expand_dims(last, -1) * rising
 
 
 @operation(checks={"steps": at_least(1), "base": number})
@@ -183,7 +183,7 @@ def logspace(start: TensorLike, end: TensorLike, steps: int, base: float = 10, *
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
     wanted = as_dtype(dtype)
     exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
-    return cast(pow(base, exponents), wanted)
+    return cast(base**exponents, wanted)
 
 
 @operation

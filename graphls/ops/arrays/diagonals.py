@@ -19,18 +19,13 @@ from graphls.ops.arrays.creation import arange, zeros
 from graphls.ops.arrays.indexing import getitem, setitem
 from graphls.ops.arrays.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.math.elementwise import (
-    add,
     cast,
     equal,
-    greater_equal,
-    less,
     less_equal,
     logical_and,
     logical_or,
     maximum,
     minimum,
-    mul,
-    sub,
     where,
 )
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
@@ -57,7 +52,7 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     x = matrices_of("tril", x)
     rows, columns = positions(*x.shape[-2:])
-    return where(greater_equal(rows + diagonal, columns), x, zeros((), x.dtype))
+    return where(rows + diagonal >= columns, x, zeros((), x.dtype))
 
 
 @operation(classes="Triu", settings="diagonal", also="numpy mint", checks={"diagonal": integer})
@@ -68,7 +63,7 @@ def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     x = matrices_of("triu", x)
     rows, columns = positions(*x.shape[-2:])
-    return where(greater_equal(columns, rows + diagonal), x, zeros((), x.dtype))
+    return where(columns >= rows + diagonal, x, zeros((), x.dtype))
 
 
 def matrices_of(name: str, x: TensorLike) -> Tensor:
@@ -145,7 +140,7 @@ def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     rows, columns = positions(size, size)
     before, after = (zeros((*x.shape[:-1], n), x.dtype) for n in (builtins.max(offset, 0), builtins.max(-offset, 0)))
     lines = expand_dims(concat((before, x, after), -1), -2)
-    matrices = where(equal(rows + offset, columns), lines, zeros((), x.dtype))
+    matrices = where(rows + offset == columns, lines, zeros((), x.dtype))
     return movedim(matrices, (-2, -1), axes)
 
 
@@ -185,10 +180,10 @@ class Band(NamedTuple):
 
     def shifts(self, diagonals: Tensor) -> tuple[Tensor, Tensor]:
         """How many indices stand before the first element of each diagonal, and how many elements it has."""
-        lengths = minimum(add(minimum(diagonals, 0), self.rows), sub(self.columns, maximum(diagonals, 0)))
-        missing = sub(self.longest, lengths)
+        lengths = minimum(minimum(diagonals, 0) + self.rows, self.columns - maximum(diagonals, 0))
+        missing = self.longest - lengths
         above, below = (missing if side == "RIGHT" else zeros((), missing.dtype) for side in self.align.split("_"))
-        return where(less(diagonals, 0), below, above), lengths
+        return where(diagonals < 0, below, above), lengths
 
 
 def _band(name: str, k: TensorLike, rows: int, columns: int, align: object) -> Band:
@@ -223,9 +218,9 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
     band = _band("matrix_diag_part", k, x.shape[-2], x.shape[-1], align)
     diagonals = reshape(in_graph(arange(band.high, band.low - 1, -1)), (-1, 1))
     shifts, lengths = band.shifts(diagonals)
-    along = sub(in_graph(arange(band.longest)), shifts)
-    inside = logical_and(less_equal(0, along), less(along, lengths))
-    indices = add(mul(sub(along, minimum(diagonals, 0)), band.columns), add(along, maximum(diagonals, 0)))
+    along = in_graph(arange(band.longest)) - shifts
+    inside = logical_and(less_equal(0, along), along < lengths)
+    indices = (along - minimum(diagonals, 0)) * band.columns + (along + maximum(diagonals, 0))
     flat = reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
     parts = where(inside, gather(flat, where(inside, indices, 0), -1), cast(padding_value, x.dtype))
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
@@ -291,10 +286,10 @@ def matrix_set_diag(x: Tensor, diagonal: TensorLike, k: TensorLike = 0, align: s
 def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
     """The diagonals on a background, each element found by the number of its diagonal."""
     rows, columns = positions(band.rows, band.columns)
-    diagonals = sub(columns, rows)
-    inside = logical_and(less_equal(band.low, diagonals), less_equal(diagonals, band.high))
-    along = add(minimum(rows, columns), band.shifts(diagonals)[0])
-    indices = add(mul(sub(band.high, diagonals), band.longest), along)
+    diagonals = columns - rows
+    inside = logical_and(less_equal(band.low, diagonals), diagonals <= band.high)
+    along = minimum(rows, columns) + band.shifts(diagonals)[0]
+    indices = (band.high - diagonals) * band.longest + along
     outer = values.shape[: values.ndim - (2 if band.height > 1 else 1)]
     flat = reshape(values, (*outer, band.height * band.longest))
     return where(inside, gather(flat, where(inside, indices, 0), -1), background)
@@ -308,7 +303,7 @@ def matrix_band_part(x: TensorLike, lower: TensorLike, upper: TensorLike) -> Ten
     """
     x = matrices_of("matrix_band_part", x)
     rows, columns = positions(*x.shape[-2:])
-    below, above = sub(rows, columns), sub(columns, rows)
+    below, above = rows - columns, columns - rows
     kept = logical_and(_within(below, lower), _within(above, upper))
     return where(kept, x, zeros((), x.dtype))
 
@@ -317,7 +312,7 @@ def _within(distances: Tensor, bound: object) -> Tensor:
     most = tensor_of(bound)
     if most.dtype.kind not in ("int", "uint") or most.ndim:
         raise GraphTypeError(f"matrix_band_part takes integers as bounds, not {most.type}.")
-    return logical_or(less(most, 0), less_equal(distances, most))
+    return logical_or(most < 0, distances <= most)
 
 
 @operation

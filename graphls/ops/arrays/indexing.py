@@ -17,7 +17,7 @@ from graphls.ir.types import bool_, broadcast_shapes, int32, int64
 from graphls.ops.arrays.creation import zeros_like
 from graphls.ops.arrays.joins import OF_SLICES, Join, replaced
 from graphls.ops.arrays.shapes import broadcast_to, gather, reshape, transpose
-from graphls.ops.math.elementwise import add, logical_and, where
+from graphls.ops.math.elementwise import logical_and, where
 from graphls.ops.operands import Shape, apply, in_graph, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, tensor_method
 
@@ -407,7 +407,7 @@ def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool
     if not accumulate:
         return setitem(x, position, values)
     x = tensor_of(x)
-    return add(x, written(zeros_like(x), items_of(position, x), tensor_in(values, x.dtype), OF_SLICES["add"]))
+    return x + written(zeros_like(x), items_of(position, x), tensor_in(values, x.dtype), OF_SLICES["add"])
 
 
 @in_place("index_copy_")

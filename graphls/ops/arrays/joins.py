@@ -15,7 +15,7 @@ from graphls.ir.types import bool_, int64
 from graphls.ops.arrays.arrangement import meshgrid
 from graphls.ops.arrays.creation import arange, full, ones_like, zeros
 from graphls.ops.arrays.shapes import broadcast_to, gather, gather_elements, reshape, sequence_of, stack
-from graphls.ops.math.elementwise import abs, add, div, floor_div, greater_equal, maximum, mul, sign, sub, where
+from graphls.ops.math.elementwise import abs, maximum, mul, sign, where
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
 
@@ -28,7 +28,7 @@ def replaced(x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:
     nobody = full((x.shape[axis],), -1, dtype=int64)
     last = apply("scatter_max", nobody, indices, arange(indices.size), axis=0)
     chosen = gather(slices, maximum(last, 0), axis)
-    is_written = reshape(greater_equal(last, 0), (-1, *(1 for _ in x.shape[axis + 1 :])))
+    is_written = reshape(last >= 0, (-1, *(1 for _ in x.shape[axis + 1 :])))
     return where(is_written, chosen, x)
 
 
@@ -37,7 +37,7 @@ def replaced_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
     numbers = reshape(arange(indices.shape[axis]), (-1, *(1 for _ in x.shape[axis + 1 :])))
     numbers = broadcast_to(numbers, indices.shape)
     last = apply("scatter_max", full(x.shape, -1, dtype=int64), indices, numbers, axis=axis)
-    return where(greater_equal(last, 0), gather_elements(updates, axis, maximum(last, 0)), x)
+    return where(last >= 0, gather_elements(updates, axis, maximum(last, 0)), x)
 
 
 def _sums(x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:
@@ -49,11 +49,11 @@ def _sums_of_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
 
 
 def _added(sums: Join, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    return add(x, sums(_numbers(x), indices, updates, axis))
+    return x + sums(_numbers(x), indices, updates, axis)
 
 
 def _subtracted(sums: Join, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    return sub(x, sums(_numbers(x), indices, updates, axis))
+    return x - sums(_numbers(x), indices, updates, axis)
 
 
 def _numbers(x: Tensor) -> Tensor:
@@ -70,8 +70,8 @@ def _divided(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
     """Quotients of integers are rounded towards zero."""
     divisor = apply("scatter_mul", ones_like(x), indices, updates, axis=axis)
     if x.dtype.is_float:
-        return div(x, divisor)
-    return mul(mul(sign(x), sign(divisor)), floor_div(abs(x), abs(divisor)))
+        return x / divisor
+    return sign(x) * sign(divisor) * (abs(x) // abs(divisor))
 
 
 def _by_slices(join: Join, x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:

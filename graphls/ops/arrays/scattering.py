@@ -15,7 +15,7 @@ from graphls.ops.arrays.creation import full, zeros
 from graphls.ops.arrays.indexing import getitem, items_of, setitem, written
 from graphls.ops.arrays.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.arrays.shapes import broadcast_to, check_range, reshape
-from graphls.ops.math.elementwise import bool_of, cast, mod, mul, sub, where
+from graphls.ops.math.elementwise import bool_of, cast, mul, where
 from graphls.ops.math.reductions import cumsum
 from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
@@ -280,8 +280,8 @@ def _masked_scatter(x: TensorLike, mask: TensorLike, updates: TensorLike) -> Ten
         message = f"MaskedScatter takes updates of the dtype of {target.type}, not {source.type}; cast them."
         raise GraphTypeError(message)
     chosen = shapes.broadcast_to(bool_of(mask), target.shape)
-    numbers = sub(cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0), 1)
-    taken = shapes.gather(source, mod(numbers, max(source.size, 1)))
+    numbers = cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0) - 1
+    taken = shapes.gather(source, numbers % max(source.size, 1))
     return where(chosen, shapes.reshape(taken, target.shape), target)
 
 

@@ -18,11 +18,7 @@ from graphls.ops.arrays.selection import known
 from graphls.ops.arrays.shapes import cut, gather, reshape
 from graphls.ops.math.elementwise import (
     cast,
-    div,
-    greater,
-    greater_equal,
     largest_number,
-    less,
     logical_or,
     maximum,
     where,
@@ -83,7 +79,7 @@ def _joined(
     count = integer(name, "num_segments", num_segments.item() if isinstance(num_segments, Tensor) else num_segments)
     _check(name, x, numbers, count)
     inner = x.shape[numbers.ndim :]
-    is_other = logical_or(less(numbers, 0), greater_equal(numbers, count))
+    is_other = logical_or(numbers < 0, numbers >= count)
     positions = reshape(cast(where(is_other, count, numbers), int64), (-1,))
     begin = full((count + 1, *inner), Tensor(start(x.dtype), x.dtype))
     slices = reshape(x, (numbers.size, *inner))
@@ -121,7 +117,7 @@ def _by_segments(name: str, joined: Joined, empty: int, what: str) -> Callable[.
         numbers, count = _sorted_numbers(name, segment_ids)
         found = joined(input_x, numbers, count)
         sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in found.shape[1:])))
-        return where(greater(sizes, 0), found, full((), empty, dtype=found.dtype))
+        return where(sizes > 0, found, full((), empty, dtype=found.dtype))
 
     segmented.__doc__ = f"""{what} of the slices along the first axis that have the same number, {empty} for none.
 
@@ -138,7 +134,7 @@ def _sizes(numbers: Tensor, count: int) -> Tensor:
 def _means(x: TensorLike, numbers: Any, count: Any) -> Tensor:
     sums = unsorted_segment_sum(x, numbers, count)
     sizes = reshape(maximum(_sizes(numbers, count), 1), (-1, *(1 for _ in sums.shape[1:])))
-    return div(sums, cast(sizes, sums.dtype))
+    return sums / cast(sizes, sums.dtype)
 
 
 @operator_class("Bincount")
@@ -183,4 +179,4 @@ def _means_operator(x: Tensor, positions: Tensor, ids: Any) -> Tensor:
     totals = zeros((counts.size, *x.shape[1:]), x.dtype)
     if ids.size:
         totals = tensor_scatter_add(totals, Tensor(ids.reshape(-1, 1)), gather(x, positions))
-    return div(totals, Tensor(counts.reshape(-1, *(1 for _ in x.shape[1:]))))
+    return totals / Tensor(counts.reshape(-1, *(1 for _ in x.shape[1:])))

@@ -19,7 +19,7 @@ from graphls.ops.arrays.creation import full, ones
 from graphls.ops.arrays.indexing import getitem
 from graphls.ops.arrays.joins import replaced
 from graphls.ops.arrays.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape, squeeze
-from graphls.ops.math.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
+from graphls.ops.math.elementwise import bool_of, cast, less, less_equal, where
 from graphls.ops.math.reductions import cumsum, sum
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, takes_numbers, tensor_of
 from graphls.ops.record import operation, operator_class
@@ -367,7 +367,7 @@ def _coordinates(indices: TensorLike, dims: ShapeLike) -> Tensor:
     """The coordinates in a shape of positions in row-major order, one row for each axis."""
     positions, sizes = tensor_of(indices), shape_of(dims)
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    return shapes.stack([mod(floor_div(positions, step), size) for step, size in zip(steps, sizes, strict=True)])
+    return shapes.stack([positions // step % size for step, size in zip(steps, sizes, strict=True)])
 
 
 @operation(classes="UniqueConsecutive", settings="return_inverse return_counts dim")
@@ -406,8 +406,8 @@ def unique_with_pad(x: TensorLike, pad_num: int) -> tuple[Tensor, Tensor]:
         raise GraphValueError(f"unique_with_pad takes a vector, not {x.type}.")
     size = x.shape[0]
     rising, order = sort(x)
-    differs = not_equal(cut(rising, 0, min(1, size), size), cut(rising, 0, 0, max(size - 1, 0)))
+    differs = cut(rising, 0, min(1, size), size) != cut(rising, 0, 0, max(size - 1, 0))
     begins = concat((ones((min(1, size),), bool_), differs), 0)
-    numbers = sub(cumsum(cast(begins, x.dtype), 0), 1)
+    numbers = cumsum(cast(begins, x.dtype), 0) - 1
     found = replaced(full((size,), pad_num, dtype=x.dtype), numbers, rising, 0)
     return found, replaced(full((size,), 0, dtype=x.dtype), order, numbers, 0)

@@ -13,7 +13,6 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ops.arrays.shapes import reshape, transpose
-from graphls.ops.math.elementwise import mul
 from graphls.ops.math.reductions import sum
 from graphls.ops.operands import Sizes, apply, operand_of
 from graphls.ops.record import operation, operator_class
@@ -77,7 +76,7 @@ def _outer_product(
     groups = first.size(batch)
     left = reshape(first.ordered([*batch, *rows]), (*groups, prod(first.size(rows)), 1))
     right = reshape(second.ordered([*batch, *columns]), (*groups, 1, prod(second.size(columns))))
-    return mul(left, right)
+    return left * right
 
 
 def _matrix_product(

@@ -17,19 +17,10 @@ from graphls.ops.arrays.shapes import broadcast_to, concat, cut, gather, reshape
 from graphls.ops.control_flow import scan
 from graphls.ops.gradients import with_gradient
 from graphls.ops.math.elementwise import (
-    add,
     cast,
-    div,
-    equal,
-    greater,
-    greater_equal,
-    less,
     logical_and,
-    mul,
-    neg,
     sqrt,
     square,
-    sub,
     where,
 )
 from graphls.ops.math.reductions import sum
@@ -121,7 +112,7 @@ def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
     def gradient(triangle: Tensor, rhs: Tensor, solution: Tensor, sensitivity: Tensor) -> tuple[Tensor, Tensor]:
         by_rhs = substituted(transposed(triangle), sensitivity, not lower)
-        by_matrix = neg(matmul(by_rhs, transposed(solution)))
+        by_matrix = -matmul(by_rhs, transposed(solution))
         return (tril if lower else triu)(by_matrix), by_rhs
 
     if not rhs.size:
@@ -138,8 +129,8 @@ def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
     def step(found: Tensor, row: Tensor) -> tuple[Tensor, None]:
         factors, values, i = row
         known = squeeze(matmul(as_row(factors), found), -2)
-        line = div(sub(values, known), as_column(gather(factors, i, -1)))
-        return where(equal(positions, i), as_row(line), found), None
+        line = (values - known) / as_column(gather(factors, i, -1))
+        return where(positions == i, as_row(line), found), None
 
     rows = (movedim(triangle, -2, 0), movedim(rhs, -2, 0), arange(size))
     found, _ = scan(step, zeros_like(rhs), rows, reverse=not lower)
@@ -167,7 +158,7 @@ def cholesky(input_x: TensorLike, upper: bool = False) -> Tensor:
 
 
 def _symmetric(x: Tensor) -> Tensor:
-    return mul(add(x, transposed(x)), 0.5)
+    return (x + transposed(x)) * 0.5
 
 
 def _column_by_column(x: Tensor) -> Tensor:
@@ -177,9 +168,9 @@ def _column_by_column(x: Tensor) -> Tensor:
     def step(factor: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, i = item
         row = as_column(gather(factor, i, -2))
-        rest = sub(column, squeeze(matmul(factor, row), -1))
-        line = div(rest, sqrt(as_column(gather(rest, i, -1))))
-        is_new = logical_and(greater_equal(as_column(positions), i), equal(positions, i))
+        rest = column - squeeze(matmul(factor, row), -1)
+        line = rest / sqrt(as_column(gather(rest, i, -1)))
+        is_new = logical_and(as_column(positions) >= i, positions == i)
         return where(is_new, as_column(line), factor), None
 
     found, _ = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))
@@ -190,7 +181,7 @@ def _column_by_column(x: Tensor) -> Tensor:
 def _cholesky_gradient(x: Tensor, factor: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
     """Murray's "Differentiation of the Cholesky decomposition" (2016), equation 10."""
     inner = tril(matmul(transposed(factor), tril(sensitivity)))
-    inner = sub(inner, mul(inner, mul(unit_matrices(x), 0.5)))
+    inner = inner - inner * (unit_matrices(x) * 0.5)
     upper = transposed(factor)
     left = substituted(upper, inner, lower=False)
     return (_symmetric(transposed(substituted(upper, transposed(left), lower=False))),)
@@ -271,9 +262,9 @@ def _factors(x: Tensor, columns: int) -> tuple[Tensor, Tensor]:
 def _qr_gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[Tensor, Tensor]) -> tuple[Tensor]:
     """Walter and Lehmann's "Algorithmic Differentiation of Linear Algebra Functions" (2018), section on QR."""
     (q, r), (by_q, by_r) = factors, sensitivity
-    inner = tril(sub(matmul(r, transposed(by_r)), matmul(transposed(by_q), q)))
-    symmetric = add(inner, transposed(tril(inner, -1)))
-    outer = add(by_q, matmul(q, symmetric))
+    inner = tril(matmul(r, transposed(by_r)) - matmul(transposed(by_q), q))
+    symmetric = inner + transposed(tril(inner, -1))
+    outer = by_q + matmul(q, symmetric)
     return (transposed(substituted(r, transposed(outer), lower=False)),)
 
 
@@ -299,22 +290,22 @@ def _reflected_column(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
     """One column made triangular; a column that already is is not reflected."""
     rows, columns = map(row_indices, matrix.shape[-2:])
     column, first = gather(matrix, i, -1), as_column(gather(gather(matrix, i, -1), i, -1))
-    below = where(greater(rows, i), column, 0.0)
+    below = where(rows > i, column, 0.0)
     # Where nothing is left to reflect, divisors are 1, not 0: of the branch that is not chosen the gradient must be
     # finite, too. The corner has the other sign than the first element, so that their difference loses no digits.
-    is_done = equal(sum(square(below), -1, keepdims=True), 0.0)
-    length = sqrt(where(is_done, 1.0, add(square(first), sum(square(below), -1, keepdims=True))))
-    corner = where(is_done, first, where(less(first, 0.0), length, mul(length, -1.0)))
-    vector = where(equal(rows, i), 1.0, div(below, where(is_done, 1.0, sub(first, corner))))
-    scale = where(is_done, 0.0, div(sub(corner, first), where(is_done, 1.0, corner)))
-    made = where(greater(columns, i), _reflect(matrix, vector, scale), matrix)
-    kept = where(greater(rows, i), vector, where(equal(rows, i), corner, column))
-    return where(equal(columns, i), as_column(kept), made), squeeze(scale, -1)
+    is_done = sum(square(below), -1, keepdims=True) == 0.0
+    length = sqrt(where(is_done, 1.0, square(first) + sum(square(below), -1, keepdims=True)))
+    corner = where(is_done, first, where(first < 0.0, length, length * -1.0))
+    vector = where(rows == i, 1.0, below / where(is_done, 1.0, first - corner))
+    scale = where(is_done, 0.0, (corner - first) / where(is_done, 1.0, corner))
+    made = where(columns > i, _reflect(matrix, vector, scale), matrix)
+    kept = where(rows > i, vector, where(rows == i, corner, column))
+    return where(columns == i, as_column(kept), made), squeeze(scale, -1)
 
 
 def _reflect(matrix: Tensor, vector: Tensor, scale: Tensor) -> Tensor:
     """(1 - scale v v.mT) @ matrix."""
-    return sub(matrix, mul(as_column(mul(vector, scale)), matmul(as_row(vector), matrix)))
+    return matrix - as_column(vector * scale) * matmul(as_row(vector), matrix)
 
 
 def _orthogonal(packed: Tensor, scales: Tensor, columns: int) -> Tensor:
@@ -332,7 +323,7 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
 
     def step(matrix: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, scale, i = item
-        vector = where(greater(rows, i), column, where(equal(rows, i), 1.0, 0.0))
+        vector = where(rows > i, column, where(rows == i, 1.0, 0.0))
         return _reflect(matrix, vector, as_column(scale)), None
 
     columns = cut(packed, packed.ndim - 1, 0, count)

@@ -22,7 +22,7 @@ from graphls.ops.linear_algebra.factorizations import (
     unit_matrices,
 )
 from graphls.ops.linear_algebra.linear_systems import solved
-from graphls.ops.math.elementwise import abs, add, addn, ceil, div, greater, less, minimum, mul, pow, sub, where
+from graphls.ops.math.elementwise import abs, add, addn, ceil, greater, less, minimum, mul, where
 from graphls.ops.math.reductions import amax, sum
 from graphls.ops.math.transcendental import log2
 from graphls.ops.network.network import matmul
@@ -72,7 +72,7 @@ def vdot(x: TensorLike, other: TensorLike) -> Tensor:
 def outer(x: TensorLike, vec2: TensorLike) -> Tensor:
     """The products of each element of one vector and each of another."""
     x, vec2 = _of_ranks("outer", (1, 1), x, vec2)
-    return mul(reshape(x, (-1, 1)), vec2)
+    return reshape(x, (-1, 1)) * vec2
 
 
 @operation(classes="Ger")
@@ -168,7 +168,7 @@ def dot(x: TensorLike, other: TensorLike) -> Tensor:
     """The products summed over the last axis of x and the last but one, or only one, of the other."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     if not x.ndim or not other.ndim:
-        return mul(x, other)
+        return x * other
     return tensor_dot(x, other, (-1, max(-2, -other.ndim)))
 
 
@@ -176,7 +176,7 @@ def dot(x: TensorLike, other: TensorLike) -> Tensor:
 def inner(x: TensorLike, other: TensorLike) -> Tensor:
     """The products summed over the last axis of both; of a number, the product."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
-    return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else mul(x, other)
+    return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else x * other
 
 
 @operation(also="numpy")
@@ -187,7 +187,7 @@ def kron(x: TensorLike, other: TensorLike) -> Tensor:
     first, second = ((1,) * (rank - t.ndim) + t.shape for t in (x, other))
     blocks = reshape(x, tuple(n for size in first for n in (size, 1)))
     tiles = reshape(other, tuple(n for size in second for n in (1, size)))
-    return reshape(mul(blocks, tiles), tuple(n * m for n, m in zip(first, second, strict=True)))
+    return reshape(blocks * tiles, tuple(n * m for n, m in zip(first, second, strict=True)))
 
 
 @operation(classes="Cross", settings="dim", also="mint")
@@ -204,7 +204,7 @@ def cross(x: TensorLike, other: TensorLike, dim: int | None = None) -> Tensor:
         raise GraphValueError(message)
     x, other, at = broadcast_to(x, shape), broadcast_to(other, shape), axis_of(axis, len(shape))
     turns = (_rolled(x, at, 1), _rolled(other, at, 2), _rolled(x, at, 2), _rolled(other, at, 1))
-    return in_single(lambda a, b, c, d: sub(mul(a, b), mul(c, d)), *turns)
+    return in_single(lambda a, b, c, d: mul(a, b) - mul(c, d), *turns)
 
 
 def _rolled(x: Tensor, axis: int, positions: int) -> Tensor:
@@ -322,14 +322,14 @@ def matrix_exp(input: TensorLike) -> Tensor:
 
 def _exponential(x: Tensor) -> Tensor:
     count = _squarings(x)
-    start = _approximant(mul(x, pow(2.0, mul(count, -1.0))))
+    start = _approximant(x * 2.0 ** (count * -1.0))
 
     def squared(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         made, done = state
-        return where(less(done, count), matmul(made, made), made), add(done, 1.0)
+        return where(done < count, matmul(made, made), made), done + 1.0
 
     most = amax(count)
-    made, _ = while_loop(lambda state: less(state[1], most), squared, (start, mul(most, 0.0)), _MOST_SQUARINGS)
+    made, _ = while_loop(lambda state: less(state[1], most), squared, (start, most * 0.0), _MOST_SQUARINGS)
     result: Tensor = made
     return result
 
@@ -337,7 +337,7 @@ def _exponential(x: Tensor) -> Tensor:
 def _squarings(x: Tensor) -> Tensor:
     """How often each matrix is halved to come within reach, with axes of size 1 for its own."""
     norm = stop_gradient(amax(sum(abs(x), -2, keepdims=True), -1, keepdims=True))
-    halvings = ceil(log2(div(where(greater(norm, _REACH), norm, _REACH), _REACH)))
+    halvings = ceil(log2(where(greater(norm, _REACH), norm, _REACH) / _REACH))
     return minimum(halvings, float(_MOST_SQUARINGS))
 
 
@@ -348,19 +348,19 @@ def _approximant(x: Tensor) -> Tensor:
     powers = [unit_matrices(x), square, fourth, matmul(fourth, square)]
     odd = matmul(x, _polynomial(powers, _COEFFICIENTS[1::2]))
     even = _polynomial(powers, _COEFFICIENTS[0::2])
-    return solved(sub(even, odd), add(even, odd))
+    return solved(even - odd, even + odd)
 
 
 def _polynomial(powers: list[Tensor], coefficients: list[int]) -> Tensor:
     """The polynomial of a square with these seven coefficients, of which the upper three share a factor."""
     low = _combined(powers, coefficients[:4])
-    return add(low, matmul(powers[3], _combined(powers[1:], coefficients[4:])))
+    return low + matmul(powers[3], _combined(powers[1:], coefficients[4:]))
 
 
 def _combined(powers: list[Tensor], coefficients: list[int]) -> Tensor:
-    result = mul(powers[0], float(coefficients[0]))
+    result = powers[0] * float(coefficients[0])
     for power, coefficient in zip(powers[1:], coefficients[1:], strict=False):
-        result = add(result, mul(power, float(coefficient)))
+        result = result + power * float(coefficient)
     return result
 
 
@@ -386,5 +386,5 @@ def _product(above: Tensor, main: Tensor, below: Tensor, rhs: Tensor) -> Tensor:
         return rhs
     edge = zeros((*rhs.shape[:-2], 1, rhs.shape[-1]), rhs.dtype)
     later, earlier = concat((cut(rhs, axis, 1, count), edge), axis), concat((edge, cut(rhs, axis, 0, count - 1)), axis)
-    products = [mul(transposed(d), rows) for d, rows in ((above, later), (main, rhs), (below, earlier))]
+    products = [transposed(d) * rows for d, rows in ((above, later), (main, rhs), (below, earlier))]
     return addn(products)

@@ -30,20 +30,10 @@ from graphls.ops.linear_algebra.factorizations import (
 )
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
-    div,
-    equal,
-    floor_div,
-    greater,
-    greater_equal,
     log,
     logical_and,
-    mod,
-    mul,
-    neg,
     sign,
-    sub,
     where,
 )
 from graphls.ops.math.reductions import argmax, prod, sum
@@ -66,7 +56,7 @@ def factors_of(x: Tensor) -> Factors:
 
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
         column = abs(gather(matrix, i, -1))
-        pivot = argmax(where(greater_equal(positions, i), column, -1.0), -1)
+        pivot = argmax(where(positions >= i, column, -1.0), -1)
         matrix = exchanged(matrix, i, pivot)
         return eliminated(matrix, i, positions), pivot
 
@@ -78,16 +68,16 @@ def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
     """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
     row, column = gather(matrix, i, -2), gather(matrix, i, -1)
     pivot = as_column(gather(row, i, -1))  # 0 where a matrix is singular: nothing is left below it to eliminate
-    factors = where(greater(positions, i), div(column, where(equal(pivot, 0), 1.0, pivot)), 0.0)
-    later = where(greater(positions, i), row, 0.0)
-    is_factor = logical_and(as_column(greater(positions, i)), equal(positions, i))
-    return where(is_factor, as_column(factors), sub(matrix, mul(as_column(factors), as_row(later))))
+    factors = where(positions > i, column / where(pivot == 0, 1.0, pivot), 0.0)
+    later = where(positions > i, row, 0.0)
+    is_factor = logical_and(as_column(positions > i), positions == i)
+    return where(is_factor, as_column(factors), matrix - as_column(factors) * as_row(later))
 
 
 def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
     """The matrices with two of their rows in each other's place."""
     positions, other = row_indices(x.shape[-2]), as_column(pivot)
-    order = where(equal(positions, i), other, where(equal(positions, other), i, positions))
+    order = where(positions == i, other, where(positions == other, i, positions))
     return gather_elements(x, -2, broadcast_to(as_column(order), x.shape))
 
 
@@ -101,7 +91,7 @@ def permuted(x: Tensor, pivots: Tensor, reverse: bool = False) -> Tensor:
 
 def solved_by(factors: Factors, rhs: Tensor) -> Tensor:
     """The solutions for right-hand sides of the same batch."""
-    lower = add(tril(factors.packed, -1), unit_matrices(factors.packed))
+    lower = tril(factors.packed, -1) + unit_matrices(factors.packed)
     return substituted(triu(factors.packed), substituted(lower, permuted(rhs, factors.pivots), True), False)
 
 
@@ -135,7 +125,7 @@ def lu_unpack(
     pivots = _pivots("lu_unpack", packed, LU_pivots)
     unit = unit_matrices(packed)
     permutation = transposed(permuted(unit, pivots)) if unpack_pivots and packed.size else unit
-    triangles = (add(tril(packed, -1), unit), triu(packed)) if unpack_data else ()
+    triangles = (tril(packed, -1) + unit, triu(packed)) if unpack_data else ()
     return (permutation, *triangles) if unpack_pivots else triangles
 
 
@@ -147,7 +137,7 @@ def _pivots(name: str, packed: Tensor, given: TensorLike) -> Tensor:
     if pivots.shape != packed.shape[:-1]:
         message = f"{name} of {packed.type} takes pivots of shape {packed.shape[:-1]}, not {pivots.type}."
         raise GraphValueError(message)
-    return sub(cast(pivots, int64), 1)
+    return cast(pivots, int64) - 1
 
 
 @operation(classes="MatrixSolve", settings="adjoint")
@@ -170,7 +160,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
 
     def gradient(matrix: Tensor, rhs: Tensor, solution: Tensor, sensitivity: Tensor) -> tuple[Tensor, Tensor]:
         by_rhs = solved(transposed(matrix), sensitivity)
-        return neg(matmul(by_rhs, transposed(solution))), by_rhs
+        return -matmul(by_rhs, transposed(solution)), by_rhs
 
     if not rhs.size:
         return rhs
@@ -268,18 +258,18 @@ def det(input: TensorLike) -> Tensor:
 
 def _determinant(x: Tensor) -> Tensor:
     pivots, flips = _pivots_and_flips(x)
-    return mul(prod(pivots, -1), prod(flips, -1))
+    return prod(pivots, -1) * prod(flips, -1)
 
 
 def _pivots_and_flips(x: Tensor) -> tuple[Tensor, Tensor]:
     """The diagonal of U, and -1 for each row that was exchanged with another one."""
     factors = factors_of(x)
-    flips = where(equal(factors.pivots, arange(x.shape[-1])), 1.0, -1.0)
+    flips = where(factors.pivots == arange(x.shape[-1]), 1.0, -1.0)
     return diagonal_of(factors.packed, x.ndim - 2, x.ndim - 1), cast(flips, x.dtype)
 
 
 def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
-    return (mul(cofactors(x), as_column(as_column(sensitivity))),)
+    return (cofactors(x) * as_column(as_column(sensitivity)),)
 
 
 @operation(names="log_matrix_determinant", classes="LogMatrixDeterminant")
@@ -301,12 +291,12 @@ def slogdet(input: TensorLike) -> tuple[Tensor, Tensor]:
 
 def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
     pivots, flips = _pivots_and_flips(x)
-    return mul(prod(sign(pivots), -1), prod(flips, -1)), sum(log(abs(pivots)), -1)
+    return prod(sign(pivots), -1) * prod(flips, -1), sum(log(abs(pivots)), -1)
 
 
 def _gradient_of_logarithm(x: Tensor, found: TensorLike, sensitivity: Tensor) -> tuple[Tensor]:
     inverses = solved(transposed(x), unit_matrices(x))
-    return (mul(inverses, as_column(as_column(sensitivity[1]))),)
+    return (inverses * as_column(as_column(sensitivity[1])),)
 
 
 @operation
@@ -316,7 +306,7 @@ def logdet(input: TensorLike) -> Tensor:
     Raises GraphValueError for matrices that are not square.
     """
     signs, logarithms = slogdet(input)
-    return add(logarithms, log(signs))
+    return logarithms + log(signs)
 
 
 def cofactors(x: Tensor) -> Tensor:
@@ -332,13 +322,13 @@ def cofactors(x: Tensor) -> Tensor:
         return ones_like(x) if size == 1 else _of_two(x)
     factors = _factored(x)
     found = permuted(transposed(permuted(_adjugate(factors.packed), factors.columns, True)), factors.rows, True)
-    signs = mul(_flips(factors.rows), _flips(factors.columns))
-    return mul(found, as_column(as_column(cast(signs, x.dtype))))
+    signs = _flips(factors.rows) * _flips(factors.columns)
+    return found * as_column(as_column(cast(signs, x.dtype)))
 
 
 def _of_two(x: Tensor) -> Tensor:
     """[[d, -c], [-b, a]] of [[a, b], [c, d]]."""
-    return mul(flip(x, (-2, -1)), sub(mul(unit_matrices(x), 2.0), 1.0))
+    return flip(x, (-2, -1)) * (unit_matrices(x) * 2.0 - 1.0)
 
 
 class _Factors(NamedTuple):
@@ -354,10 +344,10 @@ def _factored(x: Tensor) -> _Factors:
     positions = row_indices(size)
 
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        is_left = greater_equal(positions, i)
+        is_left = positions >= i
         sizes = where(logical_and(as_column(is_left), is_left), abs(matrix), -1.0)
         largest = argmax(reshape(sizes, (*x.shape[:-2], size * size)), -1)
-        row, column = floor_div(largest, size), mod(largest, size)
+        row, column = largest // size, largest % size
         matrix = transposed(exchanged(transposed(exchanged(matrix, i, row)), i, column))
         return eliminated(matrix, i, positions), (row, column)
 
@@ -367,28 +357,28 @@ def _factored(x: Tensor) -> _Factors:
 
 def _flips(pivots: Tensor) -> Tensor:
     """-1 for an odd number of exchanges, 1 for an even one."""
-    return prod(where(equal(pivots, arange(pivots.shape[-1])), 1.0, -1.0), -1)
+    return prod(where(pivots == arange(pivots.shape[-1]), 1.0, -1.0), -1)
 
 
 def _adjugate(packed: Tensor) -> Tensor:
     """The adjugates of the matrices that were factored, with their rows and columns in the order of the pivots."""
     last = packed.shape[-1] - 2
     corner, above, below, rest = _blocks(packed, last)
-    lower, upper = add(tril(corner, -1), unit_matrices(corner)), triu(corner)
+    lower, upper = tril(corner, -1) + unit_matrices(corner), triu(corner)
     scale = prod(diagonal_of(upper, upper.ndim - 2, upper.ndim - 1), -1)
-    upper = where(logical_and(equal(eye(last), 1.0), equal(upper, 0.0)), 1.0, upper)
+    upper = where(logical_and(eye(last) == 1.0, upper == 0.0), 1.0, upper)
     inverse = substituted(upper, substituted(lower, unit_matrices(corner), True), False)
     right = substituted(upper, above, False)
     left = transposed(substituted(transposed(lower), transposed(below), False))
-    minus_one = neg(unit_matrices(rest))
+    minus_one = -unit_matrices(rest)
     outer = matmul(concat((right, minus_one), -2), matmul(transposed(_of_two(rest)), concat((left, minus_one), -1)))
-    inner = mul(inverse, as_column(as_column(_determinant_of_two(rest))))
-    return mul(add(outer, pad(inner, (0, 2, 0, 2))), as_column(as_column(scale)))
+    inner = inverse * as_column(as_column(_determinant_of_two(rest)))
+    return (outer + pad(inner, (0, 2, 0, 2))) * as_column(as_column(scale))
 
 
 def _determinant_of_two(x: Tensor) -> Tensor:
     a, b, c, d = (reshape(element, x.shape[:-2]) for element in _blocks(x, 1))
-    return sub(mul(a, d), mul(b, c))
+    return a * d - b * c
 
 
 def _blocks(x: Tensor, position: int) -> tuple[Tensor, ...]:

@@ -19,18 +19,10 @@ from graphls.ops.math import elementwise
 from graphls.ops.math import elementwise as e
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     addn,
     cast,
-    div,
-    equal,
-    greater,
-    greater_equal,
     isfinite,
     maximum,
-    mul,
-    not_equal,
-    pow,
     sqrt,
     square,
     sub,
@@ -76,7 +68,7 @@ def _vector_norm(x: Tensor, ord: float, axis: Axis, keepdims: bool) -> Tensor:
     if ord == -math.inf:
         return amin(abs(x), axis, keepdims)
     if ord == 0:
-        return sum(cast(not_equal(x, 0.0), x.dtype), axis, keepdims)
+        return sum(cast(x != 0.0, x.dtype), axis, keepdims)
     if ord == 1:
         return sum(abs(x), axis, keepdims)
     if ord == 2:
@@ -87,9 +79,9 @@ def _vector_norm(x: Tensor, ord: float, axis: Axis, keepdims: bool) -> Tensor:
 def _power(x: Tensor, exponent: float) -> Tensor:
     """x ** exponent of numbers from 0 on, whose gradient at 0 is 0 where the exponent is below 1."""
     if exponent >= 1:
-        return pow(x, exponent)
-    is_zero = equal(x, 0.0)
-    return where(is_zero, 0.0 if exponent > 0 else math.inf, pow(where(is_zero, 1.0, x), exponent))
+        return x**exponent
+    is_zero = x == 0.0
+    return where(is_zero, 0.0 if exponent > 0 else math.inf, where(is_zero, 1.0, x) ** exponent)
 
 
 @operation(spelled=True, also="mint.linalg")
@@ -136,8 +128,8 @@ def renorm(input: TensorLike, p: float, axis: int, maxnorm: float) -> Tensor:
         at = axis_of(axis, x.ndim)
         others = tuple(i for i in range(x.ndim) if i != at)
         norms = vector_norm(x, p, others, keepdims=True) if others else abs(x)
-        is_longer = greater(norms, maxnorm)
-        return mul(x, where(is_longer, div(maxnorm, add(where(is_longer, norms, 1.0), 1e-7)), 1.0))
+        is_longer = norms > maxnorm
+        return x * where(is_longer, maxnorm / (where(is_longer, norms, 1.0) + 1e-7), 1.0)
 
     return in_single(computed, float_of(input))
 
@@ -147,7 +139,7 @@ def l2_normalize(x: TensorLike, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor
     """x divided by the square root of its sum of squares along axes, which is taken for `epsilon` or more."""
 
     def normalized(x: Tensor) -> Tensor:
-        return div(x, sqrt(maximum(sum(square(x), axis, keepdims=True), epsilon)))
+        return x / sqrt(maximum(sum(square(x), axis, keepdims=True), epsilon))
 
     return in_single(normalized, float_of(x))
 
@@ -180,7 +172,7 @@ def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         message = f"cdist takes lists of vectors of one size, (..., m, k) and (..., n, k), not {x1.type} and {x2.type}."
         raise GraphValueError(message)
-    return in_single(lambda a, b: vector_norm(sub(expand_dims(a, -2), expand_dims(b, -3)), p, -1), x1, x2)
+    return in_single(lambda a, b: vector_norm(expand_dims(a, -2) - expand_dims(b, -3), p, -1), x1, x2)
 
 
 @operation(classes="Pdist", settings="p", checks={"p": between(0)})
@@ -193,7 +185,7 @@ def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
     if x.ndim < 2:
         raise GraphValueError(f"pdist takes a list of vectors, (..., n, k), not {x.type}.")
     first, second = (Tensor(positions) for positions in np.triu_indices(x.shape[-2], 1))
-    return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
+    return in_single(lambda x: vector_norm(gather(x, first, -2) - gather(x, second, -2), p, -1), x)
 
 
 @operation(also="mint")
@@ -203,8 +195,8 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     """
 
     def computed(a: Tensor, b: Tensor) -> Tensor:
-        norms = mul(vector_norm(a, 2, dim, keepdims=True), vector_norm(b, 2, dim, keepdims=True))
-        return sum(div(mul(a, b), maximum(norms, eps)), dim)
+        norms = vector_norm(a, 2, dim, keepdims=True) * vector_norm(b, 2, dim, keepdims=True)
+        return sum(a * b / maximum(norms, eps), dim)
 
     return in_single(computed, *floats(x1, x2))
 
@@ -221,7 +213,7 @@ def clip_by_global_norm(x: TensorLike, clip_norm: float = 1.0, use_norm: TensorL
     if use_norm is not None:
         raise GraphValueError("clip_by_global_norm computes the norm itself; leave use_norm None.")
     norm = root(addn([sum(e.square(_wide(t))) for t in leaves(x)]))
-    coefficient = e.div(clip_norm, where(greater_equal(norm, clip_norm), norm, clip_norm))
+    coefficient = e.div(clip_norm, where(norm >= clip_norm, norm, clip_norm))
     return map_leaves(lambda t: _scaled(t, coefficient), x)
 
 

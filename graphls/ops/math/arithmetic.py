@@ -21,25 +21,17 @@ from graphls.ops.math.elementwise import (
     add,
     addn,
     cast,
-    equal,
     floor,
     floor_div,
-    greater,
-    greater_equal,
     isfinite,
     isnan,
     largest_number,
     less,
-    less_equal,
     logical_and,
-    logical_not,
     logical_or,
     logical_xor,
-    mod,
     mul,
-    neg,
     not_equal,
-    pow,
     reciprocal,
     round,
     sub,
@@ -113,7 +105,7 @@ def _without_nans(name: str, x: TensorLike, other: TensorLike) -> Tensor:
 def div_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     """x / y, broadcasting; 0 where y is 0."""
     x, y = floats(x, y)
-    is_zero = equal(y, 0.0)
+    is_zero = y == 0.0
     return where(is_zero, 0.0, elementwise.div(x, where(is_zero, 1.0, y)))
 
 
@@ -121,8 +113,8 @@ def div_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
 def mul_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     """x * y, broadcasting; 0 where y is 0, also of an infinity or nan."""
     x, y = numbers(x, y)
-    is_zero = equal(y, 0)
-    return where(is_zero, 0, mul(where(is_zero, 0, x), y))
+    is_zero = y == 0
+    return where(is_zero, 0, where(is_zero, 0, x) * y)
 
 
 @operator_class("SquaredDifference")
@@ -159,8 +151,8 @@ def addcdiv(x: TensorLike, tensor1: TensorLike, tensor2: TensorLike, value: Tens
 def signbit(x: TensorLike) -> Tensor:
     """Whether the sign is minus, also that of -0.0; that of a nan counts as plus."""
     x = tensor_of(x)
-    negative = less(x, 0)
-    return logical_or(negative, less(reciprocal(x), 0)) if x.dtype.is_float else negative
+    negative = x < 0
+    return logical_or(negative, reciprocal(x) < 0) if x.dtype.is_float else negative
 
 
 @operation
@@ -168,15 +160,15 @@ def copysign(x: TensorLike, other: TensorLike) -> Tensor:
     """The absolute value of x with the sign of the other one, broadcasting."""
     x, other = floats(x, other)
     plus = elementwise.cast(1.0, x.dtype)
-    return mul(abs(x), where(signbit(other), neg(plus), plus))
+    return abs(x) * where(signbit(other), -plus, plus)
 
 
 @operation(classes="Heaviside", also="numpy")
 def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     """0 below 0, 1 above it, and `values` at 0, broadcasting."""
     x, values = numbers(x, values)
-    step = elementwise.cast(greater(x, 0), x.dtype)
-    return where(equal(x, 0), values, where(isnan(x), x, step))
+    step = elementwise.cast(x > 0, x.dtype)
+    return where(x == 0, values, where(isnan(x), x, step))
 
 
 @operation(classes="NanToNum", settings="nan posinf neginf", also="mint")
@@ -187,8 +179,8 @@ def nan_to_num(
     x = float_of(x)
     largest = largest_number(x.dtype)
     x = where(isnan(x), 0.0 if nan is None else nan, x)
-    x = where(equal(x, np.inf), largest if posinf is None else posinf, x)
-    return where(equal(x, -np.inf), -largest if neginf is None else neginf, x)
+    x = where(x == np.inf, largest if posinf is None else posinf, x)
+    return where(x == -np.inf, -largest if neginf is None else neginf, x)
 
 
 @operation(classes="BiasAdd")
@@ -201,7 +193,7 @@ def bias_add(x: TensorLike, bias: TensorLike) -> Tensor:
     if x.ndim < 2 or bias.shape != x.shape[1:2]:
         message = f"bias_add takes a bias for each position along axis 1, not {bias.type} for {x.type}."
         raise GraphValueError(message)
-    return add(x, bias.reshape((-1, *[1] * (x.ndim - 2))))
+    return x + bias.reshape((-1, *[1] * (x.ndim - 2)))
 
 
 @in_place("add_")
@@ -219,7 +211,7 @@ def _bitpacked(x: TensorLike, threshold: TensorLike) -> Tensor:
         raise GraphValueError(message)
     bits = cast(less(threshold, values), int32)
     eights = shapes.reshape(bits, (*values.shape[:-1], values.shape[-1] // 8, 8))
-    return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)
+    return cast(total(eights * Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32), -1), uint8)
 
 
 @operation(classes="IsClose", settings="rtol atol equal_nan", also="mint")
@@ -228,8 +220,8 @@ def isclose(
 ) -> Tensor:
     """Whether |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
     x, other = (t if t.dtype.is_float else cast(t, "float64") for t in numbers(x, other))
-    near = less_equal(abs(sub(x, other)), add(mul(abs(other), rtol), atol))
-    close = logical_or(equal(x, other), logical_and(isfinite(other), near))
+    near = abs(x - other) <= abs(other) * rtol + atol
+    close = logical_or(x == other, logical_and(isfinite(other), near))
     return logical_or(close, logical_and(isnan(x), isnan(other))) if equal_nan else close
 
 
@@ -244,19 +236,19 @@ def allclose(
 @operation(classes="ApproximateEqual", settings="tolerance")
 def approximate_equal(x: TensorLike, y: TensorLike, tolerance: float = 1e-05) -> Tensor:
     """Whether |x - y| < tolerance, broadcasting."""
-    return less(abs(sub(x, y)), tolerance)
+    return abs(sub(x, y)) < tolerance
 
 
 @operation
 def isposinf(x: TensorLike) -> Tensor:
     """Whether a number is positive infinity."""
-    return equal(float_of(x), math.inf)
+    return float_of(x) == math.inf
 
 
 @operation
 def isneginf(x: TensorLike) -> Tensor:
     """Whether a number is negative infinity."""
-    return equal(float_of(x), -math.inf)
+    return float_of(x) == -math.inf
 
 
 @operator_class("EqualCount")
@@ -266,7 +258,7 @@ def _equal_count(x: TensorLike, y: TensorLike) -> Tensor:
     if first.shape != second.shape:
         message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
         raise GraphValueError(message)
-    return reshape(sum(cast(equal(first, second), int32)), (1,))
+    return reshape(sum(cast(first == second, int32)), (1,))
 
 
 @operation(classes="BitwiseAnd", symbol="and", also="numpy")
@@ -295,7 +287,7 @@ def invert(x: TensorLike) -> Tensor:
     """The bits that an integer does not have: -1 - x where it is signed; of a bool, whether it is false."""
     x = tensor_of(x)
     if x.dtype is bool_:
-        return logical_not(x)
+        return ~x
     _require_integers("invert", x)
     every = np.iinfo(x.dtype.numpy).max if x.dtype.kind == "uint" else -1
     return apply("bitwise_xor", x, every)
@@ -325,10 +317,10 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: TensorL
     _require_integers(name, x)
     width = 8 * x.dtype.itemsize
     bits = cast(other, int64)
-    bits = where(logical_and(greater_equal(bits, 0), less(bits, width)), bits, width)
-    half = floor_div(bits, 2)
+    bits = where(logical_and(bits >= 0, bits < width), bits, width)
+    half = bits // 2
     once = function(cast(x, int64), _power_of_two(half))
-    return cast(function(once, _power_of_two(sub(bits, half))), x.dtype)
+    return cast(function(once, _power_of_two(bits - half)), x.dtype)
 
 
 @operation(classes="PopulationCount")
@@ -347,7 +339,7 @@ def _require_integers(name: str, x: Tensor) -> None:
 
 def _power_of_two(x: Tensor) -> Tensor:
     """2 ** x, of which float64 holds each one exactly; a GPU's power may be a little less."""
-    return cast(round(pow(2.0, cast(x, float64))), int64)
+    return cast(round(2.0 ** cast(x, float64)), int64)
 
 
 @operation(classes="Gcd")
@@ -364,7 +356,7 @@ def lcm(input: TensorLike, other: TensorLike) -> Tensor:
     """The least integers above 0 that both divide, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
     x, y = _integers("lcm", input, other)
     divisor = _gcd(x, y)
-    return mul(abs(floor_div(x, where(equal(divisor, 0), 1, divisor))), abs(y))
+    return abs(x // where(divisor == 0, 1, divisor)) * abs(y)
 
 
 def _integers(name: str, *operands: Any) -> tuple[Tensor, ...]:
@@ -380,8 +372,8 @@ def _gcd(x: Tensor, y: Tensor) -> Tensor:
 
     def reduced(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         larger, smaller = state
-        is_done = equal(smaller, 0)
-        rest = mod(larger, where(is_done, 1, smaller))
+        is_done = smaller == 0
+        rest = larger % where(is_done, 1, smaller)
         return where(is_done, larger, smaller), where(is_done, 0, rest)
 
     found, _ = while_loop(lambda state: any(not_equal(state[1], 0)), reduced, (abs(x), abs(y)))

@@ -14,25 +14,18 @@ from graphls.ir.types import float64
 from graphls.ops.math import bessel as tables
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
     clip_by_value,
     cos,
-    div,
-    equal,
     exp,
-    greater,
     isinf,
     log,
     maximum,
     minimum,
-    mul,
-    neg,
     rsqrt,
     sign,
     sin,
     square,
-    sub,
     where,
 )
 from graphls.ops.operands import float_of
@@ -45,7 +38,7 @@ _FARTHEST = 1e150
 @operation(names="i0", classes="BesselI0")
 def bessel_i0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
-    return _in_double(lambda x: mul(_i0e(abs(x)), exp(abs(x))), x)
+    return _in_double(lambda x: _i0e(abs(x)) * exp(abs(x)), x)
 
 
 @operation(classes="BesselI0e")
@@ -57,7 +50,7 @@ def bessel_i0e(x: TensorLike) -> Tensor:
 @operation(classes="BesselI1")
 def bessel_i1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
-    return _in_double(lambda x: mul(_i1e(x), exp(abs(x))), x)
+    return _in_double(lambda x: _i1e(x) * exp(abs(x)), x)
 
 
 @operation(classes="BesselI1e")
@@ -69,7 +62,7 @@ def bessel_i1e(x: TensorLike) -> Tensor:
 @operation(classes="BesselK0")
 def bessel_k0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 0; infinite at 0 and nan below."""
-    return _in_double(lambda x: mul(_k0e(x), exp(neg(x))), x)
+    return _in_double(lambda x: _k0e(x) * exp(-x), x)
 
 
 @operation(classes="BesselK0e")
@@ -81,7 +74,7 @@ def bessel_k0e(x: TensorLike) -> Tensor:
 @operation(classes="BesselK1")
 def bessel_k1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 1; infinite at 0 and nan below."""
-    return _in_double(lambda x: mul(_k1e(x), exp(neg(x))), x)
+    return _in_double(lambda x: _k1e(x) * exp(-x), x)
 
 
 @operation(classes="BesselK1e")
@@ -121,74 +114,74 @@ def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
 
 def _vanishing(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
     """A function that is 0 at infinities, unless it is nan there."""
-    return _in_double(lambda x: mul(function(x), where(isinf(x), 0.0, 1.0)), x)
+    return _in_double(lambda x: function(x) * where(isinf(x), 0.0, 1.0), x)
 
 
 def _series(coefficients: tuple[float, ...], t: Tensor) -> Tensor:
     """The sum of coefficients * T_k(t) by Clenshaw's recurrence."""
-    double = mul(t, 2.0)
-    last, before = mul(t, 0.0), mul(t, 0.0)
+    double = t * 2.0
+    last, before = t * 0.0, t * 0.0
     for coefficient in coefficients[:0:-1]:
-        last, before = add(sub(mul(double, last), before), coefficient), last
-    return add(sub(mul(t, last), before), coefficients[0])
+        last, before = double * last - before + coefficient, last
+    return t * last - before + coefficients[0]
 
 
 def _split(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:
     """One function up to a bound and another one from there on, each of numbers in its own part, the far one finite."""
-    return where(greater(x, bound), far(minimum(maximum(x, bound), _FARTHEST)), near(clip_by_value(x, None, bound)))
+    return where(x > bound, far(minimum(maximum(x, bound), _FARTHEST)), near(clip_by_value(x, None, bound)))
 
 
 def _odd(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:
     """x * near(|x|) up to a bound, so that there is a gradient at 0, and far(|x|) with the sign of x from there on."""
     size = abs(x)
-    return mul(where(greater(size, bound), sign(x), x), _split(size, bound, near, far))
+    return where(size > bound, sign(x), x) * _split(size, bound, near, far)
 
 
 def _i0e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return _series(tables.I0_NEAR, sub(div(x, 4.0), 1.0))
+        return _series(tables.I0_NEAR, x / 4.0 - 1.0)
 
     def far(x: Tensor) -> Tensor:
-        return mul(rsqrt(x), _series(tables.I0_FAR, sub(div(16.0, x), 1.0)))
+        return rsqrt(x) * _series(tables.I0_FAR, 16.0 / x - 1.0)
 
     return _split(x, 8.0, near, far)
 
 
 def _i1e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return _series(tables.I1_NEAR, sub(div(x, 4.0), 1.0))
+        return _series(tables.I1_NEAR, x / 4.0 - 1.0)
 
     def far(x: Tensor) -> Tensor:
-        return mul(rsqrt(x), _series(tables.I1_FAR, sub(div(16.0, x), 1.0)))
+        return rsqrt(x) * _series(tables.I1_FAR, 16.0 / x - 1.0)
 
     return _odd(x, 8.0, near, far)
 
 
 def _k0e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        first = mul(log(div(x, 2.0)), mul(_i0e(x), exp(x)))
-        return mul(sub(_series(tables.K0_NEAR, sub(div(square(x), 2.0), 1.0)), first), exp(x))
+        first = log(x / 2.0) * (_i0e(x) * exp(x))
+        return (_series(tables.K0_NEAR, square(x) / 2.0 - 1.0) - first) * exp(x)
 
     def far(x: Tensor) -> Tensor:
-        return mul(rsqrt(x), _series(tables.K0_FAR, sub(div(4.0, x), 1.0)))
+        return rsqrt(x) * _series(tables.K0_FAR, 4.0 / x - 1.0)
 
     return _split(x, 2.0, near, far)
 
 
 def _k1e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        first = mul(_log_above_zero(div(x, 2.0)), mul(_i1e(x), exp(x)))
-        return mul(add(div(_series(tables.K1_NEAR, sub(div(square(x), 2.0), 1.0)), abs(x)), first), exp(x))
+        first = _log_above_zero(x / 2.0) * (_i1e(x) * exp(x))
+        return (_series(tables.K1_NEAR, square(x) / 2.0 - 1.0) / abs(x) + first) * exp(x)
 
     def far(x: Tensor) -> Tensor:
-        return mul(rsqrt(x), _series(tables.K1_FAR, sub(div(4.0, x), 1.0)))
+        return rsqrt(x) * _series(tables.K1_FAR, 4.0 / x - 1.0)
 
     return _split(x, 2.0, near, far)
 
 
 def _log_above_zero(x: Tensor) -> Tensor:
     """The logarithm, of which 0 times 0 is to become 0, too."""
-    return log(where(equal(x, 0.0), 1.0, x))
+    return log(where(x == 0.0, 1.0, x))
 
 
 def _j0(x: Tensor) -> Tensor:
@@ -201,37 +194,37 @@ def _j1(x: Tensor) -> Tensor:
 
 def _y0(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return add(_near(tables.Y0_NEAR, x), mul(mul(log(x), 2 / math.pi), _near(tables.J0_NEAR, x)))
+        return _near(tables.Y0_NEAR, x) + log(x) * (2 / math.pi) * _near(tables.J0_NEAR, x)
 
     return _split(x, 8.0, near, lambda x: _wave(x, 0, _sine))
 
 
 def _y1(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        first = mul(mul(_log_above_zero(x), 2 / math.pi), mul(x, _near(tables.J1_NEAR, x)))
-        return add(div(_near(tables.Y1_NEAR, x), abs(x)), first)
+        first = _log_above_zero(x) * (2 / math.pi) * (x * _near(tables.J1_NEAR, x))
+        return _near(tables.Y1_NEAR, x) / abs(x) + first
 
     return _split(x, 8.0, near, lambda x: _wave(x, 1, _sine))
 
 
 def _near(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    return _series(coefficients, sub(div(square(x), 32.0), 1.0))
+    return _series(coefficients, square(x) / 32.0 - 1.0)
 
 
 def _wave(x: Tensor, order: int, combine: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
     """sqrt(2 / (pi x)) times a wave of the angle x - (2 order + 1) pi / 4."""
     even, odd = ((tables.P0_FAR, tables.Q0_FAR), (tables.P1_FAR, tables.Q1_FAR))[order]
-    t = sub(div(128.0, square(x)), 1.0)
-    wave = combine(_series(even, t), div(_series(odd, t), x), sub(x, (2 * order + 1) * math.pi / 4))
-    return mul(mul(rsqrt(x), math.sqrt(2 / math.pi)), wave)
+    t = 128.0 / square(x) - 1.0
+    wave = combine(_series(even, t), _series(odd, t) / x, x - (2 * order + 1) * math.pi / 4)
+    return rsqrt(x) * math.sqrt(2 / math.pi) * wave
 
 
 def _cosine(p: Tensor, q: Tensor, angle: Tensor) -> Tensor:
-    return sub(mul(p, cos(angle)), mul(q, sin(angle)))
+    return p * cos(angle) - q * sin(angle)
 
 
 def _sine(p: Tensor, q: Tensor, angle: Tensor) -> Tensor:
-    return add(mul(p, sin(angle)), mul(q, cos(angle)))
+    return p * sin(angle) + q * cos(angle)
 
 
 I0_NEAR = (

@@ -367,7 +367,7 @@ def logical_not(x: TensorLike) -> Tensor:
 def bool_of(x: TensorLike) -> Tensor:
     """A bool tensor; numbers are true where they are not 0."""
     x = tensor_of(x)
-    return x if x.dtype is bool_ else not_equal(x, 0)
+    return x if x.dtype is bool_ else x != 0
 
 
 @operation(classes="IsFinite", also="numpy mint")
@@ -380,13 +380,13 @@ def isfinite(x: TensorLike) -> Tensor:
 def isnan(x: TensorLike) -> Tensor:
     """Whether a number is nan."""
     x = tensor_of(x)
-    return not_equal(x, x)
+    return x != x
 
 
 @operation(classes="IsInf", also="numpy mint")
 def isinf(x: TensorLike) -> Tensor:
     """Whether a number is an infinity."""
-    return equal(apply("abs", float_of(x)), math.inf)
+    return apply("abs", float_of(x)) == math.inf
 
 
 @operation(names="select", classes="Select", also="numpy mint.select mint")

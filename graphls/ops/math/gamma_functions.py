@@ -16,31 +16,20 @@ from graphls.ops.arrays.creation import full_like
 from graphls.ops.gradients import with_gradient
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     addn,
     cast,
     clip_by_value,
     cos,
-    div,
-    equal,
     floor,
-    greater,
-    greater_equal,
     isinf,
-    less,
     log,
     logical_and,
-    logical_not,
     logical_or,
-    mod,
     mul,
-    neg,
-    pow,
     reciprocal,
     round,
     sin,
     square,
-    sub,
     where,
 )
 from graphls.ops.operands import float_of, floats
@@ -84,7 +73,7 @@ def mvlgamma(x: TensorLike, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
 
     def computed(x: Tensor) -> Tensor:
-        return _total([lgamma(sub(x, i / 2)) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)
+        return _total([lgamma(x - i / 2) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)
 
     return _in_double(computed, x)
 
@@ -97,60 +86,60 @@ def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
 def _total(terms: list[Tensor]) -> Tensor:
     result = terms[0]
     for term in terms[1:]:
-        result = add(result, term)
+        result = result + term
     return result
 
 
 def _log_gamma(x: Tensor) -> Tensor:
     # Below 1/2 by Euler's reflection of 1 - x. Stirling's series needs a large argument: it is taken _SHIFT further on,
     # and the logarithms of what the gamma function grows by until there are subtracted.
-    is_low = less(x, 0.5)
-    at = where(is_low, sub(1.0, x), x)
-    far = add(at, float(_SHIFT))
-    series = mul(sub(far, 0.5), sub(log(far), 1.0)) + (math.log(2 * math.pi) - 1) / 2
+    is_low = x < 0.5
+    at = where(is_low, 1.0 - x, x)
+    far = at + float(_SHIFT)
+    series = (far - 0.5) * (log(far) - 1.0) + (math.log(2 * math.pi) - 1) / 2
     corrections = inverse_powers(far, 1, STIRLING)
-    high = sub(add(series, corrections), _total([log(add(at, float(k))) for k in range(_SHIFT)]))
+    high = series + corrections - _total([log(at + float(k)) for k in range(_SHIFT)])
     sine = abs(sin(_angle(where(is_low, x, 0.5))))
-    result = where(is_low, sub(math.log(math.pi), add(log(sine), high)), high)
+    result = where(is_low, math.log(math.pi) - (log(sine) + high), high)
     return where(isinf(x), math.inf, result)
 
 
 def _angle(x: Tensor) -> Tensor:
     """pi x without multiples of pi, exact where x is large; of -0.0 it is -0.0."""
-    return mul(where(greater_equal(abs(x), 0.5), sub(x, round(x)), x), math.pi)
+    return where(abs(x) >= 0.5, x - round(x), x) * math.pi
 
 
 def inverse_powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
     """The sum of coefficients / x ** (first + 2 i)."""
     inverse = reciprocal(x)
-    square, result = mul(inverse, inverse), mul(inverse, 0.0)
+    square, result = inverse * inverse, inverse * 0.0
     for coefficient in reversed(coefficients):
-        result = add(mul(result, square), coefficient)
+        result = result * square + coefficient
     for _ in range(first):
-        result = mul(result, inverse)
+        result = result * inverse
     return result
 
 
 def _polygamma(n: int, x: Tensor) -> Tensor:
     # As in `_log_gamma`: reflected below 1/2, and computed _SHIFT further on by the recurrence of the derivatives.
-    is_low = less(x, 0.5)
-    at = where(is_low, sub(1.0, x), x)
+    is_low = x < 0.5
+    at = where(is_low, 1.0 - x, x)
     sign, factorial = (-1) ** (n + 1), math.factorial(n)
-    near = _total([inverse_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
-    high = mul(add(_asymptotic(n, add(at, float(_SHIFT))), near), float(sign))
-    angle = _angle(where(greater_equal(x, 0.5), 0.25, x))
-    reflected = mul(_derivative_of_cotangent(n, div(cos(angle), sin(angle))), math.pi ** (n + 1))
-    low = sub(mul(high, float(-sign)), reflected)
+    near = _total([inverse_powers(at + float(k), n + 1, [factorial]) for k in range(_SHIFT)])
+    high = (_asymptotic(n, at + float(_SHIFT)) + near) * float(sign)
+    angle = _angle(where(x >= 0.5, 0.25, x))
+    reflected = _derivative_of_cotangent(n, cos(angle) / sin(angle)) * math.pi ** (n + 1)
+    low = high * float(-sign) - reflected
     if n % 2 == 0:  # the pole of an odd order at a negative whole number is infinite with either sign
-        low = where(logical_and(less(x, 0.0), equal(x, round(x))), math.nan, low)
+        low = where(logical_and(x < 0.0, x == round(x)), math.nan, low)
     return where(is_low, low, high)
 
 
 def _asymptotic(n: int, x: Tensor) -> Tensor:
     """(-1) ** (n + 1) times the polygamma function far out."""
-    leading = mul(log(x), -1.0) if n == 0 else inverse_powers(x, n, [math.factorial(n - 1)])
+    leading = log(x) * -1.0 if n == 0 else inverse_powers(x, n, [math.factorial(n - 1)])
     corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI, start=1)]
-    return add(add(leading, inverse_powers(x, n + 1, [math.factorial(n) / 2])), inverse_powers(x, n + 2, corrections))
+    return leading + inverse_powers(x, n + 1, [math.factorial(n) / 2]) + inverse_powers(x, n + 2, corrections)
 
 
 def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
@@ -159,9 +148,9 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
     for _ in range(n):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
     first, second, *others = polynomial.coef[::-1]
-    result = add(mul(cotangent, float(first)), float(second))
+    result = cotangent * float(first) + float(second)
     for coefficient in others:
-        result = add(mul(result, cotangent), float(coefficient))
+        result = result * cotangent + float(coefficient)
     return result
 
 
@@ -189,31 +178,31 @@ def zeta(input: TensorLike, other: TensorLike) -> Tensor:
 
 def _zeta(x: Tensor, q: Tensor) -> Tensor:
     # Terms of negative numbers are, but for their sign, those between 1 - share and 1 - q, the others start at share.
-    low, share = less(q, 0.0), sub(q, floor(q))
-    is_pole = logical_or(equal(x, 1.0), logical_and(greater(x, 1.0), logical_and(equal(share, 0.0), q <= 0.0)))
-    is_inside = logical_and(greater(x, 1.0), logical_or(greater(q, 0.0), equal(x, floor(x))))
-    is_inside = logical_and(is_inside, logical_not(is_pole))
+    low, share = q < 0.0, q - floor(q)
+    is_pole = logical_or(x == 1.0, logical_and(x > 1.0, logical_and(share == 0.0, q <= 0.0)))
+    is_inside = logical_and(x > 1.0, logical_or(q > 0.0, x == floor(x)))
+    is_inside = logical_and(is_inside, ~is_pole)
     x = where(is_inside, x, 2.0)
     found = _euler_maclaurin(x, where(is_inside, where(low, share, q), 1.0))
-    first, last = (where(logical_and(is_inside, low), sub(1.0, at), 1.0) for at in (share, q))
-    sign = where(equal(mod(x, 2.0), 0.0), 1.0, -1.0)
-    found = add(found, where(low, mul(sign, sub(_euler_maclaurin(x, first), _euler_maclaurin(x, last))), 0.0))
+    first, last = (where(logical_and(is_inside, low), 1.0 - at, 1.0) for at in (share, q))
+    sign = where(x % 2.0 == 0.0, 1.0, -1.0)
+    found = found + where(low, sign * (_euler_maclaurin(x, first) - _euler_maclaurin(x, last)), 0.0)
     return where(is_inside, found, where(is_pole, math.inf, math.nan))
 
 
 def _euler_maclaurin(x: Tensor, q: Tensor) -> Tensor:
     """Apostol's "Introduction to Analytic Number Theory", theorem 12.21, with further corrections."""
-    first = addn([pow(add(q, float(k)), neg(x)) for k in range(_TERMS)])
-    start = add(q, float(_TERMS))
-    integral = div(pow(start, sub(1.0, x)), sub(x, 1.0))
-    return add(add(first, integral), mul(pow(start, neg(x)), _corrections(clip_by_value(x, None, _STEEP), start)))
+    first = addn([(q + float(k)) ** -x for k in range(_TERMS)])
+    start = q + float(_TERMS)
+    integral = start ** (1.0 - x) / (x - 1.0)
+    return first + integral + start**-x * _corrections(clip_by_value(x, None, _STEEP), start)
 
 
 def _corrections(x: Tensor, start: Tensor) -> Tensor:
     """1 / 2 and the sum of B_2k / (2k)! * x (x + 1) ... (x + 2k - 2) / start ** (2k - 1)."""
-    total, factor = full_like(x, 0.5), div(x, start)
+    total, factor = full_like(x, 0.5), x / start
     for k, number in enumerate(BERNOULLI, start=1):
-        total = add(total, mul(factor, number / math.factorial(2 * k)))
-        steps = mul(add(x, 2.0 * k - 1), add(x, 2.0 * k))
-        factor = mul(factor, div(steps, square(start)))
+        total = total + factor * (number / math.factorial(2 * k))
+        steps = (x + (2.0 * k - 1)) * (x + 2.0 * k)
+        factor = factor * (steps / square(start))
     return total

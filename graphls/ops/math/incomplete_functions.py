@@ -16,26 +16,16 @@ from graphls.ops.control_flow import while_loop
 from graphls.ops.gradients import with_gradient
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
-    div,
-    equal,
     exp,
-    greater,
     isfinite,
-    less,
     log,
     log1p,
     logical_and,
-    logical_not,
     logical_or,
     minimum,
-    mul,
-    neg,
-    pow,
     reciprocal,
     sqrt,
-    sub,
     where,
 )
 from graphls.ops.math.gamma_functions import STIRLING, inverse_powers, lgamma
@@ -59,21 +49,21 @@ def igammac(input: TensorLike, other: TensorLike) -> Tensor:
     """1 - `igamma`, exact where that is close to 1."""
 
     def slope(a: Tensor, x: Tensor) -> Tensor:
-        return neg(_density_of_gamma(a, x))
+        return -_density_of_gamma(a, x)
 
     return wide_in_double(lambda a, x: with_slopes(_upper, slope, a, x), input, other)
 
 
 def _density_of_gamma(a: Tensor, x: Tensor) -> Tensor:
     """x ** (a - 1) * exp(-x) over the gamma function, which at 0 has one of three limits."""
-    at_zero = where(less(a, 1.0), math.inf, where(equal(a, 1.0), 1.0, 0.0))
-    is_zero = equal(x, 0.0)
+    at_zero = where(a < 1.0, math.inf, where(a == 1.0, 1.0, 0.0))
+    is_zero = x == 0.0
     return where(is_zero, at_zero, exp(_gamma_term(a, where(is_zero, 1.0, x))))
 
 
 def _gamma_term(a: Tensor, x: Tensor) -> Tensor:
     """(a - 1) log(x) - x - lgamma(a) without the large numbers whose difference it is."""
-    return sub(sub(add(mul(a, log_excess(x, a)), mul(log(a), 0.5)), log(x)), add(stirling(a), HALF_LOG_TWO_PI))
+    return a * log_excess(x, a) + log(a) * 0.5 - log(x) - (stirling(a) + HALF_LOG_TWO_PI)
 
 
 def _lower(a: Tensor, x: Tensor) -> Tensor:
@@ -86,50 +76,50 @@ def _upper(a: Tensor, x: Tensor) -> Tensor:
 
 def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The integral below x and that above it, each exact where it is small."""
-    is_inside = logical_and(logical_and(greater(a, 0.0), greater(x, 0.0)), logical_and(isfinite(a), isfinite(x)))
-    is_large = logical_and(is_inside, greater(a, LARGE))
+    is_inside = logical_and(logical_and(a > 0.0, x > 0.0), logical_and(isfinite(a), isfinite(x)))
+    is_large = logical_and(is_inside, a > LARGE)
     # All branches are computed for all elements: those that are not chosen get 1, of which no loop runs long and no
     # infinity or nan comes that would reach the gradient as 0 * inf.
     normal = _deviation(where(is_large, a, 1.0), where(is_large, x, 1.0))
-    is_usual = logical_and(is_inside, logical_not(is_large))
+    is_usual = logical_and(is_inside, ~is_large)
     low, high = _usual_gamma(where(is_usual, a, 1.0), where(is_usual, x, 1.0))
-    low = where(is_large, mul(erfc(neg(normal)), 0.5), low)
-    high = where(is_large, mul(erfc(normal), 0.5), high)
+    low = where(is_large, erfc(-normal) * 0.5, low)
+    high = where(is_large, erfc(normal) * 0.5, high)
     return _bounded(low, a, x, is_inside, 0.0), _bounded(high, a, x, is_inside, 1.0)
 
 
 def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    is_low = less(x, add(a, 1.0))  # there the series needs few terms, beyond it the fraction
-    factor = exp(add(_gamma_term(a, x), log(x)))
-    series = mul(factor, _series(a, where(is_low, x, 0.0)))
-    fraction = mul(factor, _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x)))
-    return where(is_low, series, sub(1.0, fraction)), where(is_low, sub(1.0, series), fraction)
+    is_low = x < a + 1.0  # there the series needs few terms, beyond it the fraction
+    factor = exp(_gamma_term(a, x) + log(x))
+    series = factor * _series(a, where(is_low, x, 0.0))
+    fraction = factor * _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x))
+    return where(is_low, series, 1.0 - fraction), where(is_low, 1.0 - series, fraction)
 
 
 def _bounded(inside: Tensor, a: Tensor, x: Tensor, is_inside: Tensor, at_zero: float) -> Tensor:
     """The function with its limits at 0 and infinity."""
-    is_zero = logical_or(logical_and(equal(x, 0.0), greater(a, 0.0)), logical_and(equal(a, math.inf), isfinite(x)))
-    is_one = logical_or(logical_and(equal(a, 0.0), greater(x, 0.0)), logical_and(equal(x, math.inf), isfinite(a)))
-    is_valid = logical_and(logical_or(greater(a, 0.0), equal(a, 0.0)), logical_or(greater(x, 0.0), equal(x, 0.0)))
+    is_zero = logical_or(logical_and(x == 0.0, a > 0.0), logical_and(a == math.inf, isfinite(x)))
+    is_one = logical_or(logical_and(a == 0.0, x > 0.0), logical_and(x == math.inf, isfinite(a)))
+    is_valid = logical_and(logical_or(a > 0.0, a == 0.0), logical_or(x > 0.0, x == 0.0))
     limits = where(is_zero, at_zero, where(is_one, 1.0 - at_zero, math.nan))
     return where(is_inside, inside, where(is_valid, limits, math.nan))
 
 
 def _deviation(a: Tensor, x: Tensor) -> Tensor:
     """How far x is out, in standard deviations times the square root of 2."""
-    ninth = div(1.0 / 9.0, a)
-    return div(sub(pow(div(x, a), 1.0 / 3.0), sub(1.0, ninth)), sqrt(mul(ninth, 2.0)))
+    ninth = 1.0 / 9.0 / a
+    return ((x / a) ** (1.0 / 3.0) - (1.0 - ninth)) / sqrt(ninth * 2.0)
 
 
 def _series(a: Tensor, x: Tensor) -> Tensor:
     def further(state: Carry) -> Carry:
         divisor, term, total = state
-        divisor = add(divisor, 1.0)
-        term = mul(term, div(x, divisor))
-        return divisor, term, add(total, term)
+        divisor = divisor + 1.0
+        term = term * (x / divisor)
+        return divisor, term, total + term
 
     def is_going(state: Carry) -> Tensor:
-        return any_of(greater(abs(state[1]), mul(abs(state[2]), CLOSE)))
+        return any_of(abs(state[1]) > abs(state[2]) * CLOSE)
 
     first = reciprocal(a)
     return repeated(is_going, further, (a, first, first))[2]
@@ -140,15 +130,15 @@ def _fraction(a: Tensor, x: Tensor) -> Tensor:
 
     def further(state: Carry) -> Carry:
         number, b, c, d, found, _ = state
-        numerator, b = mul(number, sub(a, number)), add(b, 2.0)
-        d = reciprocal(not_zero(add(mul(numerator, d), b)))
-        c = not_zero(add(b, div(numerator, c)))
-        change = mul(c, d)
-        return add(number, 1.0), b, c, d, mul(found, change), change
+        numerator, b = number * (a - number), b + 2.0
+        d = reciprocal(not_zero(numerator * d + b))
+        c = not_zero(b + numerator / c)
+        change = c * d
+        return number + 1.0, b, c, d, found * change, change
 
-    b = add(sub(x, a), 1.0)
+    b = x - a + 1.0
     first = reciprocal(not_zero(b))
-    state = ones_like(a), b, div(1.0 / TINY, ones_like(a)), first, first, zeros_like(a)
+    state = ones_like(a), b, 1.0 / TINY / ones_like(a), first, first, zeros_like(a)
     return repeated(is_changing, further, state)[4]
 
 
@@ -169,13 +159,13 @@ def wide_in_double(function: Function, *operands: object) -> Tensor:
     """A function of operands in float64 and in the shape of all, in their dtype."""
     tensors = floats(*operands)
     wide = zeros_like(_sum(tensors))
-    return cast(function(*(add(cast(t, float64), cast(wide, float64)) for t in tensors)), tensors[0].dtype)
+    return cast(function(*(cast(t, float64) + cast(wide, float64) for t in tensors)), tensors[0].dtype)
 
 
 def _sum(tensors: tuple[Tensor, ...]) -> Tensor:
     result = tensors[0]
     for tensor in tensors[1:]:
-        result = add(result, tensor)
+        result = result + tensor
     return result
 
 
@@ -185,7 +175,7 @@ def with_slopes(function: Function, density: Function, *operands: Tensor) -> Ten
     def gradient(*given: Tensor) -> tuple[Tensor, ...]:
         *at, _, sensitivity = given
         slopes = [_difference(function, at, i) for i in range(len(at) - 1)]
-        return tuple(mul(sensitivity, slope) for slope in (*slopes, density(*at)))
+        return tuple(sensitivity * slope for slope in (*slopes, density(*at)))
 
     found: Tensor = with_gradient(function, gradient, *operands)
     return found
@@ -193,35 +183,35 @@ def with_slopes(function: Function, density: Function, *operands: Tensor) -> Ten
 
 def _difference(function: Function, at: list[Tensor], index: int) -> Tensor:
     """The slope by a parameter from four values of it, at distances in which the function changes little."""
-    step = mul(div(at[index], add(sqrt(at[index]), 1.0)), _STEP)
+    step = at[index] / (sqrt(at[index]) + 1.0) * _STEP
 
     def moved(steps: float) -> Tensor:
-        return function(*at[:index], add(at[index], mul(step, steps)), *at[index + 1 :])
+        return function(*at[:index], at[index] + step * steps, *at[index + 1 :])
 
     # Five points, so that the error falls with the fourth power of the step: rounding limits it, not the step.
-    near, far = sub(moved(1.0), moved(-1.0)), sub(moved(2.0), moved(-2.0))
-    return div(sub(mul(near, 8.0), far), mul(step, 12.0))
+    near, far = moved(1.0) - moved(-1.0), moved(2.0) - moved(-2.0)
+    return (near * 8.0 - far) / (step * 12.0)
 
 
 def log_excess(x: Tensor, a: Tensor) -> Tensor:
     """log(x / a) - (x - a) / a."""
     # Near a both logarithms are nearly equal to what is subtracted; log1p of the distance keeps its digits.
-    distance = div(sub(x, a), a)
-    is_far = less(distance, -0.5)
-    return sub(where(is_far, log(div(x, a)), log1p(where(is_far, 0.0, distance))), distance)
+    distance = (x - a) / a
+    is_far = distance < -0.5
+    return where(is_far, log(x / a), log1p(where(is_far, 0.0, distance))) - distance
 
 
 def stirling(a: Tensor) -> Tensor:
     """What lgamma(a) is more than (a - 1 / 2) log(a) - a + log(2 pi) / 2."""
-    is_far = greater(a, _FAR)
+    is_far = a > _FAR
     near, far = where(is_far, 1.0, a), where(is_far, a, _FAR)
-    direct = sub(lgamma(near), sub(sub(mul(sub(near, 0.5), log(near)), near), -HALF_LOG_TWO_PI))
+    direct = lgamma(near) - ((near - 0.5) * log(near) - near - -HALF_LOG_TWO_PI)
     return where(is_far, inverse_powers(far, 1, STIRLING), direct)
 
 
 def is_changing(state: Carry) -> Tensor:
     """Whether the last of a state, a factor, is not yet 1 everywhere."""
-    return any_of(greater(abs(sub(state[-1], 1.0)), CLOSE))
+    return any_of(abs(state[-1] - 1.0) > CLOSE)
 
 
 def any_of(truths: Tensor) -> Tensor:
@@ -232,7 +222,7 @@ def any_of(truths: Tensor) -> Tensor:
 
 def not_zero(x: Tensor) -> Tensor:
     """x without the zeros that Lentz's method would divide by."""
-    return where(less(abs(x), TINY), TINY, x)
+    return where(abs(x) < TINY, TINY, x)
 
 
 def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Carry], start: Carry) -> Carry:
@@ -240,10 +230,10 @@ def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Car
     count = zeros_like(start[0]).sum()  # a number in the graph, also where there are no elements
 
     def is_needed(state: tuple[Tensor, Carry]) -> Tensor:
-        return logical_and(less(state[0], float(_ROUNDS)), is_going(state[1]))
+        return logical_and(state[0] < float(_ROUNDS), is_going(state[1]))
 
     def step(state: tuple[Tensor, Carry]) -> tuple[Tensor, Carry]:
-        return add(state[0], 1.0), further(state[1])
+        return state[0] + 1.0, further(state[1])
 
     found: Carry = while_loop(is_needed, step, (count, start))[1]
     return found
@@ -260,68 +250,68 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
 
 def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """x ** (a - 1) * (1 - x) ** (b - 1) over the beta function, which at 0 and 1 has limits."""
-    is_end = logical_or(equal(x, 0.0), equal(x, 1.0))
+    is_end = logical_or(x == 0.0, x == 1.0)
     y = where(is_end, 0.5, x)
-    inside = exp(sub(_beta_term(a, b, y), add(log(y), log1p(neg(y)))))
-    near, far = where(equal(x, 0.0), a, b), where(equal(x, 0.0), b, a)
-    at_end = where(less(near, 1.0), math.inf, where(equal(near, 1.0), far, 0.0))
+    inside = exp(_beta_term(a, b, y) - (log(y) + log1p(-y)))
+    near, far = where(x == 0.0, a, b), where(x == 0.0, b, a)
+    at_end = where(near < 1.0, math.inf, where(near == 1.0, far, 0.0))
     return where(is_end, at_end, inside)
 
 
 def _beta_term(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """a log(x) + b log(1 - x) - log B(a, b), again without large numbers."""
-    both = add(a, b)
-    parts = add(mul(a, log_excess(mul(x, both), a)), mul(b, log_excess(mul(sub(1.0, x), both), b)))
-    corrections = sub(stirling(both), add(stirling(a), stirling(b)))
-    return add(add(parts, mul(sub(add(log(a), log(b)), log(both)), 0.5)), sub(corrections, HALF_LOG_TWO_PI))
+    both = a + b
+    parts = a * log_excess(x * both, a) + b * log_excess((1.0 - x) * both, b)
+    corrections = stirling(both) - (stirling(a) + stirling(b))
+    return parts + (log(a) + log(b) - log(both)) * 0.5 + (corrections - HALF_LOG_TWO_PI)
 
 
 def _beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    is_valid = logical_and(greater(a, 0.0), greater(b, 0.0))
-    is_inside = logical_and(logical_and(greater(x, 0.0), less(x, 1.0)), logical_and(isfinite(a), isfinite(b)))
+    is_valid = logical_and(a > 0.0, b > 0.0)
+    is_inside = logical_and(logical_and(x > 0.0, x < 1.0), logical_and(isfinite(a), isfinite(b)))
     is_inside = logical_and(is_valid, is_inside)
-    is_large = logical_and(is_inside, greater(minimum(a, b), LARGE))
+    is_large = logical_and(is_inside, minimum(a, b) > LARGE)
     normal = _beta_deviation(*(where(is_large, value, 0.5) for value in (a, b, x)))
-    is_usual = logical_and(is_inside, logical_not(is_large))
-    inside = where(is_large, mul(erfc(neg(normal)), 0.5), _usual_beta(*(where(is_usual, v, 0.5) for v in (a, b, x))))
-    is_limit = logical_and(is_valid, logical_or(equal(x, 0.0), equal(x, 1.0)))
+    is_usual = logical_and(is_inside, ~is_large)
+    inside = where(is_large, erfc(-normal) * 0.5, _usual_beta(*(where(is_usual, v, 0.5) for v in (a, b, x))))
+    is_limit = logical_and(is_valid, logical_or(x == 0.0, x == 1.0))
     return where(is_inside, inside, where(is_limit, x, math.nan))
 
 
 def _beta_deviation(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """Abramowitz and Stegun's 26.5.22: how far x is out, in standard deviations times the square root of 2."""
-    first, second = pow(mul(b, x), 1.0 / 3.0), pow(mul(a, sub(1.0, x)), 1.0 / 3.0)
-    distance = sub(mul(first, sub(1.0, div(1.0 / 9.0, b))), mul(second, sub(1.0, div(1.0 / 9.0, a))))
-    spread = add(div(mul(first, first), b), div(mul(second, second), a))
-    return div(mul(distance, 3.0), sqrt(mul(spread, 2.0)))
+    first, second = (b * x) ** (1.0 / 3.0), (a * (1.0 - x)) ** (1.0 / 3.0)
+    distance = first * (1.0 - 1.0 / 9.0 / b) - second * (1.0 - 1.0 / 9.0 / a)
+    spread = first * first / b + second * second / a
+    return distance * 3.0 / sqrt(spread * 2.0)
 
 
 def _usual_beta(p: Tensor, q: Tensor, y: Tensor) -> Tensor:
-    is_low = less(y, div(add(p, 1.0), add(add(p, q), 2.0)))
+    is_low = y < (p + 1.0) / (p + q + 2.0)
     first, second = where(is_low, p, q), where(is_low, q, p)
-    argument = where(is_low, y, sub(1.0, y))
-    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, argument)), first)
-    return where(is_low, part, sub(1.0, part))
+    argument = where(is_low, y, 1.0 - y)
+    part = exp(_beta_term(p, q, y)) * _beta_fraction(first, second, argument) / first
+    return where(is_low, part, 1.0 - part)
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    both, after, before = add(a, b), add(a, 1.0), sub(a, 1.0)
+    both, after, before = a + b, a + 1.0, a - 1.0
 
     def applied(numerator: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-        d = reciprocal(not_zero(add(mul(numerator, d), 1.0)))
-        return not_zero(add(div(numerator, c), 1.0)), d
+        d = reciprocal(not_zero(numerator * d + 1.0))
+        return not_zero(numerator / c + 1.0), d
 
     def further(state: Carry) -> Carry:
         number, c, d, found, _ = state
-        twice = mul(number, 2.0)
-        even = div(mul(mul(number, sub(b, number)), x), mul(add(before, twice), add(a, twice)))
+        twice = number * 2.0
+        even = number * (b - number) * x / ((before + twice) * (a + twice))
         c, d = applied(even, c, d)
-        found = mul(found, mul(c, d))
-        odd = neg(div(mul(mul(add(a, number), add(both, number)), x), mul(add(a, twice), add(after, twice))))
+        found = found * (c * d)
+        odd = -((a + number) * (both + number) * x / ((a + twice) * (after + twice)))
         c, d = applied(odd, c, d)
-        change = mul(c, d)
-        return add(number, 1.0), c, d, mul(found, change), change
+        change = c * d
+        return number + 1.0, c, d, found * change, change
 
-    first = reciprocal(not_zero(sub(1.0, div(mul(both, x), after))))
+    first = reciprocal(not_zero(1.0 - both * x / after))
     state = ones_like(a), ones_like(a), first, first, zeros_like(a)
     return repeated(is_changing, further, state)[3]

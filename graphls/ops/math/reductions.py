@@ -27,7 +27,6 @@ from graphls.ops.math.elementwise import (
     minimum,
     mul,
     square,
-    sub,
     where,
 )
 from graphls.ops.math.elementwise import where as chosen
@@ -224,12 +223,12 @@ def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False)
 def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     if not isinstance(ddof, int):
         raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.")
-    squares = square(sub(x, mean(x, axis, keepdims=True)))
+    squares = square(x - mean(x, axis, keepdims=True))
     result = mean(squares, axis, keepdims)
     count = x.size // (result.size or 1)
     if ddof and count <= ddof:
         raise GraphValueError(f"The variance of {count} elements has no ddof of {ddof}.")
-    return mul(result, count / (count - ddof)) if ddof else result
+    return result * (count / (count - ddof)) if ddof else result
 
 
 @operation(method=as_numpy_calls, spelled=True, also="numpy")
@@ -277,7 +276,7 @@ def _smallest(x: TensorLike, *args: Any, return_indices: bool = False, **options
 @tensor_method()
 def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest number along axes less the smallest one."""
-    return sub(amax(x, axis, keepdims), amin(x, axis, keepdims))
+    return amax(x, axis, keepdims) - amin(x, axis, keepdims)
 
 
 _Slices = tuple[Tensor, ...]

@@ -18,26 +18,19 @@ from graphls.ops.arrays.creation import full_like, ones
 from graphls.ops.arrays.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.linear_algebra.factorizations import as_one, transposed
 from graphls.ops.math.elementwise import (
-    add,
     cast,
     ceil,
     clip_by_value,
-    div,
     equal,
     exp,
     floor,
-    floor_div,
-    greater_equal,
     isfinite,
     isnan,
-    less_equal,
     log,
     logical_and,
-    logical_not,
     maximum,
     mul,
     not_equal,
-    sub,
     where,
 )
 from graphls.ops.math.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
@@ -86,8 +79,8 @@ def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: 
     x = float_of(x)
 
     def computed(x: Tensor) -> Tensor:
-        counts = sum(cast(logical_not(isnan(x)), x.dtype), axis, keepdims)
-        return div(nansum(x, axis, keepdims), counts)
+        counts = sum(cast(~isnan(x), x.dtype), axis, keepdims)
+        return nansum(x, axis, keepdims) / counts
 
     result = in_single(computed, x)
     return result if dtype is None else cast(result, dtype)
@@ -102,7 +95,7 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
             return log(sum(exp(x), axis, keepdims))
         largest = stop_gradient(amax(x, axis, keepdims=True))
         largest = where(isfinite(largest), largest, 0.0)
-        total = log(sum(exp(sub(x, largest)), axis, keepdims))
+        total = log(sum(exp(x - largest), axis, keepdims))
         return total + reshape(largest, total.shape)
 
     return in_single(computed, float_of(x))
@@ -120,7 +113,7 @@ def diff(
     joined = concat(pieces, axis) if len(pieces) > 1 else tensor_of(x)
     at = axis_of(axis, joined.ndim)
     for _ in range(n):
-        joined = sub(_without_first(joined, at), without_last(joined, at))
+        joined = _without_first(joined, at) - without_last(joined, at)
     return joined
 
 
@@ -146,7 +139,7 @@ def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: TensorLike = 1.0, a
 
 
 def _integral(y: Tensor, widths: TensorLike, axis: int) -> Tensor:
-    return sum(mul(mul(_without_first(y, axis) + without_last(y, axis), 0.5), widths), axis)
+    return sum(mul((_without_first(y, axis) + without_last(y, axis)) * 0.5, widths), axis)
 
 
 def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
@@ -183,8 +176,8 @@ def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> t
     Takes floats of any shape.
     """
     values, positions, at = _sorted("nanmedian", x, axis)
-    counts = sum(cast(logical_not(isnan(values)), int64), at, keepdims=True)
-    middle = maximum(floor_div(sub(counts, 1), 2), 0)
+    counts = sum(cast(~isnan(values), int64), at, keepdims=True)
+    middle = maximum((counts - 1) // 2, 0)
     found, position = (gather_elements(t, at, middle) for t in (values, positions))
     return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
 
@@ -229,8 +222,8 @@ def _confusion_matrix(
     if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
         message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
         raise GraphValueError(message)
-    inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
-    positions = where(inside, add(mul(rows, count), columns), -1)
+    inside = logical_and(columns >= 0, columns <= count - 1)
+    positions = where(inside, rows * count + columns, -1)
     return reshape(segments.unsorted_segment_sum(counted, positions, count * count), (count, count))
 
 
@@ -284,14 +277,14 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     """The quantiles along the last axis, as the first axis of the result."""
     size = x.shape[-1]
     ordered, _ = dispatch.apply("top_k", x, k=size, axis=x.ndim - 1, largest=False)
-    counts = sum(cast(logical_not(isnan(x)), x.dtype), -1, keepdims=True)
-    last = maximum(sub(counts, 1.0), 0.0) if skips_nan else full_like(counts, size - 1)
-    is_part = logical_and(greater_equal(parts, 0.0), less_equal(parts, 1.0))
-    positions = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
+    counts = sum(cast(~isnan(x), x.dtype), -1, keepdims=True)
+    last = maximum(counts - 1.0, 0.0) if skips_nan else full_like(counts, size - 1)
+    is_part = logical_and(parts >= 0.0, parts <= 1.0)
+    positions = last * reshape(where(is_part, parts, 0.0), (-1,))
     low, high = (gather_elements(ordered, -1, cast(f(positions), int64)) for f in (floor, ceil))
-    weight = sub(positions, floor(positions))
-    found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
-    is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
+    weight = positions - floor(positions)
+    found = where(weight == 0.0, low, low + (high - low) * weight)
+    is_found = is_part if skips_nan else logical_and(is_part, ~any(isnan(x), -1, keepdims=True))
     return movedim(where(is_found, found, math.nan), -1, 0)
 
 
@@ -336,12 +329,12 @@ def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correct
     often, weighty = (None if w is None else cast(w, x.dtype) for w in (often, weighty))
     weights = ones(x.shape[1:], x.dtype)
     for given in (often, weighty):
-        weights = weights if given is None else mul(weights, given)
+        weights = weights if given is None else weights * given
     total = sum(weights)
-    lost = total if weighty is None else sum(mul(weights, weighty))
-    centred = sub(x, div(sum(mul(x, weights), -1, keepdims=True), total))
-    count = sub(total, mul(div(lost, total), float(correction)))
-    return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
+    lost = total if weighty is None else sum(weights * weighty)
+    centred = x - sum(x * weights, -1, keepdims=True) / total
+    count = total - lost / total * float(correction)
+    return matmul(centred * weights, transposed(centred)) / maximum(count, 0.0)
 
 
 @operation(classes="Histogram", settings="bins min max", also="mint", checks={"min": number, "max": number})
@@ -361,8 +354,8 @@ def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0
     if low == high == 0.0 and values.size:
         bounds = [amin(values), amax(values)]
     is_point = equal(*bounds)
-    bounds = [where(is_point, add(b, step), b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
-    counted = logical_and(greater_equal(values, bounds[0]), less_equal(values, bounds[1]))
+    bounds = [where(is_point, b + step, b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
+    counted = logical_and(values >= bounds[0], values <= bounds[1])
     return cast(_counts(values, bounds, count, counted), x.dtype)
 
 
@@ -390,8 +383,8 @@ def _bins(name: str, bins: TensorLike) -> int:
 
 def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
     """How many of what is counted and is no nan are in each part; the upper bound is in the last one."""
-    width = sub(bounds[1], bounds[0])
-    positions = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
-    is_counted = logical_and(counted, equal(positions, positions))
+    width = bounds[1] - bounds[0]
+    positions = floor((values - bounds[0]) / width * float(bins))
+    is_counted = logical_and(counted, positions == positions)
     positions = where(is_counted, clip_by_value(positions, 0.0, float(bins - 1)), 0.0)
     return apply("gather_gradient", cast(is_counted, int64), cast(positions, int64), axis=0, size=bins)

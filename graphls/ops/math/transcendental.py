@@ -11,20 +11,14 @@ from graphls.base.errors import GraphTypeError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
     clip_by_value,
-    div,
-    equal,
     isfinite,
-    less,
-    less_equal,
     log,
     logical_and,
     logical_or,
     maximum,
     mul,
-    neg,
     pow,
     sin,
     sqrt,
@@ -40,19 +34,19 @@ from graphls.ops.state import stop_gradient
 @operation(also="numpy mint mint.special")
 def exp2(x: TensorLike) -> Tensor:
     """The power 2 ** x."""
-    return pow(2.0, float_of(x))
+    return 2.0 ** float_of(x)
 
 
 @operation(also="numpy mint")
 def log2(x: TensorLike) -> Tensor:
     """The logarithm to the base 2; -inf at 0, nan below."""
-    return in_single(lambda x: mul(log(x), 1 / math.log(2)), x)
+    return in_single(lambda x: log(x) * (1 / math.log(2)), x)
 
 
 @operation(also="numpy mint")
 def log10(x: TensorLike) -> Tensor:
     """The logarithm to the base 10; -inf at 0, nan below."""
-    return in_single(lambda x: mul(log(x), 1 / math.log(10)), x)
+    return in_single(lambda x: log(x) * (1 / math.log(10)), x)
 
 
 @operation(classes="LogAddExp", also="numpy mint")
@@ -65,7 +59,7 @@ def logaddexp(x: TensorLike, other: TensorLike) -> Tensor:
 def logaddexp2(x: TensorLike, other: TensorLike) -> Tensor:
     """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
     log_2 = math.log(2)
-    return in_single(lambda x, y: div(logaddexp(mul(x, log_2), mul(y, log_2)), log_2), *floats(x, other))
+    return in_single(lambda x, y: logaddexp(mul(x, log_2), mul(y, log_2)) / log_2, *floats(x, other))
 
 
 @operation
@@ -79,7 +73,7 @@ def logit(x: TensorLike, eps: float | None = None) -> Tensor:
 
     def computed(x: Tensor) -> Tensor:
         inside = x if eps is None else clip_by_value(x, eps, 1 - eps)
-        return sub(log(inside), log(sub(1.0, inside)))
+        return log(inside) - log(sub(1.0, inside))
 
     return in_single(computed, float_of(x))
 
@@ -91,21 +85,21 @@ def xlogy(x: TensorLike, other: TensorLike) -> Tensor:
 
 
 def _xlogy(x: Tensor, y: Tensor) -> Tensor:
-    has_no_logarithm = logical_or(less_equal(y, 0.0), equal(y, math.inf))
-    return mul(x, log(where(logical_and(equal(x, 0.0), has_no_logarithm), 1.0, y)))
+    has_no_logarithm = logical_or(y <= 0.0, y == math.inf)
+    return x * log(where(logical_and(x == 0.0, has_no_logarithm), 1.0, y))
 
 
 @operation(classes="Xdivy")
 def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
     """x / y, broadcasting; 0 where x is 0, unless y is nan."""
     x, y = floats(x, y)
-    return div(x, where(logical_and(equal(x, 0.0), equal(y, 0.0)), 1.0, y))
+    return x / where(logical_and(x == 0.0, y == 0.0), 1.0, y)
 
 
 @operation(also="mint")
 def float_power(x: TensorLike, exponent: TensorLike) -> Tensor:
     """The power x ** exponent in float64, broadcasting."""
-    return pow(cast(x, "float64"), cast(exponent, "float64"))
+    return cast(x, "float64") ** cast(exponent, "float64")
 
 
 @operation
@@ -136,9 +130,9 @@ def root(x: Tensor, order: float = 2) -> Tensor:
 
     Its second derivatives there are 0, too, because no infinity is multiplied by 0 anywhere.
     """
-    is_zero = equal(x, 0.0)
+    is_zero = x == 0.0
     safe = where(is_zero, 1.0, x)
-    found = sqrt(safe) if order == 2 else pow(safe, 1 / order)
+    found = sqrt(safe) if order == 2 else safe ** (1 / order)
     return where(is_zero, 0.0 if order > 0 else math.inf, found)
 
 
@@ -205,13 +199,13 @@ def atanh(x: TensorLike) -> Tensor:
 @operation(also="numpy")
 def deg2rad(x: TensorLike) -> Tensor:
     """An angle in degrees as one in radians."""
-    return mul(float_of(x), math.pi / 180)
+    return float_of(x) * (math.pi / 180)
 
 
 @operation(also="numpy")
 def rad2deg(x: TensorLike) -> Tensor:
     """An angle in radians as one in degrees."""
-    return mul(float_of(x), 180 / math.pi)
+    return float_of(x) * (180 / math.pi)
 
 
 @operation(classes="Sinc", also="mint mint.special")
@@ -222,13 +216,13 @@ def sinc(x: TensorLike) -> Tensor:
 
 def _sinc(x: Tensor) -> Tensor:
     """By Taylor's series where the angle is below 1, as the slope of the quotient is a difference of equal numbers."""
-    angle = mul(x, math.pi)
-    is_near = less(abs(angle), 1.0)
+    angle = x * math.pi
+    is_near = abs(angle) < 1.0
     far, squared = where(is_near, 1.0, angle), square(where(is_near, angle, 0.0))
-    series = mul(squared, 0.0)
+    series = squared * 0.0
     for order in range(19, 0, -2):
-        series = add(mul(series, neg(squared)), 1 / math.factorial(order))
-    return where(is_near, series, div(sin(far), far))
+        series = series * -squared + 1 / math.factorial(order)
+    return where(is_near, series, sin(far) / far)
 
 
 @operation(classes="Hypot", also="numpy mint")
@@ -240,4 +234,4 @@ def hypot(x: TensorLike, other: TensorLike) -> Tensor:
 def _hypot(x: Tensor, y: Tensor) -> Tensor:
     largest, limits = stop_gradient(maximum(abs(x), abs(y))), np.finfo(x.dtype.numpy)
     scale = where(isfinite(largest), maximum(largest, float(limits.tiny / limits.eps)), 1.0)
-    return mul(root(square(div(x, scale)) + square(div(y, scale))), scale)
+    return root(square(x / scale) + square(y / scale)) * scale

@@ -12,7 +12,7 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.arrays.shapes import broadcast_to, expand_dims, reshape
 from graphls.ops.grouped import together
-from graphls.ops.math.elementwise import add, cast, greater, logical_not, logical_or, mul, where
+from graphls.ops.math.elementwise import cast, logical_or, where
 from graphls.ops.math.reductions import all, amax
 from graphls.ops.network.network import dropout, matmul, softmax
 from graphls.ops.operands import Shape, apply, float_of, tensor_of
@@ -45,7 +45,7 @@ def scaled_dot_product_attention(
     _check_shapes(q, k, v)
     if enable_gqa:
         k, v = (_shared(x, q) for x in (k, v))
-    scores = apply("matmul", mul(q, 1 / math.sqrt(q.shape[-1]) if scale is None else scale), k, transpose_b=True)
+    scores = apply("matmul", q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale), k, transpose_b=True)
     if is_causal and attn_mask is not None:
         raise GraphValueError("scaled_dot_product_attention takes an attn_mask or is_causal, not both.")
     mask = Tensor(np.tri(*scores.shape[-2:], dtype=np.bool_)) if is_causal else attn_mask
@@ -75,13 +75,13 @@ def _masked_softmax(scores: Tensor, mask: Tensor, sees_always: bool) -> Tensor:
     """The softmax of scores where a mask lets them, and zeros, with finite gradients, for a query that sees no key."""
     _check_mask(mask, scores.shape)
     if mask.dtype.kind != "bool":
-        seen = greater(amax(mask, -1, keepdims=True), -math.inf)
+        seen = amax(mask, -1, keepdims=True) > -math.inf
         # A mask that is minus infinity everywhere in a row would make nan; that row is zeros here and again below.
-        masked = add(scores, where(seen, cast(mask, scores.dtype), 0.0))
+        masked = scores + where(seen, cast(mask, scores.dtype), 0.0)
         return where(seen, softmax(masked), 0.0)
     if sees_always:
         return softmax(where(mask, scores, -math.inf))
-    unseen = all(logical_not(mask), -1, keepdims=True)
+    unseen = all(~mask, -1, keepdims=True)
     return where(unseen, 0.0, softmax(where(logical_or(mask, unseen), scores, -math.inf)))
 
 

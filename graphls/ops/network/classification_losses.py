@@ -12,18 +12,10 @@ from graphls.ops.arrays.creation import arange, one_hot
 from graphls.ops.arrays.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import (
-    add,
     cast,
-    div,
     exp,
-    less,
     logical_and,
-    logical_not,
-    mul,
-    neg,
-    pow,
     square,
-    sub,
     where,
 )
 from graphls.ops.math.reductions import any as any_of
@@ -129,17 +121,17 @@ def _nll(
         class_indices(name, target, shape, classes, integer(name, "ignore_index", ignored)), ignored
     )
     weights = class_weights(name, weight, classes, x.dtype)
-    losses = neg(_picked(x, labels, axis))
+    losses = -_picked(x, labels, axis)
     if weights is not None:
-        losses = mul(losses, gather(weights, labels))
+        losses = losses * gather(weights, labels)
     if smoothing:
-        evenly = sum(_weighted_classes(neg(x), weights, axis), axis)
-        losses = add(mul(losses, 1 - smoothing), mul(evenly, smoothing / classes))
+        evenly = sum(_weighted_classes(-x, weights, axis), axis)
+        losses = losses * (1 - smoothing) + evenly * (smoothing / classes)
     losses = where(counts, losses, 0.0)
     if reduction != "mean":
         return reduced(name, losses, reduction, dtype)
     total = sum(cast(counts, x.dtype) if weights is None else where(counts, gather(weights, labels), 0.0))
-    return cast(div(sum(losses), total), dtype)
+    return cast(sum(losses) / total, dtype)
 
 
 def _picked(x: Tensor, labels: Tensor, axis: int) -> Tensor:
@@ -147,7 +139,7 @@ def _picked(x: Tensor, labels: Tensor, axis: int) -> Tensor:
 
 
 def _weighted_classes(x: Tensor, weights: Tensor | None, axis: int) -> Tensor:
-    return x if weights is None else mul(x, reshape(weights, (-1,) + (1,) * (x.ndim - axis - 1)))
+    return x if weights is None else x * reshape(weights, (-1,) + (1,) * (x.ndim - axis - 1))
 
 
 def _of_probabilities(
@@ -156,9 +148,9 @@ def _of_probabilities(
     name, axis = "cross_entropy", _class_axis("cross_entropy", x)
     require_same_shape(name, x, target)
     classes, smoothing = x.shape[axis], number(name, "label_smoothing", smoothing, 0, 1)
-    target = add(mul(target, 1 - smoothing), smoothing / classes) if smoothing else target
+    target = target * (1 - smoothing) + smoothing / classes if smoothing else target
     log_p = _weighted_classes(log_softmax(x, axis), class_weights(name, weight, classes, x.dtype), axis)
-    return reduced(name, neg(sum(mul(target, log_p), axis)), reduction, dtype)
+    return reduced(name, -sum(target * log_p, axis), reduction, dtype)
 
 
 def _one_or_two(name: str, setting: str, value: object) -> int:
@@ -193,10 +185,10 @@ def multi_margin_loss(
     _require_rows(name, x)
     labels = class_indices(name, target, x.shape[:1], x.shape[1])
     weights = class_weights(name, weight, x.shape[1], x.dtype)
-    lacking = pow(relu(sub(add(x, number(name, "margin", margin)), expand_dims(_picked(x, labels, 1), 1))), p)
+    lacking = relu(x + number(name, "margin", margin) - expand_dims(_picked(x, labels, 1), 1)) ** p
     others = where(one_hot(labels, x.shape[1], True, False), 0.0, lacking)
-    losses = div(sum(others, 1), float(x.shape[1]))
-    return reduced(name, losses if weights is None else mul(losses, gather(weights, labels)), reduction, dtype)
+    losses = sum(others, 1) / float(x.shape[1])
+    return reduced(name, losses if weights is None else losses * gather(weights, labels), reduction, dtype)
 
 
 @cell("MultilabelMarginLoss", "reduction", inputs="x target")
@@ -214,17 +206,17 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     valid, labels = counted(class_indices(name, target, x.shape, classes, -1), -1)
     counts = _before_the_end(valid)
     named = _named(labels, counts)
-    pairs = logical_and(expand_dims(counts, -1), expand_dims(logical_not(named), -2))
-    lacking = relu(sub(add(expand_dims(x, -2), 1.0), expand_dims(gather_elements(x, x.ndim - 1, labels), -1)))
-    return reduced(name, div(sum(where(pairs, lacking, 0.0), (-2, -1)), float(classes)), reduction, dtype)
+    pairs = logical_and(expand_dims(counts, -1), expand_dims(~named, -2))
+    lacking = relu(expand_dims(x, -2) + 1.0 - expand_dims(gather_elements(x, x.ndim - 1, labels), -1))
+    return reduced(name, sum(where(pairs, lacking, 0.0), (-2, -1)) / float(classes), reduction, dtype)
 
 
 def _before_the_end(valid: Tensor) -> Tensor:
     """Whether each label stands before the first that is none."""
     classes = valid.shape[-1]
-    ended = cast(logical_not(valid), int32)
+    ended = cast(~valid, int32)
     first = where(any_of(ended, -1, keepdims=True), argmax(ended, -1, keepdims=True), classes)
-    return less(arange(classes), first)
+    return arange(classes) < first
 
 
 def _named(labels: Tensor, counts: Tensor) -> Tensor:
@@ -254,8 +246,8 @@ def multilabel_soft_margin_loss(
     dtype, (x, y) = operands(name, input, target)
     require_same_shape(name, x, y)
     _require_rows(name, x)
-    losses = two_classes(y, apply("softplus", neg(x)), apply("softplus", x))
-    return reduced(name, div(sum(weighted(losses, weight), -1), float(x.shape[-1])), reduction, dtype)
+    losses = two_classes(y, apply("softplus", -x), apply("softplus", x))
+    return reduced(name, sum(weighted(losses, weight), -1) / float(x.shape[-1]), reduction, dtype)
 
 
 def _require_rows(name: str, x: Tensor) -> None:
@@ -266,7 +258,7 @@ def _require_rows(name: str, x: Tensor) -> None:
 @operator_class("L2Loss")
 def _l2_loss(input_x: TensorLike) -> Tensor:
     """Half of the sum of squares."""
-    return mul(sum(square(float_of(input_x))), 0.5)
+    return sum(square(float_of(input_x))) * 0.5
 
 
 @operator_class("SoftmaxCrossEntropyWithLogits")
@@ -277,7 +269,7 @@ def _softmax_cross_entropy(logits: TensorLike, labels: TensorLike) -> tuple[Tens
     require_same_shape(name, x, y)
     _require_rows_operator(name, x)
     log_p = network.log_softmax(x)
-    return cast(neg(sum(mul(y, log_p), -1)), dtype), cast(sub(exp(log_p), y), dtype)
+    return cast(-sum(y * log_p, -1), dtype), cast(exp(log_p) - y, dtype)
 
 
 @operator_class("SparseSoftmaxCrossEntropyWithLogits", "is_grad")
@@ -290,8 +282,8 @@ def _sparse_softmax_cross_entropy(features: TensorLike, labels: TensorLike, is_g
     log_p = network.log_softmax(x)
     if not is_grad:
         picked = gather_elements(log_p, 1, expand_dims(classes, 1))
-        return cast(neg(mean(picked)), dtype)
-    return cast(div(sub(exp(log_p), one_hot(classes, x.shape[1])), float(x.shape[0])), dtype)
+        return cast(-mean(picked), dtype)
+    return cast((exp(log_p) - one_hot(classes, x.shape[1])) / float(x.shape[0]), dtype)
 
 
 def _require_rows_operator(name: str, x: Tensor) -> None:
@@ -305,7 +297,7 @@ def _sigmoid_cross_entropy(logits: TensorLike, label: TensorLike) -> Tensor:
     name = "SigmoidCrossEntropyWithLogits"
     dtype, (x, y) = operands(name, logits, label)
     require_same_shape(name, x, y)
-    return cast(two_classes(y, apply("softplus", neg(x)), apply("softplus", x)), dtype)
+    return cast(two_classes(y, apply("softplus", -x), apply("softplus", x)), dtype)
 
 
 @operator_class("NLLLoss", "reduction ignore_index")

@@ -13,7 +13,6 @@ from graphls.ops.arrays.arrangement import movedim
 from graphls.ops.arrays.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.arrays.shapes import reshape, swapaxes
 from graphls.ops.grouped import together
-from graphls.ops.math.elementwise import add
 from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of, weight_of
 from graphls.ops.record import by_axes, operator_class
 
@@ -74,7 +73,7 @@ def _bias_of(bias: TensorLike | None, channels: int) -> Tensor | None:
 def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None:
         return y
-    return add(y, reshape(bias, (1, -1, *[1] * (y.ndim - 2))))
+    return y + reshape(bias, (1, -1, *[1] * (y.ndim - 2)))
 
 
 @by_axes(1, 2, 3)

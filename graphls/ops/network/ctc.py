@@ -16,19 +16,10 @@ from graphls.ops.arrays.selection import known
 from graphls.ops.arrays.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
 from graphls.ops.control_flow import scan
 from graphls.ops.math.elementwise import (
-    add,
     cast,
     clip_by_value,
-    div,
-    equal,
-    greater,
-    less,
     logical_and,
     maximum,
-    mul,
-    neg,
-    not_equal,
-    sub,
     where,
 )
 from graphls.ops.math.transcendental import logaddexp
@@ -67,10 +58,10 @@ def ctc_loss(
     spread = between_blanks(labels, blank, x.shape[2])
     alphas = paths_forward(x, spread, blank, times)
     losses = total_of(alphas, counts)
-    losses = where(greater(losses, -IMPOSSIBLE / 10), 0.0 if zero_infinity else math.inf, losses)
+    losses = where(losses > -IMPOSSIBLE / 10, 0.0 if zero_infinity else math.inf, losses)
     if reduction == "mean":
-        losses = div(losses, cast(maximum(counts, 1), losses.dtype))
-    paths = where(less(alphas, IMPOSSIBLE / 10), -math.inf, alphas)
+        losses = losses / cast(maximum(counts, 1), losses.dtype)
+    paths = where(alphas < IMPOSSIBLE / 10, -math.inf, alphas)
     return reduced(name, losses, reduction, dtype), cast(transpose(paths, (1, 0, 2)), dtype)
 
 
@@ -117,19 +108,19 @@ def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: 
     picked = maximum(picked, IMPOSSIBLE)  # finite, since the gradient of logaddexp of two -inf is nan
     # The blank between two labels may be left out, so that a path moves on by two; between equal labels it may not,
     # as they would be one label that lasts longer.
-    can_skip = not_equal(labels, blank)
+    can_skip = labels != blank
     if merges:
-        can_skip = logical_and(can_skip, not_equal(labels, _moved(labels, 2, blank)))
-    is_blank = equal(labels, blank)
+        can_skip = logical_and(can_skip, labels != _moved(labels, 2, blank))
+    is_blank = labels == blank
     before = in_graph(arange(positions))
-    start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, positions))
+    start = broadcast_to(cast(where(before == 0, 0.0, IMPOSSIBLE), x.dtype), (n, positions))
 
     def step(alpha: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
         time, own = now
         skipped = where(can_skip, _moved(alpha, 2, IMPOSSIBLE), IMPOSSIBLE)
         stayed = alpha if merges else where(is_blank, alpha, IMPOSSIBLE)
         reached = logaddexp(logaddexp(stayed, _moved(alpha, 1, IMPOSSIBLE)), skipped)
-        new = where(expand_dims(less(time, times), 1), maximum(add(reached, own), IMPOSSIBLE), alpha)
+        new = where(expand_dims(time < times, 1), maximum(reached + own, IMPOSSIBLE), alpha)
         return new, new
 
     alphas: Tensor = scan(step, start, (arange(x.shape[0]), picked))[1]
@@ -146,10 +137,10 @@ def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
 def total_of(alphas: Tensor, counts: Tensor) -> Tensor:
     """-log of the probability that a sample ends on its last label or on the blank behind it."""
     last = alphas[-1]
-    ends = expand_dims(mul(cast(counts, int64), 2), 1)
+    ends = expand_dims(cast(counts, int64) * 2, 1)
     blank = gather_elements(last, 1, ends)
-    label = where(greater(ends, 0), gather_elements(last, 1, maximum(sub(ends, 1), 0)), IMPOSSIBLE)
-    return neg(reshape(logaddexp(blank, label), (-1,)))
+    label = where(ends > 0, gather_elements(last, 1, maximum(ends - 1, 0)), IMPOSSIBLE)
+    return -reshape(logaddexp(blank, label), (-1,))
 
 
 @operation(classes="CTCGreedyDecoder", settings="merge_repeated")

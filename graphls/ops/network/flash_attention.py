@@ -10,7 +10,7 @@ from graphls.base.checks import positive_int, probability, python_number
 from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.arrays.shapes import reshape, transpose
-from graphls.ops.math.elementwise import cast, logical_and, logical_not, where
+from graphls.ops.math.elementwise import cast, logical_and, where
 from graphls.ops.network.attention import scaled_dot_product_attention
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
@@ -100,7 +100,7 @@ def _band(rows: int, columns: int, band: tuple[int, int], is_from_end: bool) -> 
 def _mask(hidden: TensorLike | None, shift: TensorLike | None, seen: Tensor | None) -> Tensor | None:
     """What scaled_dot_product_attention takes as its mask: bools, or what is added."""
     if hidden is not None:
-        open_ones = logical_not(cast(tensor_of(hidden), "bool"))
+        open_ones = ~cast(tensor_of(hidden), "bool")
         seen = open_ones if seen is None else logical_and(open_ones, seen)
     if shift is None:
         return seen

@@ -19,13 +19,9 @@ from graphls.ops.math.elementwise import (
     add,
     cast,
     clip_by_value,
-    div,
-    equal,
     floor,
-    greater,
     maximum,
     minimum,
-    mod,
     mul,
     sub,
     where,
@@ -170,8 +166,8 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
         if not weights.any():
             continue
         column = weights.reshape(-1, *[1] * (x.ndim - axis - 1)).astype(x.dtype.numpy)
-        term = mul(gather(x, Tensor(positions), axis), Tensor(column, x.dtype))
-        total = term if total is None else add(total, term)
+        term = gather(x, Tensor(positions), axis) * Tensor(column, x.dtype)
+        total = term if total is None else total + term
     assert total is not None
     return total
 
@@ -345,22 +341,22 @@ def _parts(x: Tensor) -> Colour:
 
 def _hue_saturation_value(r: Tensor, g: Tensor, b: Tensor) -> Colour:
     value, least = maximum(maximum(r, g), b), minimum(minimum(r, g), b)
-    spread = sub(value, least)
-    safe = where(greater(spread, 0.0), spread, 1.0)
-    by_red, by_green, by_blue = div(sub(g, b), safe), add(div(sub(b, r), safe), 2.0), add(div(sub(r, g), safe), 4.0)
-    sixths = where(equal(value, r), by_red, where(equal(value, g), by_green, by_blue))
-    hue = where(greater(spread, 0.0), div(mod(sixths, 6.0), 6.0), 0.0)
-    saturation = where(greater(value, 0.0), div(spread, where(greater(value, 0.0), value, 1.0)), 0.0)
+    spread = value - least
+    safe = where(spread > 0.0, spread, 1.0)
+    by_red, by_green, by_blue = (g - b) / safe, (b - r) / safe + 2.0, (r - g) / safe + 4.0
+    sixths = where(value == r, by_red, where(value == g, by_green, by_blue))
+    hue = where(spread > 0.0, sixths % 6.0 / 6.0, 0.0)
+    saturation = where(value > 0.0, spread / where(value > 0.0, value, 1.0), 0.0)
     return hue, saturation, value
 
 
 def _red_green_blue(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    sixths = mul(sub(hue, floor(hue)), 6.0)
+    sixths = (hue - floor(hue)) * 6.0
     corners = (
-        sub(absolute(sub(sixths, 3.0)), 1.0), sub(2.0, absolute(sub(sixths, 2.0))), sub(2.0, absolute(sub(sixths, 4.0)))
+        absolute(sixths - 3.0) - 1.0, 2.0 - absolute(sixths - 2.0), 2.0 - absolute(sixths - 4.0)
     )  # fmt: skip
     missing = (sub(1.0, clip_by_value(corner, 0.0, 1.0)) for corner in corners)
-    return stack([mul(value, sub(1.0, mul(saturation, part))) for part in missing], -1)
+    return stack([value * (1.0 - saturation * part) for part in missing], -1)
 
 
 @operator_class("RGBToHSV")

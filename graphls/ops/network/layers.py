@@ -33,15 +33,9 @@ from graphls.ops.linear_algebra.norms import vector_norm
 from graphls.ops.math.elementwise import (
     add,
     cast,
-    div,
-    equal,
-    greater,
-    greater_equal,
     isfinite,
-    less,
     logical_and,
     mul,
-    neg,
     rsqrt,
     square,
     sub,
@@ -150,7 +144,7 @@ def embedding(
         rows = _with_gradient_over(rows, gather(_counts(ids, table.shape[0], table), ids))
     if padding_idx is None:
         return rows
-    is_padding = equal(ids, _row(padding_idx, table.shape[0]))
+    is_padding = ids == _row(padding_idx, table.shape[0])
     return where(expand_dims(is_padding, -1), stop_gradient(rows), rows)
 
 
@@ -169,9 +163,9 @@ def _counts(ids: Tensor, rows: int, like: Tensor) -> Tensor:
 def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The matrix with rows scaled down, through which the gradient goes as it is."""
     norms = vector_norm(cast(table, float32) if table.dtype.is_half else table, norm_type, 1, keepdims=True)
-    is_named = greater(expand_dims(_counts(ids, table.shape[0], table), 1), 0.0)
-    factor = where(logical_and(is_named, greater(norms, max_norm)), div(max_norm, add(norms, 1e-7)), 1.0)
-    scaled = stop_gradient(cast(mul(table, factor), table.dtype))
+    is_named = expand_dims(_counts(ids, table.shape[0], table), 1) > 0.0
+    factor = where(logical_and(is_named, norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    scaled = stop_gradient(cast(table * factor, table.dtype))
     if isinstance(weight, Parameter):
         assign(weight, scaled)
     return add(scaled, sub(table, stop_gradient(table)))
@@ -180,8 +174,8 @@ def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, no
 def _with_gradient_over(rows: Tensor, counts: Tensor) -> Tensor:
     """The rows, whose gradient is divided by counts."""
     held = stop_gradient(rows)
-    share = cast(expand_dims(div(1.0, counts), -1), rows.dtype)
-    return add(held, mul(sub(rows, held), share))
+    share = cast(expand_dims(1.0 / counts, -1), rows.dtype)
+    return add(held, sub(rows, held) * share)
 
 
 @operation
@@ -192,7 +186,7 @@ def swiglu(input: TensorLike, dim: int = -1) -> Tensor:
     size = x.shape[at]
     if size % 2:
         raise GraphValueError(f"swiglu cannot halve the axis {dim} of {x.type}.")
-    return in_single(lambda x: mul(silu(cut(x, at, 0, size // 2)), cut(x, at, size // 2, size)), x)
+    return in_single(lambda x: silu(cut(x, at, 0, size // 2)) * cut(x, at, size // 2, size), x)
 
 
 @operation(classes="InTopK", settings="k", checks={"k": integer})
@@ -208,8 +202,8 @@ def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
         message = f"intopk takes scores (N, C) and labels (N,), not {scores.type} and {labels.type}."
         raise GraphValueError(message)
     own = gather_elements(scores, 1, expand_dims(labels, 1))
-    above = sum(greater(scores, own), 1)
-    return logical_and(less(above, k), isfinite(reshape(own, (-1,))))
+    above = sum(scores > own, 1)
+    return logical_and(above < k, isfinite(reshape(own, (-1,))))
 
 
 @cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
@@ -257,8 +251,8 @@ def embedding_lookup(input_params: TensorLike, input_indices: TensorLike, offset
     table, indices = tensor_of(input_params), tensor_of(input_indices)
     if indices.dtype.kind not in ("int", "uint"):
         raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
-    positions = sub(indices, offset)
-    inside = logical_and(greater_equal(positions, 0), less(positions, table.shape[0]))
+    positions = indices - offset
+    inside = logical_and(positions >= 0, positions < table.shape[0])
     found = gather(table, where(inside, positions, 0), 0)
     rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
     return where(rows, found, zeros((), table.dtype))
@@ -289,9 +283,9 @@ def add_layer_norm(
         raise GraphValueError(message)
     wide = cast(x, float32) if x.dtype.is_half else x
     average = mean(wide, -1, keepdims=True)
-    centred = sub(wide, average)
-    inverse = rsqrt(add(mean(square(centred), -1, keepdims=True), epsilon))
-    y = add(mul(mul(centred, inverse), cast(scale, wide.dtype)), cast(shift, wide.dtype))
+    centred = wide - average
+    inverse = rsqrt(mean(square(centred), -1, keepdims=True) + epsilon)
+    y = centred * inverse * cast(scale, wide.dtype) + cast(shift, wide.dtype)
     return cast(y, x.dtype), stop_gradient(average), stop_gradient(inverse), x
 
 
@@ -299,7 +293,7 @@ def _total(name: str, x1: TensorLike, x2: TensorLike) -> Tensor:
     first, second = floats(x1, x2)
     if first.shape != second.shape:
         raise GraphValueError(f"{name} adds tensors of one shape, not {first.type}, {second.type}.")
-    return add(first, second)
+    return first + second
 
 
 @operation
@@ -314,7 +308,7 @@ def rotary_position_embedding(x: TensorLike, cos: TensorLike, sin: TensorLike, m
     if mode not in (0, 1) or not x.ndim or x.shape[-1] % 2:
         message = f"rotary_position_embedding takes an even last axis and the mode 0 or 1, not {x.type} and {mode!r}."
         raise GraphValueError(message)
-    y = in_single(lambda x, c, s: add(mul(x, c), mul(_rotated(x, mode), s)), x, cos, sin)
+    y = in_single(lambda x, c, s: mul(x, c) + mul(_rotated(x, mode), s), x, cos, sin)
     if y.shape != x.shape:
         message = f"The shapes of cos {cos.type} and sin {sin.type} do not broadcast to {x.type}."
         raise GraphValueError(message)
@@ -324,10 +318,10 @@ def rotary_position_embedding(x: TensorLike, cos: TensorLike, sin: TensorLike, m
 def _rotated(x: Tensor, mode: int) -> Tensor:
     axis, size = x.ndim - 1, x.shape[-1]
     if mode == 0:
-        return concat((neg(cut(x, axis, size // 2, size)), cut(x, axis, 0, size // 2)), axis)
+        return concat((-cut(x, axis, size // 2, size), cut(x, axis, 0, size // 2)), axis)
     pairs = reshape(x, (*x.shape[:-1], size // 2, 2))
     first, second = (reshape(cut(pairs, axis + 1, i, i + 1), (*x.shape[:-1], size // 2)) for i in range(2))
-    return reshape(stack((neg(second), first), -1), x.shape)
+    return reshape(stack((-second, first), -1), x.shape)
 
 
 Layer = tuple[Tensor, Tensor, list[Tensor]]
@@ -345,8 +339,8 @@ def rounded_once(step: Callable[..., tuple[Tensor, ...]], *operands: Tensor) -> 
 def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """The next hidden and cell state by input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
     i, f, g, o = split(total, total.shape[-1] // 4, axis=-1)
-    after = add(mul(sigmoid(f), cell), mul(sigmoid(i), tanh(g)))
-    return mul(sigmoid(o), tanh(after)), after
+    after = sigmoid(f) * cell + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(after), after
 
 
 def lstm(
@@ -404,7 +398,7 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
     first, second, biases = layer
     given = matmul(x, swapaxes(first, 0, 1))
     for bias in biases:
-        given = add(given, bias)
+        given = given + bias
     recurrent = swapaxes(second, 0, 1)
 
     def step(state: tuple[Tensor, ...], part: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:

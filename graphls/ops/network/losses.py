@@ -19,22 +19,13 @@ from graphls.ops.math.elementwise import (
     add,
     cast,
     clip_by_value,
-    div,
-    equal,
     exp,
-    greater,
-    less,
-    less_equal,
     log,
     maximum,
     minimum,
     mul,
-    neg,
-    not_equal,
-    pow,
     sqrt,
     square,
-    sub,
     where,
 )
 from graphls.ops.math.reductions import amax, mean, sum
@@ -105,18 +96,18 @@ def class_indices(
 
 def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
     """Whether each label counts, and the labels with class 0 for those that do not."""
-    counts = not_equal(labels, ignored)
+    counts = labels != ignored
     return counts, where(counts, labels, 0)
 
 
 def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     """Losses of the one class and of the other, weighted by the probability of the one."""
-    return add(mul(labels, positive), mul(sub(1.0, labels), negative))
+    return labels * positive + (1.0 - labels) * negative
 
 
 def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
     """Losses times a weight that broadcasts, if there is one."""
-    return losses if weight is None else mul(losses, cast(weight, losses.dtype))
+    return losses if weight is None else losses * cast(weight, losses.dtype)
 
 
 def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DType) -> Tensor | None:
@@ -147,7 +138,7 @@ def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCT
 def _difference(name: str, input: TensorLike, target: TensorLike) -> tuple[DType, Tensor]:
     """The dtype of a loss, and predictions less labels, with a warning where each meets several of the others."""
     dtype, (x, y) = operands(name, input, target)
-    difference = sub(x, y)
+    difference = x - y
     shapes = {"predictions": x.shape, "labels": y.shape, "shape": difference.shape}
     warn_where(OUTER, name, CallArguments(shapes, frozenset()))
     return dtype, difference
@@ -176,10 +167,10 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
     require_same_shape("smooth_l1_loss", x, y)
-    distance = abs(sub(x, y))
-    is_near = less(distance, beta)
-    inner = mul(square(where(is_near, distance, 0.0)), 0.5 / beta)
-    return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
+    distance = abs(x - y)
+    is_near = distance < beta
+    inner = square(where(is_near, distance, 0.0)) * (0.5 / beta)
+    return reduced("smooth_l1_loss", where(is_near, inner, distance - beta / 2), reduction, dtype)
 
 
 @cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
@@ -189,8 +180,8 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, difference = _difference("huber_loss", input, target)
     distance = abs(difference)
-    is_near = less_equal(distance, delta)
-    inner, outer = mul(square(where(is_near, distance, 0.0)), 0.5), mul(sub(distance, delta / 2), delta)
+    is_near = distance <= delta
+    inner, outer = square(where(is_near, distance, 0.0)) * 0.5, (distance - delta / 2) * delta
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
@@ -206,7 +197,7 @@ def binary_cross_entropy(
     """
     dtype, (p, y) = operands("binary_cross_entropy", logits, labels)
     require_same_shape("binary_cross_entropy", p, y)
-    losses = two_classes(y, neg(log(add(p, 1e-12))), neg(log(add(sub(1.0, p), 1e-12))))
+    losses = two_classes(y, -log(p + 1e-12), -log(1.0 - p + 1e-12))
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
@@ -227,7 +218,7 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     dtype, (x, y) = operands(name, logits, label)
     require_same_shape(name, x, y)
-    losses = two_classes(y, weighted(apply("softplus", neg(x)), pos_weight), apply("softplus", x))
+    losses = two_classes(y, weighted(apply("softplus", -x), pos_weight), apply("softplus", x))
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
@@ -241,10 +232,10 @@ def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> T
     dtype, (x, y) = operands("kl_div", logits, labels)
     check_reduction("kl_div", reduction, (*REDUCTIONS, "batchmean"))
     require_same_shape("kl_div", x, y)
-    counts = greater(y, 0.0)
-    losses = where(counts, mul(y, sub(log(where(counts, y, 1.0)), x)), 0.0)
+    counts = y > 0.0
+    losses = where(counts, y * (log(where(counts, y, 1.0)) - x), 0.0)
     if reduction == "batchmean":
-        return cast(div(sum(losses), float(x.shape[0] if x.ndim else 1)), dtype)
+        return cast(sum(losses) / float(x.shape[0] if x.ndim else 1), dtype)
     return reduced("kl_div", losses, reduction, dtype)
 
 
@@ -254,7 +245,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     dtype, (x, y) = operands("soft_margin_loss", input, target)
     require_same_shape("soft_margin_loss", x, y)
-    return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
+    return reduced("soft_margin_loss", apply("softplus", -(y * x)), reduction, dtype)
 
 
 @cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
@@ -264,8 +255,8 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
-    lacking = clip_by_value(sub(margin, x), 0.0)
-    losses = where(greater(y, 0.0), x, where(less(y, 0.0), lacking, 0.0))
+    lacking = clip_by_value(margin - x, 0.0)
+    losses = where(y > 0.0, x, where(y < 0.0, lacking, 0.0))
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
@@ -277,8 +268,8 @@ def margin_ranking_loss(
     """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
-    lead = mul(y, sub(x, other))
-    losses = clip_by_value(sub(margin, lead), 0.0)
+    lead = y * (x - other)
+    losses = clip_by_value(margin - lead, 0.0)
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
@@ -299,8 +290,8 @@ def gaussian_nll_loss(
     """
     dtype, (x, y, v) = operands("gaussian_nll_loss", x, target, var)
     v = maximum(v, eps)
-    losses = mul(add(log(v), div(square(sub(x, y)), v)), 0.5)
-    losses = add(losses, math.log(2 * math.pi) / 2) if full else losses
+    losses = (log(v) + square(x - y) / v) * 0.5
+    losses = losses + math.log(2 * math.pi) / 2 if full else losses
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
 
 
@@ -325,15 +316,15 @@ def poisson_nll_loss(
     With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
     """
     dtype, (x, y) = operands("poisson_nll_loss", input, target)
-    logarithm = x if log_input else log(add(x, eps))
-    losses = sub(exp(x) if log_input else x, mul(y, logarithm))
-    return reduced("poisson_nll_loss", add(losses, _stirling(y)) if full else losses, reduction, dtype)
+    logarithm = x if log_input else log(x + eps)
+    losses = (exp(x) if log_input else x) - y * logarithm
+    return reduced("poisson_nll_loss", losses + _stirling(y) if full else losses, reduction, dtype)
 
 
 def _stirling(y: Tensor) -> Tensor:
-    counts = greater(y, 1.0)
+    counts = y > 1.0
     safe = where(counts, y, 1.0)
-    approximation = add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * math.pi)), 0.5))
+    approximation = safe * log(safe) - safe + log(safe * (2 * math.pi)) * 0.5
     return where(counts, approximation, 0.0)
 
 
@@ -364,10 +355,10 @@ def cosine_embedding_loss(
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
         raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
     margin = _cosine(name, "margin", margin)
-    lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
-    cosine = div(sum(mul(x, other), axis), mul(*lengths))
-    apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
-    return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
+    lengths = [sqrt(sum(square(v), axis) + 1e-12) for v in (x, other)]
+    cosine = sum(x * other, axis) / mul(*lengths)
+    apart = where(y == -1.0, clip_by_value(cosine - margin, 0.0), 0.0)
+    return reduced(name, where(y == 1.0, 1.0 - cosine, apart), reduction, dtype)
 
 
 @operation
@@ -392,7 +383,7 @@ def triplet_margin_loss(
     how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
     to_far = _distance(x, far, *how)
     to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
-    lacking = add(sub(_distance(x, near, *how), to_far), _margin(name, margin, x.dtype))
+    lacking = add(_distance(x, near, *how) - to_far, _margin(name, margin, x.dtype))
     return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
 
 
@@ -411,12 +402,12 @@ def _margin(name: str, margin: Operand, dtype: DType) -> Operand:
 def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
     if not x.ndim or not other.ndim:
         raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.")
-    difference = abs(add(sub(x, other), eps))
+    difference = abs(x - other + eps)
     if p == 1:
         return sum(difference, -1)
     if p == 2:
         return root(sum(square(difference), -1))
-    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)
+    return amax(difference, -1) if p == math.inf else root(sum(difference**p, -1), p)
 
 
 @operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)

@@ -21,20 +21,13 @@ from graphls.ops.gradients import with_gradient
 from graphls.ops.grouped import together
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
-    div,
     erf,
     expm1,
-    greater,
-    greater_equal,
-    less,
     less_equal,
     log,
     maximum,
     mul,
-    neg,
-    not_equal,
     sign,
     sub,
     tanh,
@@ -101,7 +94,7 @@ def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
 
 
 def _gelu(x: Tensor) -> Tensor:
-    return mul(mul(x, 0.5), add(erf(mul(x, math.sqrt(0.5))), 1.0))
+    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
 
 
 _STEEPNESS = math.sqrt(8 / math.pi)
@@ -119,16 +112,16 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 
     That is 0 or 1 from 12 on, so that the square may be bounded, where that of a large x would make the slope nan.
     """
-    square = apply("minimum", *numbers(mul(x, x), 144.0), ties="first")
-    return square, sigmoid(mul(x, add(mul(square, 0.044715 * _STEEPNESS), _STEEPNESS)))
+    square = apply("minimum", *numbers(x * x, 144.0), ties="first")
+    return square, sigmoid(x * (square * (0.044715 * _STEEPNESS) + _STEEPNESS))
 
 
 def _approximate_gelu_gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
     """The slope in 8 operations instead of the 13 of a gradient step by step, where the bounded square has one of 0."""
     square, share = _parts(x)
-    inner = add(mul(square, 3 * 0.044715 * _STEEPNESS), _STEEPNESS)
-    slope = add(share, mul(mul(x, mul(share, sub(1.0, share))), inner))
-    return (mul(sensitivity, slope),)
+    inner = square * (3 * 0.044715 * _STEEPNESS) + _STEEPNESS
+    slope = share + x * (share * (1.0 - share)) * inner
+    return (sensitivity * slope,)
 
 
 @operation(names="swish", cells="SiLU", also="mint.nn.functional")
@@ -188,7 +181,7 @@ def _dropout(x: TensorLike, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int =
     if kept == 1:
         return x, ones(x.shape, x.dtype)
     mask = drawn("random_bernoulli", joined_seed(Seed0, Seed1), shape=x.shape, probability=kept)
-    return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0), cast(mask, x.dtype)
+    return where(mask, x * (1 / kept if kept else 0.0), 0.0), cast(mask, x.dtype)
 
 
 @operator_class("DropoutGenMask", "Seed0 Seed1")
@@ -199,7 +192,7 @@ def _dropout_mask(shape: ShapeLike, keep_prob: TensorLike, Seed0: int = 0, Seed1
     """
     kept, seed = tensor_of(keep_prob), joined_seed(Seed0, Seed1)
     if isinstance(kept, Symbol):
-        return cast(less(standard_uniform(shape, seed), kept), uint8)
+        return cast(standard_uniform(shape, seed) < kept, uint8)
     share = _kept_share("DropoutGenMask", kept.item())
     return cast(drawn("random_bernoulli", seed, shape=sizes_of_draw(shape), probability=share), uint8)
 
@@ -214,7 +207,7 @@ def _masked_dropout(input_x: TensorLike, mask: TensorLike, keep_prob: TensorLike
     if mask.shape != x.shape:
         message = f"DropoutDoMask takes a mask in the shape of x, {x.shape}, as of DropoutGenMask, not {mask.type}."
         raise GraphValueError(message)
-    return where(not_equal(mask, 0), div(x, cast(kept, x.dtype)), 0.0)
+    return where(mask != 0, x / cast(kept, x.dtype), 0.0)
 
 
 def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
@@ -225,7 +218,7 @@ def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
         if kept == 1:
             return x, ones(x.shape, bool_)
         mask = drawn("random_bernoulli", shape=(*x.shape[:2], *(1 for _ in range(axes))), probability=kept)
-        return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0), broadcast_to(mask, x.shape)
+        return where(mask, x * (1 / kept if kept else 0.0), 0.0), broadcast_to(mask, x.shape)
 
     dropped.__doc__ = "x with whole channels kept, divided by `keep_prob`, with that probability; and which are kept."
     return dropped
@@ -246,7 +239,7 @@ def relu6(x: TensorLike) -> Tensor:
 def leaky_relu(input: TensorLike, alpha: TensorLike = 0.2) -> Tensor:
     """x where it is positive and alpha * x elsewhere."""
     x = float_of(input)
-    return where(greater(x, 0.0), x, mul(x, alpha))
+    return where(x > 0.0, x, mul(x, alpha))
 
 
 @operation(classes="PReLU", also="mint.nn.functional")
@@ -274,7 +267,7 @@ def rrelu(input: TensorLike, lower: float = 1 / 8, upper: float = 1 / 3, trainin
     x = float_of(input)
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
-    slopes = add(mul(_uniform(x.shape), upper - lower), float(lower))
+    slopes = _uniform(x.shape) * (upper - lower) + float(lower)
     return leaky_relu(x, dispatch.cast(slopes, x.dtype))
 
 
@@ -297,7 +290,7 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
 def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
-    return where(greater(x, 0.0), x, mul(expm1(_not_positive(x)), alpha))
+    return where(x > 0.0, x, mul(expm1(_not_positive(x)), alpha))
 
 
 @operation(classes="SeLU", cells="SeLU", also="mint.nn.functional")
@@ -306,12 +299,12 @@ def selu(input_x: TensorLike) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     x = float_of(input_x)
-    return where(greater(x, 0.0), mul(x, scale), mul(expm1(_not_positive(x)), scale * alpha))
+    return where(x > 0.0, x * scale, expm1(_not_positive(x)) * (scale * alpha))
 
 
 def _not_positive(x: Tensor) -> Tensor:
     """x without what is above 0, whose exponential could overflow; nan and the slope at 0 stay."""
-    return where(greater(x, 0.0), 0.0, x)
+    return where(x > 0.0, 0.0, x)
 
 
 @operation(classes="CeLU", cells="CELU", settings="alpha", checks={"alpha": number})
@@ -321,7 +314,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     if alpha == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.")
     x = float_of(x)
-    return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
+    return where(x > 0.0, x, expm1(_not_positive(x) / alpha) * alpha)
 
 
 @operation(classes="Mish", cells="Mish", also="mint.nn.functional")
@@ -342,7 +335,7 @@ def fast_gelu(x: TensorLike) -> Tensor:
 @together
 def hardsigmoid(input: TensorLike) -> Tensor:
     """(x + 3) / 6, at least 0 and at most 1."""
-    return mul(relu6(add(float_of(input), 3.0)), 1 / 6)
+    return relu6(float_of(input) + 3.0) * (1 / 6)
 
 
 @operation(names="hswish", classes="HSwish", cells="HSwish", also="mint.nn.functional")
@@ -350,7 +343,7 @@ def hardsigmoid(input: TensorLike) -> Tensor:
 def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)
-    return mul(maximum(x, -3.0), hardsigmoid(x))
+    return maximum(x, -3.0) * hardsigmoid(x)
 
 
 @operation(
@@ -367,7 +360,7 @@ def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> 
     if not min_val < max_val:
         raise GraphValueError(f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.")
     x = float_of(input)
-    return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
+    return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
 
 
 @operation(classes="HShrink", cells="HShrink", settings="lambd", also="mint.nn.functional")
@@ -381,7 +374,7 @@ def hardshrink(x: Any, lambd: TensorLike = 0.5) -> Tensor:
 def softshrink(input: TensorLike, lambd: TensorLike = 0.5) -> Tensor:
     """x moved towards 0 by `lambd`, and 0 where it would pass it."""
     x = float_of(input)
-    return where(less_equal(abs(x), lambd), 0.0, sub(x, mul(sign(x), lambd)))
+    return where(less_equal(abs(x), lambd), 0.0, x - mul(sign(x), lambd))
 
 
 @operation(cells="Tanhshrink")
@@ -407,28 +400,28 @@ def softplus(input: TensorLike, beta: float = 1, threshold: float = 20) -> Tenso
     if beta == 0:
         raise GraphValueError("For 'softplus', the 'beta' must not be 0.")
     x = float_of(input)
-    scaled = x if beta == 1 else mul(x, beta)
+    scaled = x if beta == 1 else x * beta
     soft = apply("softplus", scaled)
-    return where(greater(scaled, threshold), x, soft if beta == 1 else div(soft, beta))
+    return where(scaled > threshold, x, soft if beta == 1 else soft / beta)
 
 
 @operation(classes="Softsign", cells="Softsign")
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x))."""
     x = float_of(x)
-    return div(x, add(abs(x), 1.0))
+    return x / (abs(x) + 1.0)
 
 
 @operation(cells="LogSigmoid", also="mint.nn.functional")
 def logsigmoid(x: TensorLike) -> Tensor:
     """The logarithm of the logistic function, exact where that is tiny."""
-    return neg(apply("softplus", neg(float_of(x))))
+    return -apply("softplus", -float_of(x))
 
 
 @operation(cells="Softmin", settings="axis")
 def softmin(x: TensorLike, axis: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """exp(-x) divided by its sum along an axis; with a `dtype`, x is cast to that first."""
-    return softmax(neg(float_of(x)), axis, dtype=dtype)
+    return softmax(-float_of(x), axis, dtype=dtype)
 
 
 @operation(cells="Softmax2d")
@@ -467,15 +460,15 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
     at = axis_of(dim, x.ndim)
 
     def computed(x: Tensor) -> Tensor:
-        soft = softmax(div(add(x, _noise(x)), tau), at)
+        soft = softmax((x + _noise(x)) / tau, at)
         if not hard:
             return soft
         chosen = cast(one_hot(argmax(soft, at), x.shape[at], axis=at), x.dtype)
-        return add(chosen, sub(soft, stop_gradient(soft)))
+        return chosen + sub(soft, stop_gradient(soft))
 
     return in_single(computed, x)
 
 
 def _noise(x: Tensor) -> Tensor:
     uniform = maximum(rand(x.shape), _LEAST)
-    return cast(neg(log(neg(log(uniform)))), x.dtype)
+    return cast(-log(-log(uniform)), x.dtype)

@@ -18,7 +18,7 @@ from graphls.ir.types import float32
 from graphls.ops.arrays.arrangement import movedim
 from graphls.ops.arrays.shapes import reshape
 from graphls.ops.grouped import together
-from graphls.ops.math.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
+from graphls.ops.math.elementwise import cast, rsqrt, square, sub
 from graphls.ops.math.reductions import mean
 from graphls.ops.network.convolution import as_given, channels_first
 from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
@@ -54,7 +54,7 @@ def normalised_from(
     """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
     wide = _wide(x)
     centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
-    y = mul(centred, rsqrt(add(variance, eps)))
+    y = centred * rsqrt(variance + eps)
     return cast(_affine(y, _as(weight, wide), _as(bias, wide)), x.dtype)
 
 
@@ -71,8 +71,8 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
         raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.")
     wide = _wide(x)
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
-    inverse = rsqrt(add(mean(square(wide), axes, keepdims=True), epsilon))
-    return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), stop_gradient(inverse)
+    inverse = rsqrt(mean(square(wide), axes, keepdims=True) + epsilon)
+    return cast(wide * inverse * cast(gamma, wide.dtype), x.dtype), stop_gradient(inverse)
 
 
 @operation(checks={"num_groups": integer})
@@ -96,7 +96,7 @@ def group_norm(
     wide = _wide(x)
     grouped = reshape(wide, (x.shape[0], num_groups, prod(x.shape[1:]) // num_groups))
     centred, variance = _centred(grouped, (2,))
-    y = reshape(mul(centred, rsqrt(add(variance, eps))), x.shape)
+    y = reshape(centred * rsqrt(variance + eps), x.shape)
     return cast(_affine(y, _column(weight, wide), _column(bias, wide)), x.dtype)
 
 
@@ -121,7 +121,7 @@ def batch_norm(
     def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
         if training:
             return _by_batch(wide, running_mean, running_var, momentum)
-        return sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
+        return wide - _per_channel(running_mean, wide), _per_channel(running_var, wide)
 
     return normalised_by_channel(input_x, running_mean, running_var, weight, bias, eps, moments)
 
@@ -143,7 +143,7 @@ def normalised_by_channel(
                  bias=bias)  # fmt: skip
     wide = _wide(x)
     centred, variance = moments(wide)
-    scale = rsqrt(add(variance, eps))
+    scale = rsqrt(variance + eps)
     return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
 
 
@@ -155,12 +155,12 @@ def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, mome
     """
     axes = batch_axes(x)
     average = mean(x, axes, keepdims=True)
-    centred = sub(x, average)
+    centred = x - average
     centred = sub(centred, stop_gradient(mean(centred, axes, keepdims=True)))
     variance = mean(square(centred), axes, keepdims=True)
     count = prod(x.shape[i] for i in axes)
     move(running_mean, average, momentum)
-    move(running_var, mul(variance, count / max(1, count - 1)), momentum)
+    move(running_var, variance * (count / max(1, count - 1)), momentum)
     return centred, variance
 
 
@@ -173,7 +173,7 @@ def move(running: TensorLike, batch: Tensor, momentum: float) -> None:
     """Let a running statistic, if it is a parameter, become (1 - momentum) * old + momentum * batch."""
     if isinstance(running, Parameter):
         batch = reshape(stop_gradient(batch), running.shape)
-        assign(running, add(mul(state_of(running), 1 - momentum), mul(batch, momentum)))
+        assign(running, state_of(running) * (1 - momentum) + batch * momentum)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -182,13 +182,13 @@ def _wide(x: Tensor) -> Tensor:
 
 def _centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """x without its mean along axes, and its variance there."""
-    centred = sub(x, mean(x, axes, keepdims=True))
+    centred = x - mean(x, axes, keepdims=True)
     return centred, mean(square(centred), axes, keepdims=True)
 
 
 def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
-    x = x if scale is None else mul(x, scale)
-    return x if shift is None else add(x, shift)
+    x = x if scale is None else x * scale
+    return x if shift is None else x + shift
 
 
 def kept(x: TensorLike) -> Tensor:
@@ -240,8 +240,8 @@ def lrn(
     squares = reshape(square(wide), (batch, 1, channels, height * width))
     kernel, pads = (2 * depth_radius + 1, 1), (depth_radius, 0, depth_radius, 0)
     means = apply("avg_pool", squares, kernel=kernel, strides=(1, 1), pads=pads, count_include_pad=True)
-    total = add(mul(reshape(means, x.shape), alpha * kernel[0]), bias)
-    return cast(div(wide, pow(total, beta)), x.dtype)
+    total = reshape(means, x.shape) * (alpha * kernel[0]) + bias
+    return cast(wide / total**beta, x.dtype)
 
 
 @operator_class("BatchNorm", "is_training epsilon momentum data_format")
@@ -273,7 +273,7 @@ def _batch_norm(
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     rows = reshape(movedim(x, 1, 0), (x.shape[1], -1))
     average = mean(rows, 1, keepdims=True)
-    return reshape(average, (-1,)), mean(mul(sub(rows, average), sub(rows, average)), 1)
+    return reshape(average, (-1,)), mean((rows - average) * (rows - average), 1)
 
 
 @operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
@@ -299,8 +299,8 @@ def _layer_norm(
     wide = cast(x, float32) if x.dtype.is_half else x
     axes = tuple(range(first, x.ndim))
     average = mean(wide, axes, keepdims=True)
-    centred = sub(wide, average)
-    variance = mean(mul(centred, centred), axes, keepdims=True)
-    normed = mul(centred, rsqrt(add(variance, epsilon)))
-    y = add(mul(normed, cast(gamma, wide.dtype)), cast(beta, wide.dtype))
+    centred = wide - average
+    variance = mean(centred * centred, axes, keepdims=True)
+    normed = centred * rsqrt(variance + epsilon)
+    y = normed * cast(gamma, wide.dtype) + cast(beta, wide.dtype)
     return cast(y, x.dtype), stop_gradient(average), stop_gradient(variance)

@@ -17,7 +17,7 @@ from graphls.ops.arrays.creation import arange, zeros
 from graphls.ops.arrays.joins import replaced_elements
 from graphls.ops.arrays.pads import Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
 from graphls.ops.arrays.shapes import check_range, reshape
-from graphls.ops.math.elementwise import add, cast, mod, mul, pow
+from graphls.ops.math.elementwise import add, cast, mod, mul
 from graphls.ops.math.transcendental import root
 from graphls.ops.network.convolution import FORMATS, are_last, as_given, channels_first, spatial
 from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, float_of, shape_of, tensor_of
@@ -157,7 +157,7 @@ def lp_pool(axes: int) -> Callable[..., Tensor]:
         x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> Tensor:
         windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
-        sums = _avg_pool(f"lp_pool{axes}d", axes, pow(float_of(x), norm_type), windows, False, 1)
+        sums = _avg_pool(f"lp_pool{axes}d", axes, float_of(x) ** norm_type, windows, False, 1)
         return root(sums, norm_type)
 
     return pooled
@@ -230,7 +230,7 @@ def _avg_pool_volumes(
 def _max_pool_with_positions(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pad_mode: str) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its int32 position among all elements of its (C, H, W)."""
     y, positions = max_pool2d(x, kernel_size, stride, pad_mode=pad_mode, return_indices=True)
-    before = mul(reshape(arange(y.shape[-3]), (-1, 1, 1)), prod(x.shape[-2:]))
+    before = reshape(arange(y.shape[-3]), (-1, 1, 1)) * prod(x.shape[-2:])
     return y, cast(add(positions, before), int32)
 
 

@@ -9,7 +9,7 @@ from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int64
 from graphls.ops.arrays.shapes import check_range, cut, expand_dims, reshape, transpose
-from graphls.ops.math.elementwise import add, cast, greater_equal, less_equal, logical_and, maximum, mul, sub, where
+from graphls.ops.math.elementwise import cast, logical_and, maximum, where
 from graphls.ops.math.reductions import mean
 from graphls.ops.network.sampling import between, columns_of, cropped
 from graphls.ops.operands import float_of
@@ -65,17 +65,17 @@ def _check(name: str, x: Tensor, regions: Tensor) -> None:
 
 def _points(first: Tensor, last: Tensor, scale: float, count: int, is_further: bool) -> Tensor:
     """Where the points of each region lie along an axis, (regions, points)."""
-    start, end = mul(first, scale), mul(add(last, 1.0) if is_further else last, scale)
-    length = sub(end, start) if is_further else maximum(sub(end, start), 1.0)
+    start, end = first * scale, (last + 1.0 if is_further else last) * scale
+    length = end - start if is_further else maximum(end - start, 1.0)
     steps = Tensor((np.arange(count) + 0.5) / count, start.dtype)
-    return add(expand_dims(start, 1), mul(expand_dims(length, 1), steps))
+    return expand_dims(start, 1) + expand_dims(length, 1) * steps
 
 
 def _at_points(x: Tensor, images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """The features (N, H, W, C) between four others at each row and column of a region: (regions, rows, columns, C)."""
     places, known = [], []
     for positions, size in ((rows, x.shape[1]), (columns, x.shape[2])):
-        known.append(logical_and(greater_equal(positions, -1.0), less_equal(positions, float(size))))
+        known.append(logical_and(positions >= -1.0, positions <= float(size)))
         places.append(between(positions, 0.0, size - 1.0))
     inside = logical_and(expand_dims(known[0], 2), expand_dims(known[1], 1))
     return where(expand_dims(inside, 3), cropped(x, images, places[0], places[1], "bilinear"), 0.0)

@@ -16,25 +16,16 @@ from graphls.ops.arrays.shapes import check_range, cut, expand_dims, gather, res
 from graphls.ops.math.arithmetic import div_no_nan
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     addn,
     cast,
     clip_by_value,
-    div,
     exp,
     floor,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
     log,
     logical_and,
     maximum,
     minimum,
-    mod,
-    mul,
     round,
-    sub,
     where,
 )
 from graphls.ops.operands import Sizes, float_of, floats, in_graph, in_single, shape_of, tensor_of
@@ -67,10 +58,10 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
     for i, count in enumerate(reversed(sizes)):
         positions = cast(in_graph(arange(count)), matrices.dtype)
         if align_corners:
-            spread = mul(sub(positions, (count - 1) / 2), 2 / max(count - 1, 1))
+            spread = (positions - (count - 1) / 2) * (2 / max(count - 1, 1))
         else:
-            spread = mul(sub(positions, (count - 1) / 2), 2 / count)
-        terms = add(terms, mul(reshape(spread, (-1, *[1] * (i + 1))), columns[i]))
+            spread = (positions - (count - 1) / 2) * (2 / count)
+        terms = terms + reshape(spread, (-1, *[1] * (i + 1))) * columns[i]
     return terms
 
 
@@ -120,7 +111,7 @@ def _sampled(x: Tensor, points: Tensor, mode: str, padding_mode: str, align_corn
 
 def _scaled(points: Tensor, size: int, align_corners: bool) -> Tensor:
     """Coordinates from -1 to 1 as positions of elements."""
-    return add(mul(points, ((size - 1) if align_corners else size) / 2), (size - 1) / 2)
+    return points * (((size - 1) if align_corners else size) / 2) + (size - 1) / 2
 
 
 def _inside(positions: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
@@ -130,15 +121,15 @@ def _inside(positions: Tensor, size: int, padding_mode: str, align_corners: bool
     if padding_mode == "reflection":
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
         # A triangle wave of the period 2 * span: positions beyond an edge come back from it.
-        wave = sub(span, abs(sub(mod(sub(positions, low), 2 * span), span))) if span else mul(positions, 0.0)
-        positions = add(wave, low) if span else wave
+        wave = span - abs((positions - low) % (2 * span) - span) if span else positions * 0.0
+        positions = wave + low if span else wave
     return between(positions, 0.0, size - 1.0)
 
 
 def between(positions: Tensor, low: float, high: float) -> Tensor:
     """Positions between two bounds, a nan at the lower; those that are moved have no gradient."""
-    positions = where(greater(positions, low), positions, low)
-    return where(less(positions, high), positions, high)
+    positions = where(positions > low, positions, low)
+    return where(positions < high, positions, high)
 
 
 def _nearest(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
@@ -148,27 +139,27 @@ def _nearest(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
 def _weighted(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
     """The sum over all neighbours of a position, each times its share."""
     lows = [floor(position) for position in positions]
-    shares = [sub(position, low) for position, low in zip(positions, lows, strict=True)]
+    shares = [position - low for position, low in zip(positions, lows, strict=True)]
     terms = []
     for corner in product((0, 1), repeat=len(sizes)):
         share = None
         for is_high, part in zip(corner, shares, strict=True):
-            own = part if is_high else sub(1.0, part)
-            share = own if share is None else mul(share, own)
+            own = part if is_high else 1.0 - part
+            share = own if share is None else share * own
         assert share is not None
-        whole = [cast(add(low, float(step)), int64) for low, step in zip(lows, corner, strict=True)]
-        terms.append(mul(_picked(rows, whole, sizes), expand_dims(share, -1)))
+        whole = [cast(low + float(step), int64) for low, step in zip(lows, corner, strict=True)]
+        terms.append(_picked(rows, whole, sizes) * expand_dims(share, -1))
     return addn(terms)
 
 
 def _picked(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
     """The elements (N, points, C) at whole positions; zeros outside of the image."""
-    number = mul(reshape(in_graph(arange(positions[0].shape[0])), (-1, 1)), prod(sizes))
+    number = reshape(in_graph(arange(positions[0].shape[0])), (-1, 1)) * prod(sizes)
     inside = None
     for i, (position, size) in enumerate(zip(positions, sizes, strict=True)):
-        known = logical_and(greater_equal(position, 0), less_equal(position, size - 1))
+        known = logical_and(position >= 0, position <= size - 1)
         inside = known if inside is None else logical_and(inside, known)
-        number = add(number, mul(maximum(minimum(position, size - 1), 0), prod(sizes[i + 1 :])))
+        number = number + maximum(minimum(position, size - 1), 0) * prod(sizes[i + 1 :])
     assert inside is not None
     return where(expand_dims(inside, -1), gather(rows, number, 0), 0.0)
 
@@ -206,8 +197,8 @@ def bounding_box_encode(
 
     def encoded(anchors: Tensor, boxes: Tensor) -> Tensor:
         (px, py, pw, ph), (gx, gy, gw, gh) = _centred(anchors), _centred(boxes)
-        deltas = (div(sub(gx, px), pw), div(sub(gy, py), ph), log(div(gw, pw)), log(div(gh, ph)))
-        return stack([div(sub(d, m), s) for d, m, s in zip(deltas, *codes, strict=True)], -1)
+        deltas = ((gx - px) / pw, (gy - py) / ph, log(gw / pw), log(gh / ph))
+        return stack([(d - m) / s for d, m, s in zip(deltas, *codes, strict=True)], -1)
 
     return in_single(encoded, *_boxes(name, anchor_box, groundtruth_box))
 
@@ -236,12 +227,12 @@ def bounding_box_decode(
 
     def decoded(anchors: Tensor, deltas: Tensor) -> Tensor:
         px, py, pw, ph = _centred(anchors)
-        dx, dy, dw, dh = (add(mul(d, s), m) for d, s, m in zip(columns_of(deltas), *codes, strict=True))
+        dx, dy, dw, dh = (d * s + m for d, s, m in zip(columns_of(deltas), *codes, strict=True))
         ends = []
         for p, size, d, log_size, limit in ((px, pw, dx, dw, limits[1]), (py, ph, dy, dh, limits[0])):
-            half = sub(mul(mul(size, exp(clip_by_value(log_size, -most, most))), 0.5), 0.5)
-            centre = add(p, mul(size, d))
-            ends.append([clip_by_value(end, 0.0, limit - 1) for end in (sub(centre, half), add(centre, half))])
+            half = size * exp(clip_by_value(log_size, -most, most)) * 0.5 - 0.5
+            centre = p + size * d
+            ends.append([clip_by_value(end, 0.0, limit - 1) for end in (centre - half, centre + half)])
         return stack([ends[0][0], ends[1][0], ends[0][1], ends[1][1]], -1)
 
     return in_single(decoded, *_boxes(name, anchor_box, deltas))
@@ -258,9 +249,9 @@ def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
         message = f"check_valid takes boxes (N, 4) and three numbers, not {boxes.type} and {metas.type}."
         raise GraphValueError(message)
     x0, y0, x1, y1 = columns_of(boxes)
-    bottom, right = (sub(mul(metas[i], metas[2]), 1.0) for i in range(2))
-    starts = logical_and(greater_equal(x0, 0.0), greater_equal(y0, 0.0))
-    return logical_and(starts, logical_and(less_equal(x1, right), less_equal(y1, bottom)))
+    bottom, right = (metas[i] * metas[2] - 1.0 for i in range(2))
+    starts = logical_and(x0 >= 0.0, y0 >= 0.0)
+    return logical_and(starts, logical_and(x1 <= right, y1 <= bottom))
 
 
 def _boxes(name: str, first: TensorLike, second: TensorLike) -> tuple[Tensor, ...]:
@@ -278,8 +269,8 @@ def columns_of(boxes: Tensor) -> list[Tensor]:
 def _centred(boxes: Tensor) -> tuple[Tensor, ...]:
     """The centres of boxes, x and y, and their widths and heights."""
     x0, y0, x1, y1 = columns_of(boxes)
-    centres = mul(add(x0, x1), 0.5), mul(add(y0, y1), 0.5)
-    return *centres, add(sub(x1, x0), 1.0), add(sub(y1, y0), 1.0)
+    centres = (x0 + x1) * 0.5, (y0 + y1) * 0.5
+    return *centres, x1 - x0 + 1.0, y1 - y0 + 1.0
 
 
 def _four(name: str, argument: str, values: TensorLike) -> list[float]:
@@ -339,34 +330,34 @@ def _crop_sizes(
 def _places(first: Tensor, last: Tensor, size: int, count: int) -> Tensor:
     """The positions in the image of each row or column of the crops: (boxes, count)."""
     if count == 1:
-        return expand_dims(mul(add(first, last), 0.5 * (size - 1)), 1)
-    steps = mul(cast(in_graph(arange(count)), first.dtype), (size - 1) / (count - 1))
-    return add(expand_dims(mul(first, float(size - 1)), 1), mul(expand_dims(sub(last, first), 1), steps))
+        return expand_dims((first + last) * (0.5 * (size - 1)), 1)
+    steps = cast(in_graph(arange(count)), first.dtype) * ((size - 1) / (count - 1))
+    return expand_dims(first * float(size - 1), 1) + expand_dims(last - first, 1) * steps
 
 
 def _is_inside(positions: Tensor, size: int) -> Tensor:
-    return logical_and(greater_equal(positions, 0.0), less_equal(positions, float(size - 1)))
+    return logical_and(positions >= 0.0, positions <= float(size - 1))
 
 
 def cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
     def pixels(row: Tensor, column: Tensor) -> Tensor:
-        lines = add(mul(numbers, x.shape[1]), row)
-        positions = add(expand_dims(mul(lines, x.shape[2]), 2), expand_dims(column, 1))
+        lines = numbers * x.shape[1] + row
+        positions = expand_dims(lines * x.shape[2], 2) + expand_dims(column, 1)
         return gather(reshape(x, (-1, x.shape[3])), positions, 0)
 
     if method == "nearest":
-        return pixels(_whole(add(rows, 0.5), x.shape[1]), _whole(add(columns, 0.5), x.shape[2]))
+        return pixels(_whole(rows + 0.5, x.shape[1]), _whole(columns + 0.5, x.shape[2]))
     top, left = _whole(rows, x.shape[1]), _whole(columns, x.shape[2])
-    down, right = minimum(add(top, 1), x.shape[1] - 1), minimum(add(left, 1), x.shape[2] - 1)
-    along = reshape(sub(columns, cast(left, columns.dtype)), (columns.shape[0], 1, -1, 1))
-    upper, lower = (add(mul(pixels(row, left), sub(1.0, along)), mul(pixels(row, right), along)) for row in (top, down))
-    below = reshape(sub(rows, cast(top, rows.dtype)), (rows.shape[0], -1, 1, 1))
-    return add(mul(upper, sub(1.0, below)), mul(lower, below))
+    down, right = minimum(top + 1, x.shape[1] - 1), minimum(left + 1, x.shape[2] - 1)
+    along = reshape(columns - cast(left, columns.dtype), (columns.shape[0], 1, -1, 1))
+    upper, lower = (pixels(row, left) * (1.0 - along) + pixels(row, right) * along for row in (top, down))
+    below = reshape(rows - cast(top, rows.dtype), (rows.shape[0], -1, 1, 1))
+    return upper * (1.0 - below) + lower * below
 
 
 def _whole(positions: Tensor, size: int) -> Tensor:
     """Positions rounded down, on the image."""
-    held = where(greater_equal(positions, 0.0), positions, 0.0)
+    held = where(positions >= 0.0, positions, 0.0)
     return cast(floor(maximum(minimum(held, float(size - 1)), 0.0)), int64)
 
 
@@ -388,7 +379,7 @@ def iou(anchor_boxes: TensorLike, gt_boxes: TensorLike, mode: str = "iou") -> Te
 def _shared(anchors: Tensor, truths: Tensor, mode: str) -> Tensor:
     (low, high), (other_low, other_high) = _corners(anchors), _corners(truths)
     overlap, area = _area(maximum(low, other_low), minimum(high, other_high)), _area(other_low, other_high)
-    return div_no_nan(overlap, area if mode == "iof" else sub(add(area, _area(low, high)), overlap))
+    return div_no_nan(overlap, area if mode == "iof" else area + _area(low, high) - overlap)
 
 
 def _corners(boxes: Tensor) -> tuple[Tensor, Tensor]:
@@ -397,5 +388,5 @@ def _corners(boxes: Tensor) -> tuple[Tensor, Tensor]:
 
 def _area(low: Tensor, high: Tensor) -> Tensor:
     """The areas of boxes by their corners; 0 where a side is negative."""
-    sides = maximum(sub(high, low), 0.0)
-    return squeeze(mul(cut(sides, 2, 0, 1), cut(sides, 2, 1, 2)), 2)
+    sides = maximum(high - low, 0.0)
+    return squeeze(cut(sides, 2, 0, 1) * cut(sides, 2, 1, 2), 2)

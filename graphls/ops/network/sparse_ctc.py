@@ -13,7 +13,7 @@ from graphls.ops.arrays.creation import full, ones_like
 from graphls.ops.arrays.scattering import scatter_nd
 from graphls.ops.arrays.shapes import concat, cut, gather, reshape
 from graphls.ops.directions import vjp
-from graphls.ops.math.elementwise import add, cast, equal, greater, logical_and, minimum, mul, not_equal, sub, where
+from graphls.ops.math.elementwise import cast, logical_and, minimum, where
 from graphls.ops.math.reductions import cumsum
 from graphls.ops.network.ctc import IMPOSSIBLE, between_blanks, check_lengths, paths_forward, total_of
 from graphls.ops.network.network import log_softmax
@@ -57,8 +57,8 @@ def _sparse_ctc_loss(
         blank = x.shape[2] - 1
         alphas = paths_forward(log_softmax(x), between_blanks(labels, blank, x.shape[2]), blank, times, merges)
         found = total_of(alphas, minimum(counts, most))
-        found = where(greater(found, -IMPOSSIBLE / 10), math.inf, found)
-        return where(greater(counts, cast(times, int64)), 0.0 if ignore else math.inf, found)
+        found = where(found > -IMPOSSIBLE / 10, math.inf, found)
+        return where(counts > cast(times, int64), 0.0 if ignore else math.inf, found)
 
     found, pulled = vjp(losses, cast(scores, float32) if scores.dtype.is_half else scores)
     (gradient,) = pulled(ones_like(found))
@@ -94,18 +94,18 @@ def _dense(x: Tensor, places: Tensor, values: Tensor, collapse: bool) -> tuple[T
     kept = full((count,), 1, dtype=int64)
     if collapse:
         kept = cast(_is_new(samples, cast(values, int64)), int64)
-        order = sub(cumsum(kept, 0), 1)
+        order = cumsum(kept, 0) - 1
         first = scatter_nd(reshape(samples, (-1, 1)), kept, (n,))
-        numbers = sub(order, gather(sub(cumsum(first, 0), first), samples, 0))
+        numbers = order - gather(cumsum(first, 0) - first, samples, 0)
     counts = scatter_nd(reshape(samples, (-1, 1)), kept, (n,))
     # What has no place of its own goes to a last column, which is cut off.
-    column = where(equal(kept, 1), minimum(numbers, size), size)
-    wide = scatter_nd(add(mul(samples, size + 1), column).reshape(-1, 1), cast(values, int64), (n * (size + 1),))
+    column = where(kept == 1, minimum(numbers, size), size)
+    wide = scatter_nd((samples * (size + 1) + column).reshape(-1, 1), cast(values, int64), (n * (size + 1),))
     return cut(reshape(wide, (n, size + 1)), 1, 0, size), counts
 
 
 def _is_new(samples: Tensor, values: Tensor) -> Any:
     """Whether a label is another one than that before it in its sample."""
     count = samples.shape[0]
-    same = logical_and(*(equal(cut(t, 0, 1, count), cut(t, 0, 0, count - 1)) for t in (samples, values)))
-    return concat((full((1,), 1, dtype=int64), cast(not_equal(cast(same, int64), 1), int64)), 0)
+    same = logical_and(*(cut(t, 0, 1, count) == cut(t, 0, 0, count - 1) for t in (samples, values)))
+    return concat((full((1,), 1, dtype=int64), cast(cast(same, int64) != 1, int64)), 0)

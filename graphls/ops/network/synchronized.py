@@ -9,7 +9,7 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.arrays.creation import full
 from graphls.ops.arrays.shapes import expand_dims, reshape, stack
 from graphls.ops.collectives import all_gathered
-from graphls.ops.math.elementwise import add, div, maximum, mul, square, sub
+from graphls.ops.math.elementwise import maximum, square, sub
 from graphls.ops.math.reductions import mean, sum
 from graphls.ops.network.normalization import batch_axes, move, normalised_by_channel
 from graphls.ops.state import stop_gradient
@@ -32,10 +32,10 @@ def batch_norm_over_ranks(
 
     def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
         average, left, variance, count = _of_all(wide, group)
-        move(running_mean, add(average, left), momentum)
-        move(running_var, mul(variance, div(count, maximum(sub(count, 1), 1))), momentum)
+        move(running_mean, average + left, momentum)
+        move(running_var, variance * (count / maximum(count - 1, 1)), momentum)
         column = (1, wide.shape[1], *[1] * (wide.ndim - 2))
-        centred = sub(sub(wide, reshape(average, column)), reshape(left, column))
+        centred = wide - reshape(average, column) - reshape(left, column)
         return centred, reshape(variance, column)
 
     return normalised_by_channel(x, running_mean, running_var, weight, bias, eps, moments)
@@ -50,19 +50,19 @@ def _of_all(x: Tensor, group: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     means, lefts, squares, counts = _gathered(x, group)
     total = sum(counts, 0)
-    shares = div(counts, total)
-    average = sum(mul(shares, means), 0)
-    apart = add(sub(means, average), lefts)
-    left = stop_gradient(sum(mul(shares, apart), 0))
-    between = mul(counts, square(sub(apart, left)))
-    return average, left, div(sum(add(squares, between), 0), total), total
+    shares = counts / total
+    average = sum(shares * means, 0)
+    apart = means - average + lefts
+    left = stop_gradient(sum(shares * apart, 0))
+    between = counts * square(sub(apart, left))
+    return average, left, sum(squares + between, 0) / total, total
 
 
 def _gathered(x: Tensor, group: str) -> list[Tensor]:
     """Of each rank and channel: the mean, what rounding leaves of it, the squares around it, and how many elements."""
     axes, shape = batch_axes(x), (x.shape[1],)
     average = mean(x, axes, keepdims=True)
-    centred = sub(x, average)
+    centred = x - average
     left = stop_gradient(mean(centred, axes, keepdims=True))
     squares = sum(square(sub(centred, left)), axes)
     count = full(shape, prod(x.shape[i] for i in axes), dtype=x.dtype)

@@ -21,29 +21,18 @@ from graphls.ops.arrays.shapes import broadcast_to, concat, gather_elements, res
 from graphls.ops.control_flow import scan
 from graphls.ops.math.elementwise import (
     abs,
-    add,
     cast,
     cos,
-    div,
     exp,
     floor,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
     log,
     log1p,
     logical_and,
-    logical_not,
     logical_or,
     maximum,
     minimum,
-    mul,
-    neg,
-    pow,
     sin,
     sqrt,
-    sub,
     where,
 )
 from graphls.ops.math.gamma_functions import lgamma
@@ -73,7 +62,7 @@ COUNTED = 48
 def standard_laplace(shape: ShapeLike, seed: int | None = None) -> Tensor:
     """Float32 numbers of the Laplace distribution with mean 0 and scale 1: differences of two exponential ones."""
     first, second = standard_uniform((2, *sizes_of_draw(shape)), seed)
-    return sub(log1p(neg(second)), log1p(neg(first)))
+    return log1p(-second) - log1p(-first)
 
 
 @operation
@@ -81,7 +70,7 @@ def laplace(shape: ShapeLike, mean: TensorLike, lambda_param: TensorLike, seed: 
     """Numbers of a Laplace distribution, in the shape in which `shape`, mean and scale meet."""
     middle, scale = float_of(mean), float_of(lambda_param)
     wide = broadcast_shapes(sizes_of_draw(shape), middle.shape, scale.shape)
-    return add(mul(standard_laplace(wide, seed), scale), middle)
+    return standard_laplace(wide, seed) * scale + middle
 
 
 @operation
@@ -92,7 +81,7 @@ def gamma(shape: ShapeLike, alpha: TensorLike, beta: TensorLike, seed: int | Non
     """
     a, b = float_of(alpha), float_of(beta)
     wide = broadcast_shapes(sizes_of_draw(shape), a.shape, b.shape)
-    return div(_gamma(broadcast_to(a, wide), seed), b)
+    return _gamma(broadcast_to(a, wide), seed) / b
 
 
 @operation
@@ -109,19 +98,19 @@ def _gamma(alpha: Tensor, seed: int | None) -> Tensor:
     """By rejection from cubes of normal numbers (Marsaglia and Tsang, 2000), below 1 from alpha + 1."""
     dtype = float64 if alpha.dtype is float64 else float32
     a = cast(stop_gradient(alpha), dtype)
-    is_small = less(a, 1.0)
-    d = sub(where(is_small, add(a, 1.0), a), 1 / 3)
+    is_small = a < 1.0
+    d = where(is_small, a + 1.0, a) - 1 / 3
     shape = (GAMMA_CANDIDATES, *a.shape)
     x = cast(drawn("random_normal", seed, shape=shape), dtype)
     u = cast(standard_uniform((GAMMA_CANDIDATES + 1, *a.shape), _other(seed)), dtype)
-    v = pow(add(div(x, sqrt(mul(d, 9.0))), 1.0), 3)
-    is_positive = greater(v, 0.0)
+    v = (x / sqrt(d * 9.0) + 1.0) ** 3
+    is_positive = v > 0.0
     safe = where(is_positive, v, 1.0)
-    bound = add(mul(mul(x, x), 0.5), mul(d, add(sub(1.0, safe), log(safe))))
-    chosen = _first(safe, logical_and(is_positive, less(log(u[1:]), bound)), ones((), dtype))
-    found = mul(d, chosen)
-    found = where(is_small, mul(found, pow(u[0], div(1.0, maximum(a, 1e-6)))), found)
-    return cast(where(greater(a, 0.0), found, float("nan")), alpha.dtype)
+    bound = x * x * 0.5 + d * (1.0 - safe + log(safe))
+    chosen = _first(safe, logical_and(is_positive, log(u[1:]) < bound), ones((), dtype))
+    found = d * chosen
+    found = where(is_small, found * u[0] ** (1.0 / maximum(a, 1e-6)), found)
+    return cast(where(a > 0.0, found, float("nan")), alpha.dtype)
 
 
 def _other(seed: int | None) -> int | None:
@@ -161,9 +150,9 @@ def _poisson(rate: Tensor, seed: int | None) -> Tensor:
     mean = cast(stop_gradient(rate), float64)
     u = cast(standard_uniform((2, POISSON_CANDIDATES, *mean.shape), seed), float64)
     few = _counted(minimum(mean, SMALL_RATE), u[0, 0])
-    many = _rejected(maximum(mean, SMALL_RATE), sub(u[0], 0.5), u[1])
-    found = where(less(mean, SMALL_RATE), few, many)
-    return where(greater_equal(mean, 0.0), found, float("nan"))
+    many = _rejected(maximum(mean, SMALL_RATE), u[0] - 0.5, u[1])
+    found = where(mean < SMALL_RATE, few, many)
+    return where(mean >= 0.0, found, float("nan"))
 
 
 def _counted(mean: Tensor, u: Tensor) -> Tensor:
@@ -171,29 +160,29 @@ def _counted(mean: Tensor, u: Tensor) -> Tensor:
 
     def step(state: tuple[Tensor, ...], k: Tensor) -> tuple[tuple[Tensor, ...], None]:
         share, total, count = state
-        count = add(count, cast(greater_equal(u, total), float64))
-        share = div(mul(share, mean), k)
-        return (share, add(total, share), count), None
+        count = count + cast(u >= total, float64)
+        share = share * mean / k
+        return (share, total + share, count), None
 
-    share = exp(neg(mean))
+    share = exp(-mean)
     start = (share, share, zeros(mean.shape, float64))
     return cast(scan(step, start, arange(1.0, COUNTED + 1.0, dtype=float64))[0][2], float64)
 
 
 def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """By transformed rejection (PTRS of Hörmann, 1993), for means of 10 or more."""
-    b = add(mul(sqrt(mean), 2.53), 0.931)
-    a = sub(mul(b, 0.02483), 0.059)
-    limit = sub(0.9277, div(3.6224, sub(b, 2.0)))
-    scale = add(div(1.1328, sub(b, 3.4)), 1.1239)
-    edge = maximum(sub(0.5, abs(u)), 1e-9)
-    k = floor(add(add(mul(add(div(mul(a, 2.0), edge), b), u), mean), 0.43))
-    at_once = logical_and(greater_equal(edge, 0.07), less_equal(v, limit))
-    never = logical_or(less(k, 0.0), logical_and(less(edge, 0.013), greater(v, edge)))
-    top = log(div(mul(maximum(v, 1e-30), scale), add(div(a, mul(edge, edge)), b)))
+    b = sqrt(mean) * 2.53 + 0.931
+    a = b * 0.02483 - 0.059
+    limit = 0.9277 - 3.6224 / (b - 2.0)
+    scale = 1.1328 / (b - 3.4) + 1.1239
+    edge = maximum(0.5 - abs(u), 1e-9)
+    k = floor((a * 2.0 / edge + b) * u + mean + 0.43)
+    at_once = logical_and(edge >= 0.07, v <= limit)
+    never = logical_or(k < 0.0, logical_and(edge < 0.013, v > edge))
+    top = log(maximum(v, 1e-30) * scale / (a / (edge * edge) + b))
     whole = maximum(k, 0.0)
-    bound = sub(sub(mul(whole, log(mean)), mean), lgamma(add(whole, 1.0)))
-    accepted = logical_or(at_once, logical_and(logical_not(never), less_equal(top, bound)))
+    bound = whole * log(mean) - mean - lgamma(whole + 1.0)
+    accepted = logical_or(at_once, logical_and(~never, top <= bound))
     return _first(whole, accepted, floor(mean))
 
 
@@ -240,7 +229,7 @@ def choice_with_mask(input_x: TensorLike, count: int = 256, seed: int | None = N
     flat = reshape(x, (-1,))
     found = builtins.min(wanted, x.size)
     order = topk(where(flat, standard_uniform(flat.shape, seed), -1.0), found)[1]
-    counts = less(arange(wanted), sum(cast(flat, int64)))
+    counts = arange(wanted) < sum(cast(flat, int64))
     positions = concat((order, full((wanted - found,), 0, dtype=int32)), 0) if found < wanted else order
     positions, columns = where(counts, positions, 0), []
     for i, size in enumerate(x.shape):
@@ -287,12 +276,12 @@ def _choice(input_x: TensorLike, count: int = 256, seed: int = 0, seed2: int = 0
 @operator_class("Cauchy", "size median sigma")
 def _cauchy(size: ShapeLike, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
-    angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
-    return add(mul(div(sin(angles), cos(angles)), sigma), median)
+    angles = (random.rand(shape_of(size)) - 0.5) * math.pi
+    return sin(angles) / cos(angles) * sigma + median
 
 
 @operator_class("LogNormalReverse", "mean std")
 def _log_normal(input: TensorLike, mean: float = 1.0, std: float = 2.0) -> Tensor:
     """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
     x = float_of(input)
-    return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)
+    return cast(exp(random.standard_normal(x.shape) * std + mean), x.dtype)

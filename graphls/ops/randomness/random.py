@@ -21,7 +21,7 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, broadcast_shapes, float
 from graphls.ops.arrays.creation import full
 from graphls.ops.arrays.selection import topk
 from graphls.ops.arrays.shapes import concat, expand_dims, gather, reshape
-from graphls.ops.math.elementwise import add, cast, clip_by_value, div, erf, less, log, mul, neg, sub, where
+from graphls.ops.math.elementwise import cast, clip_by_value, erf, less, log, where
 from graphls.ops.math.reductions import argmax
 from graphls.ops.math.transcendental import erfinv
 from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, tensor_of
@@ -101,7 +101,7 @@ def normal(shape: ShapeLike, mean: TensorLike, stddev: TensorLike, seed: int | N
     """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
     mean, stddev = float_of(mean), float_of(stddev)
     wide = broadcast_shapes(sizes_of_draw(shape), mean.shape, stddev.shape)
-    return add(mul(standard_normal(wide, seed), stddev), mean)
+    return standard_normal(wide, seed) * stddev + mean
 
 
 @operation
@@ -116,7 +116,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         return randint(*bounds, shape, seed, dtype=kind)
     low, high = float_of(minval), float_of(maxval)
     wide = broadcast_shapes(sizes_of_draw(shape), low.shape, high.shape)
-    return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
+    return cast(standard_uniform(wide, seed) * (high - low) + low, kind)
 
 
 @operation(also="mint")
@@ -195,8 +195,8 @@ def drawn_by_scores(scores: Tensor, count: int, replacement: bool, seed: int | N
         scores = expand_dims(scores, -2)
     else:
         shape = scores.shape
-    noise = neg(log(neg(log(standard_uniform(shape, seed)))))
-    scores = add(scores, noise)
+    noise = -log(-log(standard_uniform(shape, seed)))
+    scores = scores + noise
     return cast(argmax(scores, -1), int32) if replacement else topk(scores, count)[1]
 
 
@@ -204,7 +204,7 @@ def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None =
     """x divided by 1 - p where a mask of that shape, which broadcasts, is true; zeros elsewhere, with probability p."""
     kept = 1.0 - p
     mask = drawn("random_bernoulli", seed, shape=shape, probability=kept)
-    return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0)
+    return where(mask, x * (1 / kept if kept else 0.0), 0.0)
 
 
 @by_axes(1, 2, 3, checks={"p": probability})
@@ -314,9 +314,9 @@ def _truncated_normal(shape: ShapeLike, dtype: DTypeLike = float32, seed: int = 
 
 def _normal_between(shape: tuple[int, ...], low: TensorLike, high: TensorLike, seed: int | None) -> Tensor:
     """Numbers of the standard normal distribution between two others, by the inverse of its distribution function."""
-    first, last = (erf(mul(float_of(bound), math.sqrt(0.5))) for bound in (low, high))
-    drawn = add(first, mul(rand(shape, seed=seed), sub(last, first)))
-    inside = clip_by_value(mul(erfinv(drawn), math.sqrt(2)), low, high)
+    first, last = (erf(float_of(bound) * math.sqrt(0.5)) for bound in (low, high))
+    drawn = first + rand(shape, seed=seed) * (last - first)
+    inside = clip_by_value(erfinv(drawn) * math.sqrt(2), low, high)
     return cast(inside, float32)
 
 
@@ -336,5 +336,5 @@ def _parameterized_truncated_normal(
     average, deviation, low, high = (
         reshape(x, (-1, *columns)) if x.ndim else x for x in map(float_of, (mean, stdevs, min, max))
     )
-    first, last = (div(sub(bound, average), deviation) for bound in (low, high))
-    return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)
+    first, last = ((bound - average) / deviation for bound in (low, high))
+    return _normal_between(sizes, first, last, joined_seed(seed, seed2)) * deviation + average

@@ -12,7 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Primitive, f32, float_elements, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, sample
 
 
 class Constant(Primitive):
@@ -76,8 +76,7 @@ class StopGradient(Primitive):
     def numpy(self, x: Array) -> Array:
         return x
 
-    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
-        return None
+    vjp = no_gradient
 
 
 class CheckLabels(Primitive):
