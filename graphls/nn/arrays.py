@@ -29,15 +29,14 @@ class LBeta(Cell):
 class L1Regularizer(Cell):
     """`scale`, a number above 0, times the sum of absolute values."""
 
+    _shown = "scale"
+
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.scale = positive("L1Regularizer", "scale", scale)
 
     def construct(self, weights: TensorLike) -> Tensor:
         return ops.mul(ops.sum(ops.abs(float_of(weights))), self.scale)
-
-    def extend_repr(self) -> str:
-        return f"scale={self.scale}"
 
 
 class MatDet(Cell):
@@ -63,6 +62,8 @@ class MatInverse(Cell):
 class MatMul(Cell):
     """The matrix product of two tensors, of which either one's last two axes may be exchanged first."""
 
+    _shown = "transpose_x1 transpose_x2"
+
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
         super().__init__()
         self.transpose_x1 = boolean("MatMul", "transpose_x1", transpose_x1)
@@ -72,12 +73,11 @@ class MatMul(Cell):
         first = ops.swapaxes(x1, -1, -2) if self.transpose_x1 else x1
         return ops.matmul(first, ops.swapaxes(x2, -1, -2) if self.transpose_x2 else x2)
 
-    def extend_repr(self) -> str:
-        return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
-
 
 class OneHot(Cell):
     """`on_value` at the position along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
+
+    _shown = "axis depth"
 
     def __init__(
         self,
@@ -95,9 +95,6 @@ class OneHot(Cell):
         on, off = (ops.cast(value, self.dtype) for value in (self.on_value, self.off_value))
         return ops.one_hot(indices, self.depth, on, off, self.axis)
 
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}, depth={self.depth}"
-
 
 class Range(Cell):
     """The numbers from `start` up to, but without, `limit`; with one argument from 0 up to that."""
@@ -113,15 +110,14 @@ class Range(Cell):
 class Roll(Cell):
     """x shifted along axes; what goes over the end comes in at the start."""
 
+    _shown = "shift axis"
+
     def __init__(self, shift: Sizes, axis: Sizes) -> None:
         super().__init__()
         self.shift, self.axis = shift, axis
 
     def construct(self, input_x: TensorLike) -> Tensor:
         return ops.roll(input_x, self.shift, self.axis)
-
-    def extend_repr(self) -> str:
-        return f"shift={self.shift}, axis={self.axis}"
 
 
 class Tril(Cell):
@@ -148,6 +144,8 @@ def _check_axis(name: str, axis: Axis) -> Any:
 class Moments(Cell):
     """The mean and the variance of x along axes, all of them without any, as a tuple; 16-bit floats by float32."""
 
+    _shown = "axis keep_dims"
+
     def __init__(self, axis: Axis = None, keep_dims: bool | None = None) -> None:
         super().__init__()
         self.axis = _check_axis("Moments", axis)
@@ -159,12 +157,11 @@ class Moments(Cell):
         moments = ops.mean(wide, self.axis, self.keep_dims), ops.var(wide, self.axis, keepdims=self.keep_dims)
         return ops.cast(moments[0], x.dtype), ops.cast(moments[1], x.dtype)
 
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}, keep_dims={self.keep_dims}"
-
 
 class Norm(Cell):
     """The Euclidean norm of x along axes, all of them without any."""
+
+    _shown = "axis keep_dims"
 
     def __init__(self, axis: Axis = (), keep_dims: bool = False) -> None:
         super().__init__()
@@ -173,12 +170,11 @@ class Norm(Cell):
     def construct(self, x: TensorLike) -> Tensor:
         return ops.sqrt(ops.sum(ops.square(float_of(x)), self.axis, self.keep_dims))
 
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}, keep_dims={self.keep_dims}"
-
 
 class ReduceLogSumExp(Cell):
     """log(sum of exp(x)) along axes, all of them for (), computed from the distances to the largest element."""
+
+    _shown = "axis keep_dims"
 
     def __init__(self, axis: Axis, keep_dims: bool = False) -> None:
         super().__init__()
@@ -188,15 +184,14 @@ class ReduceLogSumExp(Cell):
     def construct(self, x: TensorLike) -> Tensor:
         return ops.logsumexp(x, self.axis, self.keep_dims)
 
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}, keep_dims={self.keep_dims}"
-
 
 class ClipByNorm(Cell):
     """x * clip_norm / n where its Euclidean norm n, along axes or of all elements, is above `clip_norm`; else x.
 
     The norm is computed in float32 for 16-bit floats, and the result has the dtype of x.
     """
+
+    _shown = "axis"
 
     def __init__(self, axis: Axis = None) -> None:
         super().__init__()
@@ -211,12 +206,11 @@ class ClipByNorm(Cell):
         norm = ops.sqrt(ops.where(inside, 1.0, squares))
         return ops.cast(ops.where(inside, wide, ops.div(ops.mul(wide, limit), norm)), x.dtype)
 
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}"
-
 
 class Unflatten(Cell):
     """One axis as several, of sizes that multiply to its own; one of them may be -1."""
+
+    _shown = "axis unflattened_size"
 
     def __init__(self, axis: int, unflattened_size: Sizes) -> None:
         super().__init__()
@@ -232,9 +226,6 @@ class Unflatten(Cell):
                 f"Unflatten cannot give an axis of size {x.shape[at]} the sizes {self.unflattened_size}.",
             )
         return ops.reshape(x, (*x.shape[:at], *sizes, *x.shape[at + 1 :]))
-
-    def extend_repr(self) -> str:
-        return f"axis={self.axis}, unflattened_size={self.unflattened_size}"
 
 
 class Identity(Cell):

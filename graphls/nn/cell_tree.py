@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
@@ -181,9 +181,13 @@ class Shown(Settings):
     def _repr_html_(self) -> str:
         return tree_html(self)
 
+    _shown: ClassVar[str] = ""
+    """The attributes that `repr` shows of the cell itself, or label=attribute where they are called otherwise there."""
+
     def extend_repr(self) -> str:
         """What `repr` shows of the cell itself."""
-        return ""
+        items = (item.partition("=") for item in self._shown.split())
+        return ", ".join(f"{label}={getattr(self, name or label)}" for label, _, name in items)
 
 
 class Tree:

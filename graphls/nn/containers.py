@@ -268,6 +268,8 @@ class TimeDistributed(Cell):
     are no integers.
     """
 
+    _shown = "time_axis reshape_with_axis"
+
     def __init__(self, layer: object, time_axis: int, reshape_with_axis: int | None = None) -> None:
         super().__init__()
         if not callable(layer):
@@ -292,6 +294,3 @@ class TimeDistributed(Cell):
         pair = moved.shape[first : first + 2]
         y = self.layer(ops.reshape(moved, (*moved.shape[:first], pair[0] * pair[1], *moved.shape[first + 2 :])))
         return ops.reshape(y, (*y.shape[:first], *pair, *y.shape[first + 1 :]))
-
-    def extend_repr(self) -> str:
-        return f"time_axis={self.time_axis}, reshape_with_axis={self.reshape_with_axis}"

@@ -26,6 +26,10 @@ __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "
 class Convolution(Cell):
     """What convolutions share: their arguments, and a weight of shape (first, second, kernel...)."""
 
+    _shown = (
+        "input_channels=in_channels output_channels=out_channels kernel_size stride pad_mode "
+        "padding dilation group has_bias"
+    )
     axes: ClassVar[int]
     formats: ClassVar[str]
     function: ClassVar[Callable[..., Tensor]]
@@ -86,13 +90,6 @@ class Convolution(Cell):
     def bias_add(self) -> Any:
         """The operator that adds a bias to the channels; see `conv2d`."""
         return ops.BiasAdd()
-
-    def extend_repr(self) -> str:
-        return (
-            f"input_channels={self.in_channels}, output_channels={self.out_channels}, kernel_size={self.kernel_size}, "
-            f"stride={self.stride}, pad_mode={self.pad_mode}, padding={self.padding}, dilation={self.dilation}, "
-            f"group={self.group}, has_bias={self.has_bias}"
-        )
 
 
 class Conv2d(Convolution):

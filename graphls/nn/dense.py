@@ -34,6 +34,7 @@ class Dropout2d(Cell):
     The others are divided by 1 - p. Raises GraphTypeError for what is no number, GraphValueError outside of [0, 1].
     """
 
+    _shown = "p"
     function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.dropout2d)
 
     def __init__(self, p: float = 0.5) -> None:
@@ -48,9 +49,6 @@ class Dropout2d(Cell):
     def dropout(self) -> Any:
         """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)
-
-    def extend_repr(self) -> str:
-        return f"p={self.p}"
 
 
 class Dropout1d(Dropout2d):
@@ -74,6 +72,8 @@ class Dropout(Cell):
     some elements are kept.
     """
 
+    _shown = "p"
+
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: DTypeLike = float32) -> None:
         super().__init__()
         if p is None:
@@ -91,9 +91,6 @@ class Dropout(Cell):
     def dropout(self) -> Any:
         """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)
-
-    def extend_repr(self) -> str:
-        return f"p={self.p}"
 
 
 def new_weight(
@@ -127,6 +124,8 @@ class Dense(Cell):
     not fit.
     """
 
+    _shown = "input_channels=in_channels output_channels=out_channels has_bias"
+
     def __init__(
         self,
         in_channels: int,
@@ -150,9 +149,6 @@ class Dense(Cell):
         y = linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
         return y if self.activation is None else self.activation(y)
 
-    def extend_repr(self) -> str:
-        return f"input_channels={self.in_channels}, output_channels={self.out_channels}, has_bias={self.has_bias}"
-
 
 class Linear(Cell):
     """x @ weight.T + bias: (..., in_features) to (..., out_features).
@@ -160,6 +156,8 @@ class Linear(Cell):
     `weight` has the shape (out_features, in_features). Without `weight_init` and `bias_init` both are spread evenly up
     to 1 / sqrt(in_features). Raises GraphTypeError and GraphValueError for arguments that do not fit.
     """
+
+    _shown = "in_features out_features bias=has_bias"
 
     def __init__(
         self,
@@ -180,9 +178,6 @@ class Linear(Cell):
     def construct(self, x: TensorLike) -> Tensor:
         return linear(x, self.weight, *(() if self.bias is None else (self.bias,)))
 
-    def extend_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.has_bias}"
-
 
 class BiDense(Cell):
     """x @ weight[k] @ y + bias[k] for each k: (..., in1_channels) and (..., in2_channels) to (..., out_channels).
@@ -191,6 +186,8 @@ class BiDense(Cell):
     spread evenly up to 1 / sqrt(in1_channels). Raises GraphTypeError and GraphValueError for arguments and inputs that
     do not fit.
     """
+
+    _shown = "in1_channels in2_channels out_channels has_bias"
 
     def __init__(
         self,
@@ -219,12 +216,6 @@ class BiDense(Cell):
     def construct(self, input1: TensorLike, input2: TensorLike) -> Tensor:
         return ops.bidense(input1, input2, self.weight, self.bias)
 
-    def extend_repr(self) -> str:
-        return (
-            f"in1_channels={self.in1_channels}, in2_channels={self.in2_channels}, out_channels={self.out_channels}, "
-            f"has_bias={self.has_bias}"
-        )
-
 
 class Embedding(Cell):
     """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name: (...) to (..., embedding_size).
@@ -233,6 +224,8 @@ class Embedding(Cell):
     with one-hot vectors, where an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and
     GraphValueError for arguments and inputs that do not fit.
     """
+
+    _shown = "vocab_size embedding_size use_one_hot padding_idx"
 
     def __init__(
         self,
@@ -265,12 +258,6 @@ class Embedding(Cell):
         rows = ops.one_hot(ops.reshape(ids, (-1,)), self.vocab_size)
         return ops.reshape(ops.matmul(ops.cast(rows, table.dtype), table), (*ids.shape, self.embedding_size))
 
-    def extend_repr(self) -> str:
-        return (
-            f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, use_one_hot={self.use_one_hot}, "
-            f"padding_idx={self.padding_idx}"
-        )
-
 
 def _padding(index: TensorLike | None, vocab_size: int) -> int | None:
     if index is None:
@@ -290,6 +277,8 @@ class EmbeddingLookup(Cell):
     `manual_shapes` and `sparse` say where and how MindSpore keeps the table, and change nothing here. Raises
     GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
+
+    _shown = "vocab_size embedding_size max_norm"
 
     def __init__(
         self,
@@ -316,6 +305,3 @@ class EmbeddingLookup(Cell):
     def construct(self, indices: TensorLike) -> Tensor:
         rows = embedding_lookup(self.embedding_table, indices, 0)
         return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
-
-    def extend_repr(self) -> str:
-        return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, max_norm={self.max_norm}"

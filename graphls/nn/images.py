@@ -33,6 +33,8 @@ class Pad(Cell):
     with "SYMMETRIC". Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
+    _shown = "paddings mode"
+
     def __init__(self, paddings: Sequence[Sequence[int]], mode: str = "CONSTANT") -> None:
         super().__init__()
         if not isinstance(paddings, (tuple, list)) or any(
@@ -51,13 +53,11 @@ class Pad(Cell):
             raise GraphValueError(f"Pad with {len(self.paddings)} pairs takes as many axes, not {x.type}.")  # fmt: skip
         return ops.pad(x, tuple(n for pair in self.paddings[::-1] for n in pair), _MODES[self.mode])
 
-    def extend_repr(self) -> str:
-        return f"paddings={self.paddings}, mode={self.mode}"
-
 
 class _ImagePad(Cell):
     """Padding of the last axes: one number for all sides, or (before, after) for each axis, the last axis first."""
 
+    _shown = "padding"
     axes: ClassVar[int]
     mode: ClassVar[str] = "constant"
     value: float | None = None
@@ -80,9 +80,6 @@ class _ImagePad(Cell):
     def _ranks(self) -> tuple[int, ...]:
         return self.axes + 1, self.axes + 2
 
-    def extend_repr(self) -> str:
-        return f"padding={self.padding}"
-
 
 class ConstantPad2d(_ImagePad):
     """x with a number around its last two axes; `padding` is an integer or (left, right, top, bottom).
@@ -90,6 +87,7 @@ class ConstantPad2d(_ImagePad):
     Negative numbers take elements away. Raises GraphTypeError and GraphValueError for arguments that do not fit.
     """
 
+    _shown = "padding value"
     axes = 2
 
     def __init__(self, padding: Sizes, value: float) -> None:
@@ -100,9 +98,6 @@ class ConstantPad2d(_ImagePad):
 
     def _ranks(self) -> tuple[int, ...]:
         return tuple(range(self.axes, 9))
-
-    def extend_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad1d(ConstantPad2d):
@@ -218,6 +213,8 @@ class CentralCrop(Cell):
     Raises GraphTypeError for a fraction that is no float, GraphValueError for one outside of (0, 1] and other images.
     """
 
+    _shown = "central_fraction"
+
     def __init__(self, central_fraction: float) -> None:
         super().__init__()
         if not isinstance(central_fraction, float):
@@ -236,9 +233,6 @@ class CentralCrop(Cell):
             start = int((x.shape[axis] - x.shape[axis] * self.central_fraction) / 2)
             x = ops.narrow(x, axis, start, x.shape[axis] - 2 * start)
         return x
-
-    def extend_repr(self) -> str:
-        return f"central_fraction={self.central_fraction}"
 
 
 def _images(name: str, images: TensorLike) -> Tensor:
@@ -264,6 +258,8 @@ class PSNR(Cell):
     Computed in float32. Raises GraphTypeError and GraphValueError for other images and unless `max_val` is positive.
     """
 
+    _shown = "max_val"
+
     def __init__(self, max_val: float = 1.0) -> None:
         super().__init__()
         self.max_val = positive("PSNR", "max_val", max_val)
@@ -273,9 +269,6 @@ class PSNR(Cell):
         error = ops.mean(ops.square(ops.sub(x, y)), (1, 2, 3))
         return ops.mul(ops.log(ops.div(largest * largest, error)), 10 / float(np.log(10)))
 
-    def extend_repr(self) -> str:
-        return f"max_val={self.max_val}"
-
 
 class SSIM(Cell):
     """The structural similarity of images (Wang et al., 2004), averaged over windows and channels: (N,).
@@ -283,6 +276,8 @@ class SSIM(Cell):
     Means, variances and covariance are those under a Gaussian window of `filter_size` pixels and deviation
     `filter_sigma`; images are taken as by PSNR, and at least as large as the window.
     """
+
+    _shown = "max_val filter_size filter_sigma"
 
     def __init__(
         self,
@@ -325,9 +320,6 @@ class SSIM(Cell):
         rows = ops.conv2d(ops.reshape(x, (-1, 1, *x.shape[2:])), kernel)
         blurred = ops.conv2d(rows, ops.swapaxes(kernel, 2, 3))
         return ops.reshape(blurred, (*x.shape[:2], *blurred.shape[2:]))
-
-    def extend_repr(self) -> str:
-        return f"max_val={self.max_val}, filter_size={self.filter_size}, filter_sigma={self.filter_sigma}"
 
 
 class MSSSIM(SSIM):

@@ -42,6 +42,7 @@ class BatchNorm2d(Cell):
     both in place of `set_train`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
+    _shown = "num_features eps momentum"
     ranks: ClassVar[tuple[int, ...]] = (4,)
     formats: ClassVar[str] = "NCHW"
 
@@ -103,9 +104,6 @@ class BatchNorm2d(Cell):
                 f"{type(self).__name__} of {self.num_features} features takes an input of rank {ranks} with that many "
                 f"channels, not {x.type}.",
             )
-
-    def extend_repr(self) -> str:
-        return f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}"
 
 
 class BatchNorm1d(BatchNorm2d):
@@ -267,6 +265,8 @@ class GroupNorm(Cell):
     the result has the dtype of x. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
+    _shown = "num_groups num_channels eps"
+
     def __init__(
         self,
         num_groups: int,
@@ -290,9 +290,6 @@ class GroupNorm(Cell):
     def construct(self, x: TensorLike) -> Tensor:
         return ops.group_norm(x, self.num_groups, learned(self.gamma), learned(self.beta), self.eps)
 
-    def extend_repr(self) -> str:
-        return f"num_groups={self.num_groups}, num_channels={self.num_channels}, eps={self.eps}"
-
 
 class InstanceNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of each image (N, C, H, W).
@@ -302,6 +299,7 @@ class InstanceNorm2d(Cell):
     fit.
     """
 
+    _shown = "num_features eps"
     rank: ClassVar[int] = 4
 
     def __init__(
@@ -333,9 +331,6 @@ class InstanceNorm2d(Cell):
             )
         return ops.group_norm(x, self.num_features, learned(self.gamma), learned(self.beta), self.eps)
 
-    def extend_repr(self) -> str:
-        return f"num_features={self.num_features}, eps={self.eps}"
-
 
 class InstanceNorm1d(InstanceNorm2d):
     """Normalisation of each channel of each sequence (N, C, L); see InstanceNorm2d."""
@@ -365,6 +360,8 @@ class LayerNorm(Cell):
     in float32 or wider whatever `to_float` says, and the result has the dtype of x (Ba, Kiros and Hinton, 2016). Raises
     GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
+
+    _shown = "normalized_shape begin_norm_axis begin_params_axis epsilon"
 
     def __init__(
         self,
@@ -398,18 +395,14 @@ class LayerNorm(Cell):
         """The operator of these settings, which classes that derive from MindSpore's call; it gives statistics, too."""
         return ops.LayerNorm(self.begin_norm_axis, self.begin_params_axis, self.epsilon)
 
-    def extend_repr(self) -> str:
-        return (
-            f"normalized_shape={self.normalized_shape}, begin_norm_axis={self.begin_norm_axis}, "
-            f"begin_params_axis={self.begin_params_axis}, epsilon={self.epsilon}"
-        )
-
 
 class RMSNorm(Cell):
     """x / sqrt(mean of x ** 2 + eps) * gamma over the last axes, whose sizes are `normalized_shape`.
 
     Computed in float32 whatever `to_float` says; the result has the dtype of x (Zhang and Sennrich, 2019).
     """
+
+    _shown = "normalized_shape eps"
 
     def __init__(
         self,
@@ -425,6 +418,3 @@ class RMSNorm(Cell):
 
     def construct(self, x: TensorLike) -> Tensor:
         return ops.rms_norm(x, learned(self.gamma), self.eps)[0]
-
-    def extend_repr(self) -> str:
-        return f"normalized_shape={self.normalized_shape}, eps={self.eps}"

@@ -23,6 +23,7 @@ __all__ = [
 class _Pool(Cell):
     """Windows over images."""
 
+    _shown = "kernel_size stride pad_mode padding"
     axes: ClassVar[int] = 2
     formats: ClassVar[str] = "NCHW"
     function: ClassVar[Any]
@@ -35,9 +36,6 @@ class _Pool(Cell):
         self.ceil_mode = boolean(type(self).__name__, "ceil_mode", ceil_mode)
         if ceil_mode:
             check_ceil_mode(pad_mode)
-
-    def extend_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}, padding={self.padding}"
 
 
 @warns_of(STRIDE)
@@ -160,6 +158,7 @@ class LPPool2d(Cell):
     The stride is the size of the window unless given.
     """
 
+    _shown = "norm_type kernel_size stride"
     axes: ClassVar[int] = 2
     function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.lp_pool2d)
 
@@ -174,9 +173,6 @@ class LPPool2d(Cell):
 
     def construct(self, x: TensorLike) -> Tensor:
         return type(self).function(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
-
-    def extend_repr(self) -> str:
-        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
 
 
 class LPPool1d(LPPool2d):
@@ -193,6 +189,7 @@ class MaxUnpool2d(Cell):
     do not fit.
     """
 
+    _shown = "kernel_size stride padding"
     axes: ClassVar[int] = 2
     function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.max_unpool2d)
 
@@ -202,9 +199,6 @@ class MaxUnpool2d(Cell):
 
     def construct(self, x: TensorLike, indices: TensorLike, output_size: Sizes | None = None) -> Tensor:
         return type(self).function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    def extend_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(MaxUnpool2d):

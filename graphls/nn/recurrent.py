@@ -96,6 +96,8 @@ class RecurrentCell(Cell):
     The rows of all of them belong to the gates in order. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
+    _shown = "input_size hidden_size has_bias"
+
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates, dtype: DTypeLike) -> None:
         super().__init__()
         name = type(self).__name__
@@ -117,9 +119,6 @@ class RecurrentCell(Cell):
         given = linear(x, self.weight_ih, *((self.bias_ih,) if self.has_bias else ()))
         recurrent = linear(state[0], self.weight_hh, *((self.bias_hh,) if self.has_bias else ()))
         return self.gates.step(given, recurrent, state)
-
-    def extend_repr(self) -> str:
-        return f"input_size={self.input_size}, hidden_size={self.hidden_size}, has_bias={self.has_bias}"
 
 
 class RNNCell(RecurrentCell):
@@ -208,6 +207,7 @@ class RecurrentLayer(Cell):
     behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
+    _shown = "input_size hidden_size num_layers has_bias batch_first bidirectional"
     gates: Gates
 
     def __init__(
@@ -301,12 +301,6 @@ class RecurrentLayer(Cell):
         else:
             state, output = _along(gates, is_reverse, x, running, start, weights)
         return state, output if running is None else ops.where(running, output, ops.zeros_like(output))
-
-    def extend_repr(self) -> str:
-        return (
-            f"input_size={self.input_size}, hidden_size={self.hidden_size}, num_layers={self.num_layers}, "
-            f"has_bias={self.has_bias}, batch_first={self.batch_first}, bidirectional={self.bidirectional}"
-        )
 
 
 def _along(

@@ -76,6 +76,8 @@ class MultiheadAttention(Cell):
     Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
+    _shown = "embed_dim num_heads dropout"
+
     def __init__(
         self,
         embed_dim: int,
@@ -197,9 +199,6 @@ class MultiheadAttention(Cell):
             if mask is not None:
                 mask = ops.concat((mask, ops.zeros((*mask.shape[:-1], 1), mask.dtype)), axis=-1)
         return k, v, mask
-
-    def extend_repr(self) -> str:
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
 
 
 @together
