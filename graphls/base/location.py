@@ -42,7 +42,7 @@ class Location:
 
     @property
     def before_line(self) -> str:
-        """What stands between the file and the line, as Python and notebooks write it."""
+        """The text between the file and the line, as Python and notebooks write it."""
         return ", line " if _CELL.fullmatch(self.file) else ":"
 
     @property
@@ -52,7 +52,7 @@ class Location:
 
 
 def _notebook_cell(file: str) -> str | None:
-    """What a notebook calls the cell that it has compiled under the name of a file, such as Cell In[2].
+    """A notebook's name of the cell that it has compiled under the name of a file, such as Cell In[2].
 
     IPython knows which cell that is; older ones say it in the name.
     """

@@ -189,7 +189,7 @@ def barrier(group: Group) -> None:
 
 
 def all_objects(group: Group, item: object, what: str = "an exchange of objects") -> list[Any]:
-    """What each rank gives, in their order; `what` says for messages what that is."""
+    """The objects of all ranks, in their order; `what` names them in messages."""
     if group.comm is None:
         return [item]
     found: list[Any] = []
@@ -234,7 +234,7 @@ def _operation(op: str) -> Any:
 
 
 def in_place() -> Any:
-    """What MPI takes for the array to send where that lies in the one to receive into."""
+    """MPI's marker for sending from the receive buffer."""
     from mpi4py import MPI
 
     return MPI.IN_PLACE

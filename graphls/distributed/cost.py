@@ -14,7 +14,7 @@ from math import ceil, log2
 
 @dataclass(frozen=True)
 class Network:
-    """What is between two ranks: seconds of a message without bytes, and bytes per second.
+    """The network between two ranks: seconds of a message without bytes, and bytes per second.
 
     `algorithm` says how ranks put arrays together: "ring", "tree", "halving", or "best" for what is soonest done.
     `memory` is how many bytes a rank reads and writes in a second where it copies or scales them.

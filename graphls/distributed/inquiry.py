@@ -38,7 +38,7 @@ class Inquiry:
         self.asked = time.monotonic()
 
     def deadlock(self, own: Status) -> str:
-        """What two ranks run that wait for each other for ever, perhaps by way of others; "" where none do.
+        """The communications of two ranks that are in a deadlock, perhaps by way of others; "" where none do.
 
         It counts only what a rank has answered twice: a wait that went on all the time from one answer to the other.
         """

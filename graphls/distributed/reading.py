@@ -32,7 +32,7 @@ SELDOM, OFTEN, SOON = 0.005, 0.0001, 0.1
 
 
 class Parts:
-    """What this rank has of one divided state, which has been replaced so many times.
+    """The shard of this rank of one sharded state, which has been replaced so many times.
 
     What it had last is kept where it is replaced or freed, as other ranks, which are slower, may still ask for it.
     """
@@ -56,7 +56,7 @@ class Parts:
 
 
 class Question(NamedTuple):
-    """What a rank asks for: a state, as it is after so many steps and values that replaced it.
+    """The request of a rank: a state, as it is after so many steps and values that replaced it.
 
     Answers have the `number` of their question.
     """

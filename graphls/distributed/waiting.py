@@ -49,7 +49,7 @@ class Call:
 
     @property
     def compared(self) -> str:
-        """What has to be the same on all ranks: not the line, as ranks may run branches of their own."""
+        """The fields that must agree on all ranks: not the line, as ranks may run branches of their own."""
         return f"{self.what}\n{self.group.name}\n{self.origin}"
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def call_of(group: Group, what: str) -> Call:
 
 
 class Status(NamedTuple):
-    """What one rank tells another: how much it has communicated, and what it waits for now."""
+    """The status that one rank sends to another: how much it has communicated, and what it waits for now."""
 
     counts: dict[Key, int]
     call: str
@@ -91,7 +91,7 @@ class Status(NamedTuple):
 
 
 class Waiting:
-    """What this rank communicates now, how often each group has, and whether states are being changed.
+    """The current communication of this rank, how often each group has, and whether states are being changed.
 
     `parted` says how ranks have parted ways, after which they communicate no more; "" before.
     """
@@ -114,7 +114,7 @@ class Waiting:
         self.now, self.is_updating = None, False
 
     def status(self) -> Status:
-        """What is told to others."""
+        """The status that other ranks receive."""
         call = self.now
         if call is None:
             return Status(dict(self.counts), "", ("", ()), 0, None, False)
@@ -127,6 +127,6 @@ WAITING = Waiting()
 
 
 def parting(one: int, runs: str, other: int, does: str) -> str:
-    """That two ranks do not run the same."""
+    """The error that two ranks run different programs."""
     text = f"Rank {one} runs {runs} while rank {other} runs {does}"
     return f"{text}; every rank of a group must run the same collectives in the same order."

@@ -35,7 +35,7 @@ BEHIND_ALL: list[Callable[[], None]] = []
 
 
 class Watch:
-    """What looks for ranks that have left, in a thread, over a communicator of its own."""
+    """The watchdog for ranks that have left, in a thread, over a communicator of its own."""
 
     def __init__(self, group: Group, limit: float | None) -> None:
         self.group, self.limit = group, limit
@@ -145,7 +145,7 @@ class Watch:
                     self._ask(self.inquiry, status.source)
 
     def exit_at_once(self, status: int) -> NoReturn:
-        """What `os._exit` does: the others hear of a rank that ends well before its time, as of one that just ends."""
+        """Exit as `os._exit` does; with status 0 the other ranks are told first, as at a normal end."""
         if os.getpid() == self.process and status == 0 and self.leaving is None:
             from mpi4py import MPI
 

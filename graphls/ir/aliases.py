@@ -11,7 +11,7 @@ from graphls.ir.interpret import Array
 
 
 class Aliases:
-    """What each value of a block may turn out to be, through chains of moves and of additions of zero.
+    """The possible aliases of each value of a block, through chains of moves and of additions of zero.
 
     A runtime computes what is made of constants alone, and then drops the sum with a zero, the product with a one and
     a branch that is never taken. What is cast away and back is the value itself, but in between it is another.

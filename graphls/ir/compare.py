@@ -69,7 +69,7 @@ class _Comparison:
 
 
 def attributes_key(attrs: Mapping[str, object]) -> tuple[Any, ...]:
-    """What two nodes with the same attributes have in common, in a form that can be hashed; their order is left out."""
+    """A hashable key that is equal for nodes with the same attributes, in whatever order."""
     return tuple((name, _attribute_key(attrs[name])) for name in sorted(attrs))
 
 

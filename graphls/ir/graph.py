@@ -160,7 +160,7 @@ class Graph:
         raise GraphKeyError(f"The graph has no state {name!r}{near}.")
 
     def diff(self, other: Graph) -> Difference:
-        """What changes from this graph to `other`, names apart; false where nothing does, and `str` shows it."""
+        """The difference from this graph to `other`, names apart; false where nothing does, and `str` shows it."""
         return Graph.difference(self, other)
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """What two graphs do not have in common; false where there is nothing, and `str` shows it as text.
+    """The difference between two graphs; false where there is nothing, and `str` shows it as text.
 
     `added` are the nodes that only `after` has, `removed` those that only `before` has, in the order of their texts,
     and `changed` the pairs (node of `before`, node of `after`) that correspond and yet differ. `paired` leads from

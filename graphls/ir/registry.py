@@ -97,7 +97,7 @@ class Operation:
     """Whether a model has what the region says, or one operator for it, in place of the node."""
 
     region_names: tuple[str, ...] = ()
-    """What the regions are called where a graph is shown; nothing where they have names of their own."""
+    """The titles of the regions where a graph is shown; nothing where they have names of their own."""
 
     half: Literal["rounded", "exact", "native"] = "rounded"
     """What 16-bit results need where they are computed in float32.

@@ -126,7 +126,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run made: the final graph, the stages by name, and the seconds that each pass took.
+    """The result of a run: the final graph, the stages by name, and the seconds that each pass took.
 
     `folder` is where the stages were written, if they were.
 

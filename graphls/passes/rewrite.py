@@ -41,7 +41,7 @@ class Rewriter:
         return self.graph.replace(nodes=nodes, writes=writes, outputs=self.current(self.graph.outputs))
 
     def current(self, values: Iterable[Value]) -> tuple[Value, ...]:
-        """What stands in the place of these values by now."""
+        """The current replacements of these values."""
         return tuple(self.mapping.get(v, v) for v in values)
 
     def block(self, nodes: Iterable[Node]) -> tuple[Node, ...]:

@@ -25,7 +25,7 @@ class Written:
     loc: Location | None = None
 
     def line(self, write: Write) -> object:
-        """What the text shows the line of a write by."""
+        """The location that the text shows for a write."""
         return write if self.outputs is None else self.outputs
 
 
@@ -68,7 +68,7 @@ class Window:
 
     @cached_property
     def inside(self) -> frozenset[Node]:
-        """What runs after the start and before the get."""
+        """The nodes after the start and before the get."""
         return self.before & self.behind - {self.start}
 
 
@@ -78,7 +78,7 @@ def windows(nodes: Sequence[Node]) -> list[Window]:
 
 
 def flags(nodes: Sequence[Node]) -> list[Value]:
-    """What each `overflow_get` with a status of this block gives."""
+    """The flags of the `overflow_get` nodes whose status is of this block."""
     here = {value for node in nodes for value in node.outputs}
     return [n.output for n in gets(nodes) if token_of(n) in here]
 
@@ -102,7 +102,7 @@ def token_of(node: Node) -> Value | None:
 
 
 def closed_before(nodes: Sequence[Node], get: Node) -> frozenset[Node]:
-    """What runs in windows that have closed before this one opens: they decide what it works on."""
+    """The nodes of windows that have closed before this one opens: they decide its operands."""
     earlier = gets(ancestors(nodes, [get]))
     return ancestors(nodes, earlier) | set(earlier)
 
@@ -266,7 +266,7 @@ class Cover:
             self.backward[node] = self._covers_before(node)
 
     def _covers_before(self, node: Node) -> frozenset[int]:
-        """What covers the backward nodes up to this one, each different set of gets once."""
+        """The covers of the backward nodes up to this one, each different set of gets once."""
         covers = frozenset({self.covered[node]}) if node.phase == "backward" and uses(node) else frozenset[int]()
         for earlier in self.reach.predecessors(node):
             # Most nodes have what their predecessors have; a union would copy it each time.

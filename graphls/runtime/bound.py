@@ -67,7 +67,7 @@ class BoundStates(ABC):
         """A binding to the buffers of this turn, which is the next one."""
 
     def _buffers(self, name: str) -> tuple[Any, Any]:
-        """Where the old value of a state lies, and where the new one goes."""
+        """The buffers of the old and of the new value of a state."""
         storage = self.parameters[name].storage
         return storage.current, storage.buffers[1 - storage.index] if name in self.swapped else storage.current
 

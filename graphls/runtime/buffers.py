@@ -30,5 +30,5 @@ def in_rows(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def array_of(buffer: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """What a buffer holds, as an array on the host in row-major order, in a dtype."""
+    """The content of a buffer as an array on the host in row-major order, in a dtype."""
     return in_rows(buffer.numpy() if isinstance(buffer, DeviceBuffer) else buffer, dtype)

@@ -53,7 +53,7 @@ class Cache:
     has_warned: ClassVar[set[Path]] = set()
 
     def open(self, key: str, opened: Callable[[Mapping[str, memoryview]], Opened]) -> Opened | None:
-        """What an engine makes of the parts of an entry by `opened`; None where there is no whole one.
+        """The object that `opened` makes of the parts of an entry; None where there is no complete entry.
 
         It is also None where the engine raises anything but a GraphlsError, as a runtime may refuse what is in an
         entry by any exception. One warning says which, so that no fault of an engine stays hidden.
@@ -134,7 +134,7 @@ def limit_to(limit: int) -> None:
 
 
 def current() -> Cache | None:
-    """Where compiled steps are kept: in the folder that was chosen, or that the environment has as GRAPHLS_CACHE."""
+    """The cache of compiled steps: in the folder that was chosen, or that the environment has as GRAPHLS_CACHE."""
     folder = _settings["folder"] or os.environ.get("GRAPHLS_CACHE")
     return Cache(Path(folder), _settings["limit"]) if folder else None
 
@@ -176,7 +176,7 @@ def _sources() -> str:
 
 @cache
 def machine() -> str:
-    """What this machine's processor is and can do, which models that are optimized for it depend on."""
+    """The processor of this machine with its features, on which optimized models depend."""
     known = [platform.system(), platform.machine(), platform.processor()]
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").lower().splitlines()
@@ -185,7 +185,7 @@ def machine() -> str:
 
 
 def _head(key: str, parts: Parts) -> tuple[bytes, int]:
-    """What an entry begins with, a number of whole pages, and how many bytes the entry has."""
+    """The header of an entry, a number of whole pages, and how many bytes the entry has."""
     sizes = {name: len(part) for name, part in parts.items()}
     table = json.dumps(sizes).encode()
     found = hashlib.sha256(key.encode() + table)

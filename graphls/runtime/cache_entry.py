@@ -32,7 +32,7 @@ class CacheEntry:
         return self.key is not None
 
     def read(self, opened: Callable[[Mapping[str, Any], Mapping[str, memoryview]], Opened]) -> Opened | None:
-        """What an engine makes of the table and the parts by `opened`; None where there is no entry it can use."""
+        """The object that `opened` makes of the table and the parts; None where there is no usable entry."""
         if self.cache is None or self.key is None:
             return None
         return self.cache.open(self.key, lambda parts: opened(json.loads(bytes(parts[TABLE])), parts))

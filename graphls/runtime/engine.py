@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class PlanContext:
-    """What the parts of a plan share when they are opened.
+    """The context of a plan that its parts share when they are opened.
 
     `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
     change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in which they
@@ -53,17 +53,17 @@ class Part(Protocol):
     graph: Graph
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """What runs this segment on values that the step was fed, those that cross lie in boundary buffers.
+        """A callable that runs this segment on the step's inputs; values that cross lie in boundary buffers.
 
         Where the engine does not run Python, that is a callable that is no function of Python, so that no Ctrl-C can
         land in it.
         """
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step that was run gives and is in no boundary buffer, by the values of the plan."""
+        """The results of the step that are in no boundary buffer, by the values of the plan."""
 
     def failed(self, error: Exception) -> Exception:
-        """What a user is told of an error of the engine; states that may be half written are marked."""
+        """The user's error for an error of the engine; states that may be half written are invalidated."""
 
     def invalidate(self, reason: str) -> None:
         """Mark the states that this segment wrote in place, since a later one has failed."""
@@ -90,4 +90,4 @@ class Profiles(Protocol):
         """
 
     def title(self, device: str) -> str:
-        """What runs, with its version, in words."""
+        """The name and the version of the engine, in words."""

@@ -71,7 +71,7 @@ def known(storage: Storage) -> tuple[int, ...]:
 
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
-    """What a step of a graph adds to a state; None where it does something else to it."""
+    """The increment of a state in a step of a graph; None where it does something else to it."""
     written = next((w.value for w in graph.writes if w.state is state), state)
     if written is state:
         return 0, 0

@@ -123,7 +123,7 @@ class PlanSession(Session):
             raise part.failed(error) from error
 
     def _taken(self) -> Changes:
-        """What lets states that are held take their new values, where the flag says so."""
+        """The commit of the deferred states, where the flag allows it."""
         if self.plan.deferred and self.plan.flag and not self.boundary_buffers[self.plan.flag]:
             yield self.updates, "ticks", self.updates.ticks + 1
 

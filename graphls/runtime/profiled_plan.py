@@ -90,7 +90,7 @@ class ProfiledPlan(PlanSession):
         self.waits[number] = perf_counter() - start
 
     def end_profile(self) -> dict[int, list[Run]]:
-        """What the engines have noted of each segment; asked for once, behind the last step."""
+        """The profiles of each segment by its engine; read once, after the last step."""
         return {number: part.profile() for number, part in self.profiled.items()}
 
     def runs(self, profiles: Mapping[int, Sequence[Run]]) -> Iterator[Run]:

@@ -31,7 +31,7 @@ class Step:
 
     @property
     def plan(self) -> Plan:
-        """What the session runs; one segment where it is not a plan's."""
+        """The plan of the session; one segment where it has none."""
         return getattr(self.session, "plan", None) or plan_of(self.session_graph)
 
     def opened(self) -> Step:

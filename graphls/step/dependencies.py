@@ -36,7 +36,7 @@ class Dependent:
         self.tensors += _read_tensors(items)
 
     def outdated_by(self) -> str:
-        """What has changed since the step was traced so that it will never be up to date again; empty if nothing."""
+        """The change that makes the step permanently out of date; empty if there is none."""
         for cell, configuration in self.cells:
             if cell._version != configuration[-1]:
                 return f"{cell._last_changed or 'a part'!r} of {type(cell).__name__}"
@@ -44,7 +44,7 @@ class Dependent:
         return "a tensor that is an attribute" if changed else self._other_dtype()
 
     def _other_dtype(self) -> str:
-        """What to say of a parameter that `set_dtype` has given another dtype since; empty where none has."""
+        """The message about a parameter whose dtype `set_dtype` has changed; empty where there is none."""
         known = {state.name: state.type.dtype for state in self.graph.states}
         other = (name for name, each in self.parameters.items() if each.dtype is not known.get(name, each.dtype))
         return next((f"the dtype of {name!r}" for name in other), "")

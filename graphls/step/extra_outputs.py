@@ -23,7 +23,7 @@ class ExtraOutputs:
         self.tensors: Sequence[Tensor] | None = None
 
     def split(self, tensors: list[Tensor]) -> list[Tensor]:
-        """What the function of the step returns, of all tensors that it gives; the others are kept."""
+        """The results of the step's function among all its tensors; the others are kept."""
         if not self.names:
             return tensors
         self.tensors = tensors[self.first :]

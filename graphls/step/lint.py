@@ -106,12 +106,12 @@ class Lint:
 
 
 def _factors(node: Node) -> Iterable[Value]:
-    """What the result of a node is a product with."""
+    """The factors of a node's result."""
     return (node.inputs[at] for at in node.primitive.factors)
 
 
 def _unstopped(node: Node) -> Iterable[Value]:
-    """What a node reads and a gradient flows to."""
+    """The operands of a node that a gradient flows to."""
     return () if node.primitive.name == "stop_gradient" else uses(node)
 
 

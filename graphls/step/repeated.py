@@ -73,12 +73,12 @@ class RepeatedStep:
 
     @property
     def extra_outputs(self) -> dict[str, Array]:
-        """What passes have added to the outputs of the step, stacked as they are; see `Compiled.extra_outputs`."""
+        """The outputs that passes have added to the step, stacked as they are; see `Compiled.extra_outputs`."""
         return self._extra.arrays()
 
     @property
     def clock(self) -> Version:
-        """What counts the calls that are complete."""
+        """The counter of completed calls."""
         clock: Version = self._session.clock
         return clock
 

@@ -92,7 +92,7 @@ class Compiled(Dependent):
         self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over: everything but the session and what was made for a diagnosis."""
+        """The state of a copy: everything but the session and what was made for a diagnosis."""
         return {**self.__dict__, "_step": self._step.closed(), "_diagnosis": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -114,7 +114,7 @@ class Compiled(Dependent):
 
     @property
     def extra_outputs(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What passes have added to the outputs, by the names of the values, as arrays of the last call.
+        """The outputs that passes have added, by the names of the values, as arrays of the last call.
 
         It is empty where they added none. Raises GraphRuntimeError before the first call.
         """
@@ -122,7 +122,7 @@ class Compiled(Dependent):
 
     @property
     def clock(self) -> Version:
-        """What counts the steps that are complete."""
+        """The counter of completed steps."""
         clock: Version = self._session.clock
         return clock
 
@@ -135,7 +135,7 @@ class Compiled(Dependent):
 
     @property
     def _session(self) -> Any:
-        """What runs the step."""
+        """The session that runs the step."""
         return self._step.session
 
     @property
@@ -280,7 +280,7 @@ class Compiled(Dependent):
         return checked(record, self._step, self._inputs(inputs))
 
     def summary(self) -> Summary:
-        """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
+        """A summary of the step by cells: shapes, parameters, operations and memory, as a table when printed."""
         from graphls.inspect.summary import summarise
 
         return summarise(self.graph, self._traced, self._notes())

@@ -52,7 +52,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def read_bytes(path: StrPath) -> bytes:
-    """What a file of data holds; raises GraphFileError, which names the file and the reason."""
+    """The bytes of a regular file; raises GraphFileError, which names the file and the reason."""
     try:
         with open_file(path) as file:
             return bytes(file.read())
@@ -61,7 +61,7 @@ def read_bytes(path: StrPath) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What a text of JSON says; raises ValueError for another one, and for one that is nested too deep to be read."""
+    """The value of a JSON text; raises ValueError for another one, and for one that is nested too deep to be read."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -122,7 +122,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _hidden(name: str) -> str:
-    """What the unfinished files of a name begin with; a long name is cut, since names have 255 bytes at most."""
+    """The prefix of the unfinished files of a name; a long name is cut, since names have 255 bytes at most."""
     if len(os.fsencode(name)) <= 200:
         return f".{name}"
     return f".{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"

@@ -86,7 +86,7 @@ def number_field(field: int, value: int) -> bytes:
 
 
 def bytes_head(field: int, length: int) -> bytes:
-    """What stands before the bytes of a field."""
+    """The tag and the length before the bytes of a field."""
     return number(field << 3 | BYTES) + number(length)
 
 

@@ -39,7 +39,7 @@ def copy(array: Array) -> Array:
 
 
 def _made(make: Callable[[Any, Any], Array], shape: tuple[int, ...], dtype: Any) -> Array:
-    """What `make` makes of a shape and a dtype, at the beginning of a cache line where it is large."""
+    """An array made by `make`, aligned to a cache line where it is large."""
     size = prod(shape) * np.dtype(dtype).itemsize
     if size < LEAST:
         return make(shape, dtype)

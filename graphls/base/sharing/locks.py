@@ -57,7 +57,7 @@ class Group(Guard):
 
 
 class Shared(Protocol):
-    """What steps share and a lock protects: the storage of a parameter."""
+    """An object shared by steps and protected by a lock: the storage of a parameter."""
 
     group: Group
 

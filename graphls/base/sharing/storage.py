@@ -100,11 +100,11 @@ class Storage:
         return self.division.gathered(array) if self.division is not None and self.is_part else array
 
     def own(self) -> Array:
-        """What this process has of the value, which may be a part of it, as `read` gives it."""
+        """The value or the shard of this rank, in the dtype that `read` gives."""
         return self.local_array().astype(self.dtype, copy=False)
 
     def local_array(self) -> Array:
-        """What the buffer holds, which may be a part of the value."""
+        """The content of the current buffer: the value, or the shard of this rank."""
         return array_in(self.current)
 
     @property
@@ -119,7 +119,7 @@ class Storage:
         self.move(self.division.of(array) if shape == self.division.part else self.division.gathered_by_all(array))
 
     def fitted_array(self, shape: tuple[int, ...]) -> Array:
-        """What the buffer holds once it fits that shape, of the whole value or of the part of this rank."""
+        """The content of the buffer after `fit`: of the complete value and the shard, the one of that shape."""
         self.fit(shape)
         return self.local_array()
 

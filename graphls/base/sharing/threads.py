@@ -76,7 +76,7 @@ class Task(Generic[Result]):
             time.sleep(0.001)
 
     def result(self) -> Result:
-        """What the call has given, or raises what it has raised."""
+        """The result of the call; raises the exception of the call."""
         self.wait()
         if self.error is not None:
             raise self.error
@@ -84,7 +84,7 @@ class Task(Generic[Result]):
 
 
 class Runnable(Protocol):
-    """What a thread runs: a task of any result."""
+    """A task as a thread runs it, whatever its result."""
 
     def run(self) -> None:
         """Do it, once."""

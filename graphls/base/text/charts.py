@@ -197,7 +197,7 @@ def number(value: float, is_power: bool = False) -> str:
 
 
 def _told(kept: Iterable[tuple[Line, Sequence[Point]]]) -> str:
-    """What a chart shows, in words for who does not see it."""
+    """The description of a chart in words, for readers who do not see it."""
     parts = []
     for line, points in kept:
         if points:

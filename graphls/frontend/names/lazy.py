@@ -53,7 +53,7 @@ def _elsewhere(name: str) -> str:
 
 
 def find(name: str, rooms: Iterable[str]) -> Any:
-    """What the first of some modules offers under a name; see `is_missing` for where none does.
+    """The object that the first of some modules offers under a name; see `is_missing` for where none does.
 
     A module with `__all__`, or a `__dir__` of its own, offers what that lists, another what is defined in it.
     """

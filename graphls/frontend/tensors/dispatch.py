@@ -84,7 +84,7 @@ def _evaluated(
     parameters: Sequence[Array] = (),
     dtype: DType | None = None,
 ) -> Any:
-    """What a primitive gives; not in the memory of parameters, whose values may change."""
+    """The results of a primitive, never in the memory of parameters, whose values may change."""
     dtype = dtype or first_dtype(operands)
     arrays = tuple([as_array(operand, dtype) for operand in operands])
     try:

@@ -68,7 +68,7 @@ Size: TypeAlias = "int | OpenSize | None"
 
 
 class Declared:
-    """What a tensor holds that only declares a shape."""
+    """The data of a tensor that only declares a shape."""
 
     def __init__(self, type: Type, sizes: Sequence[Size]) -> None:
         self.type, self.sizes = type, tuple(sizes)

@@ -14,7 +14,7 @@ from graphls.ir.graph import Value
 
 
 class Executor(Protocol):
-    """What a trace and a cell that runs do alike."""
+    """The interface shared by traces and by cells that run step by step."""
 
     def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
         """Apply a primitive to tensors and numbers; returns a tensor or a tuple of them."""
@@ -66,7 +66,7 @@ Who sets it reads it before a `try` and sets it inside, so that a Ctrl-C finds n
 
 
 def executor() -> Trace | Running | None:
-    """What executes operations in this thread: a trace, or else a cell that runs step by step."""
+    """The executor of this thread: a trace, or else a cell that runs step by step."""
     here = EXECUTOR.get()
     return here[1] if here is not None and here[0] == get_ident() else None
 

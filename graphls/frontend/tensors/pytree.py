@@ -7,7 +7,7 @@ from typing import Any
 
 
 def leaves(tree: object) -> list[Any]:
-    """What stands in a pytree of tuples, lists and dicts, in order."""
+    """The leaves of a pytree of tuples, lists and dicts, in order."""
     return list(_leaves(tree))
 
 

@@ -27,7 +27,7 @@ _DLPACK_CPU = 1
 
 
 class DeferredData:
-    """The data of a tensor that is computed when it is read first."""
+    """Deferred data of a tensor, computed at the first read."""
 
     def __init__(self, compute: Callable[[], Array]) -> None:
         self.numpy = compute

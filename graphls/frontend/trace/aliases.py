@@ -35,7 +35,7 @@ class Aliases:
         return value
 
     def awaited(self, value: Value) -> tuple[Value, ...]:
-        """What a value was made to depend on by `depend`, the first things first."""
+        """The values that `depend` made a value depend on, the first things first."""
         found: tuple[Value, ...] = ()
         while value in self.waiting:
             value, after = self.waiting[value]

@@ -46,7 +46,7 @@ class NotJoined(TraceError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a branch or a loop of a function leads to: its result, and what variables and containers hold then.
+    """The outcome of a branch or a loop: its result, and the values of variables and containers at its end.
 
     `unbound` says why a variable has no value any more; `partial` is what it has where the condition is as in the key;
     `objects` are containers and symbols that may hold something else by now, by their numbers in `values`.
@@ -71,7 +71,7 @@ class Outcome:
 
 @dataclass
 class BranchResult:
-    """Where one answer leads: a region, its results, a pytree, the states it wrote, and what it shows."""
+    """The trace of one branch: a region, its results, a pytree, the states it wrote, and what it shows."""
 
     builder: Builder
     results: Any
@@ -82,7 +82,7 @@ class BranchResult:
 def merge_branches(
     tracer: Tracer, condition: Value, loc: Location | None, first: BranchResult, second: BranchResult
 ) -> Any:
-    """The results of both endings as one; the states that they wrote are written."""
+    """Merge the results of both branches into one `cond`; the states that they wrote are written."""
     join = _Join(tracer, loc, (first, second))
     try:
         if isinstance(first.results, Outcome):
@@ -191,7 +191,7 @@ class _Join:
         return self.output(*(pair[::-1] if index else pair))
 
     def shown(self, item: Shown, index: int) -> Callable[[Sequence[Symbol]], Shown]:
-        """What one answer shows, as it is behind the cond: where the other one is taken, its guard is false."""
+        """The prints of one branch, moved behind the cond: where the other one is taken, its guard is false."""
         own, other = self.endings[index].builder, self.endings[1 - index].builder
         made = {value for node in own.nodes for value in node.outputs}
 
@@ -275,7 +275,7 @@ class _Join:
 
 
 def truth(e: Builder, value: Value) -> Value:
-    """What Python takes a tensor of one element for: a bool without axes."""
+    """The truth value of a tensor of one element: a bool without axes."""
     if value.type.dtype.kind != "bool":
         value = e.not_equal(value, 0)
     return e.emit("reshape", (value,), {"shape": ()})[0] if value.type.shape else value

@@ -17,7 +17,7 @@ from graphls.ir.types import DType
 
 @dataclass
 class CallRecord:
-    """What a call of a cell saw and gave, so that a gradient can be taken of the forward that is there.
+    """The inputs and results of a cell call, so that a gradient can be taken of the forward that is there.
 
     `start` and `end` are the numbers of writes that had been made before and after it.
     """
@@ -40,7 +40,7 @@ class CellCall:
 
 @dataclass(frozen=True)
 class Call:
-    """What runs, and all that holds for what is emitted until it ends.
+    """The running call, and the settings for all nodes emitted until it ends.
 
     A tracer has a stack of these. The call of a cell, a phase of a step, a run of a construct and a region each put one
     on it, which differs from the one below in what they change.

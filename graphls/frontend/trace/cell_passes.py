@@ -24,7 +24,7 @@ class CellPass(Protocol):
 
 
 class HasPasses(Protocol):
-    """What is known here of a cell."""
+    """The interface of a cell as far as passes need it."""
 
     _passes: tuple[CellPass, ...]
     training: bool

@@ -79,7 +79,7 @@ def _name(tracer: Tracer, cell: Any) -> str:
 
 
 def _constructed(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
-    """What a cell's construct gives, between casts of what goes in and comes out."""
+    """The results of a cell's construct, between casts of its inputs and outputs."""
     given = map_leaves(tracer.cast_input, copies((args, options)))
     outputs, wanted = cell._trace_construct(*given[0], **given[1]), cell._output_type
     return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)

@@ -21,7 +21,7 @@ class Reference(NamedTuple):
     attributes: tuple[str, ...]
 
     def value(self) -> Any:
-        """What stands there now."""
+        """The current object."""
         if isinstance(self.holder, dict):
             return self.holder.get(self.name)
         try:
@@ -48,7 +48,7 @@ class ClosureVariables:
         self.references = list(found.values())
 
     def key(self) -> tuple[Any, ...]:
-        """What stands in the places now, as far as a graph depends on it."""
+        """A key of the referenced objects, as far as a graph depends on them."""
         return tuple([_key(place.value(), place.attributes) for place in self.references])
 
     def values(self) -> list[Any]:

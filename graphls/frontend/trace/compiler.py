@@ -12,7 +12,7 @@ Function = Callable[..., Any]
 
 
 class Compiler(Protocol):
-    """What `graphls.step.calling.cache` offers to the rooms below."""
+    """The interface of `graphls.step.calling.cache` for the packages below it."""
 
     def call_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
         """Call a cell: compile it once for inputs like these, and run it."""
@@ -33,5 +33,5 @@ def register(compiler: Compiler) -> None:
 
 
 def compiler() -> Compiler:
-    """What compiles for calls outside of a trace."""
+    """The compiler of calls outside of a trace."""
     return _compilers[-1]

@@ -32,7 +32,7 @@ class Frame:
     sites_used: int = 0
 
     def replayed(self, kind: str) -> Recorded | None:
-        """What was recorded at this point of an earlier run; None where this run goes on alone."""
+        """The record at this point of an earlier run; None where this run goes on alone."""
         if self.cursor >= len(self.log):
             return None
         recorded = self.log[self.cursor]

@@ -66,7 +66,7 @@ def backward_of(
 def tangents_of(
     tracer: Tracer, record: CallRecord, positions: Sequence[int], vectors: Sequence[object], has_aux: bool = False
 ) -> list[Symbol]:
-    """What the float outputs of a call change by where its inputs move along vectors.
+    """Jacobian-vector products: the change of a call's float outputs where its inputs move along vectors.
 
     The gradient is linear in the sensitivities: its own gradient by them, with the vectors as sensitivities, is that
     (Griewank and Walther, 2008, section 3.2 the other way round).

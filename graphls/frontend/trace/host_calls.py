@@ -17,7 +17,7 @@ from graphls.primitives.host import HostFunction
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of values in one answer of a condition, or in each iteration of a loop: an effect without results.
+    """A print of values in a branch or in each iteration of a loop: an effect without results.
 
     It stands behind the branches or the loop, because these run in a runtime, without Python. `loops` are the numbers
     of iterations of the loops that it has left so far, whose rows are the first axes of its values.
@@ -86,7 +86,7 @@ def show_here(tracer: Tracer, item: Shown) -> None:
 
 
 def behind_loop(item: Shown, rows: Iterator[Value], length: int) -> Shown:
-    """What a loop shows in each iteration, as it is behind it; `rows` has the guard and the values, stacked."""
+    """The prints of a loop's iterations, moved behind the loop; `rows` has the guard and the values, stacked."""
     guard = item.guard and next(rows)
     return replace(item, guard=guard, values=tuple(next(rows) for _ in item.values), loops=(length, *item.loops))
 

@@ -51,7 +51,7 @@ def read_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class InputCheck:
-    """What a step demands of its inputs, and the arrays of inputs that meet it.
+    """The requirements of a step on its inputs, and the arrays of inputs that meet it.
 
     `inputs` are those that the step was compiled for.
     """

@@ -37,7 +37,7 @@ def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: obj
 def traced_while(
     tracer: Tracer, condition: Callable[..., object], function: Callable[..., object], init: object
 ) -> Any:
-    """What `function(carry)` makes of a carry as long as `condition(carry)`, a bool of shape (), holds for it."""
+    """The final carry of `carry = function(carry)` while `condition(carry)`, a bool of shape (), is true."""
     body = _Body.traced(tracer, "while_loop", lambda carry: (function(carry), ()), init, ())
     own = [_fresh(tracer, v, v.type.shape) for v in body.carried]
     states = dict(zip(body.parameters, own[len(leaves(init)) :], strict=True))

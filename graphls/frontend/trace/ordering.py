@@ -36,14 +36,14 @@ def depend(tracer: Tracer, value: Tree, expression: object) -> Tree:
 
 
 def ends(tracer: Tracer, tensor: Tensor) -> tuple[Value, ...]:
-    """What has run when a tensor is there: its value, or what a scratch tensor was made to depend on."""
+    """The values that are complete when a tensor is: its own, or those a scratch tensor depends on."""
     if isinstance(tensor, StateSymbol) and isinstance(tensor.parameter, Scratch):
         return tensor.after
     return (tracer.value(tensor),)
 
 
 def awaited(tracer: Tracer, tensor: object) -> tuple[Value, ...]:
-    """What a tensor was made to depend on by `depend`, the first things first."""
+    """The values that `depend` made a tensor depend on, the first things first."""
     if isinstance(tensor, StateSymbol):
         return tensor.after
     return tracer.aliases.awaited(tracer.value(tensor))

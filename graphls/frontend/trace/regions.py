@@ -18,7 +18,7 @@ from graphls.ir.types import TOKEN
 
 
 def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
-    """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
+    """The result of `run()`, taken from the record where a construct is traced once more for another answer."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
     if recorded is not None:
@@ -31,7 +31,7 @@ def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[
 
 @dataclass
 class Run:
-    """What one run of a function made: nodes, a pytree of symbols, the parameters that it wrote, and what it shows."""
+    """The trace of one run of a function: nodes, a pytree of symbols, the parameters that it wrote, and its prints."""
 
     nodes: list[Node]
     result: Any
@@ -84,7 +84,7 @@ class Run:
 
 
 def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
-    """What a random node draws in all iterations, as one array; those that have no shape are drawn one by one."""
+    """The draws of a random node in all iterations, as one array; those that have no shape are drawn one by one."""
     with tracer.builder.at(node) as e:
         if "shape" in node.attrs:
             attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}

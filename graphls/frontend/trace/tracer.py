@@ -70,12 +70,12 @@ class Tracer:
 
     @property
     def here(self) -> Call:
-        """What runs, and what holds for all that is emitted now."""
+        """The running call, with the settings for nodes that are emitted now."""
         return self.stack[-1]
 
     @property
     def builder(self) -> Builder:
-        """What takes nodes now: that of the graph, or of the region that is being traced."""
+        """The current builder: that of the graph, or of the region that is being traced."""
         return self.stack[-1].builder
 
     @contextmanager
@@ -95,7 +95,7 @@ class Tracer:
         return self.inside(builder=Builder(here.builder.names), **own, **changes)
 
     def phase(self, name: str) -> AbstractContextManager[Call]:
-        """What is emitted inside belongs to another phase."""
+        """A block whose nodes belong to another phase."""
         return self.inside(phase=name)
 
     def without_casts(self) -> AbstractContextManager[Call]:
@@ -193,7 +193,7 @@ class Tracer:
         return StateSymbol(self, made, ())
 
     def kept(self, kind: str, make: Callable[[], Any]) -> Any:
-        """What `make` gives, once: the same object where a construct is traced once more for another answer."""
+        """The result of `make`, made once: the same object where a construct is traced once more for another answer."""
         frame = self.here.frame
         recorded = frame.replayed(kind)
         if recorded is None:
@@ -290,6 +290,6 @@ def current_tracer() -> Tracer | None:
 
 
 def in_phase(name: str) -> AbstractContextManager[Any]:
-    """What is traced inside belongs to a phase of the step."""
+    """A block whose nodes belong to a phase of the step."""
     tracer = current_tracer()
     return tracer.phase(name) if tracer is not None else nullcontext()

@@ -67,7 +67,7 @@ class FakeQuantize:
 
 
 def quantized(graph: Graph, options: FakeQuantize) -> tuple[Graph, list[tuple[str, str]]]:
-    """What the pass makes of a graph, and by name the weight of each product with the range of its first operand."""
+    """The graph after the pass, and by name the weight of each product with the range of its first operand."""
     rewriting = _FakeQuantize(graph, options)
     made = rewriting.run()
     if not rewriting.sites:

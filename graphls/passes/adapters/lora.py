@@ -61,7 +61,7 @@ class Lora:
 
     @property
     def scale(self) -> float:
-        """What the product of low rank is multiplied by."""
+        """The factor of the low-rank product."""
         return 1.0 if self.alpha is None else self.alpha / self.rank
 
 
@@ -103,7 +103,7 @@ class _Lora(WeightFinder):
         return made[0], made[1]
 
     def adapted(self, node: Node, weight: Weight, first: Value, second: Value) -> Node:
-        """What gives the result of the node: the product and that of low rank, added."""
+        """The sum of the product and the low-rank product, in place of the node."""
         e, dtype = self.e, node.output.type.dtype
         base = Value(self.names.fresh(node.output.name), node.output.type)
         e.append(replace(node, outputs=(base,)))

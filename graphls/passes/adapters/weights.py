@@ -47,7 +47,7 @@ class WeightFinder(Rewriter):
         return Weight(state, axis, is_cast) if state.type.rank == 2 else None
 
     def origin(self, value: Value) -> tuple[Value, bool, bool]:
-        """What a value is in another dtype or with its two axes exchanged, and whether it is either of that."""
+        """The value behind casts and transpositions, and whether there are any of either."""
         is_swapped = is_cast = False
         while (node := self.definer.get(value)) is not None and self.passes_on(node):
             is_swapped ^= node.primitive.name == "transpose"

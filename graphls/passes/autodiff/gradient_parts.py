@@ -14,7 +14,7 @@ from graphls.primitives.rounds import each_round
 
 @dataclass
 class Tape:
-    """What the backward finds out on its way: primitives without a rule, and loops that must keep more."""
+    """Findings of the backward expansion: primitives without a rule, and loops that must keep more."""
 
     missing: dict[Node, None] = field(default_factory=dict)
     extended: dict[Node, Node] = field(default_factory=dict)

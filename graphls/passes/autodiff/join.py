@@ -40,7 +40,7 @@ class Join:
 
 
 class Pieces(NamedTuple):
-    """What a value is zero outside of: `size` places along an axis, in one piece or in two parts that have pieces.
+    """The nonzero range of a value: `size` positions along an axis, in one piece or in two parts that have pieces.
 
     A piece has the value that stands at its places from `start` on.
     """
@@ -92,7 +92,7 @@ class _Join(Rewriter):
 
 
 def _piece(node: Node) -> Pieces | None:
-    """What the gradient of a slice holds, where it is cut along one axis, without steps."""
+    """The nonzero range of the gradient of a slice, where it is cut along one axis, without steps."""
     shape, (value,) = node.attrs["shape"], node.inputs
     cut = [axis for axis, (n, m) in enumerate(zip(shape, value.type.shape, strict=True)) if n != m]
     if len(cut) != 1 or set(node.attrs["steps"]) != {1}:

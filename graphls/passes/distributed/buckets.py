@@ -114,7 +114,7 @@ def _ready(nodes: Sequence[Node]) -> dict[Value, int]:
 
 
 def _joined(run: Sequence[Node], first: Mapping[Node, Node], ready: dict[Value, int]) -> list[Node]:
-    """What a run becomes, the node whose operands are all there first at first; one of several that are the same."""
+    """The merged nodes of a run, ordered by when their operands are complete; one of several that are the same."""
     last: dict[object, tuple[list[Node], int]] = {}
     found: list[list[Node]] = []
     own = [node for node in run if first[node] is node]

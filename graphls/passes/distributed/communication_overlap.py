@@ -12,7 +12,7 @@ Behind = Mapping[Node, tuple[Value, ...]]
 
 
 def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], Behind]:
-    """The nodes in an order in which all that a collective needs, and nothing else, comes before it.
+    """Order nodes so that exactly the ancestors of a collective come before it.
 
     What later collectives need comes behind it, and may be computed while it communicates. Collectives one after the
     other, of less than `least` bytes together, count as one, as each cut of the schedule takes time; unless one of them

@@ -155,7 +155,7 @@ class _Divided:
             self.e.append(replace(substitute(node, self.whole), after=self.current(node.after)))
 
     def current(self, values: Iterable[Value]) -> tuple[Value, ...]:
-        """What stands for values that are not divided, and for control edges from those that are."""
+        """The replacements of values that are not sharded, and for control edges from those that are."""
         return tuple(self.whole.get(v, self.part.get(v, v)) for v in values)
 
     def reduce(self, node: Node) -> None:

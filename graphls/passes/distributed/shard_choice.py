@@ -22,7 +22,7 @@ Roots = frozenset[Value]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is divided: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
+    """The values to shard: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
 
     `whole` are those that stay whole, with the node that needs all elements at once.
     """
@@ -106,7 +106,7 @@ def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
 
 
 def _values(nodes: Sequence[Node], roots: Roots, found: dict[Value, Roots]) -> dict[Value, Roots]:
-    """What is made element by element of roots, with these; `found`, which has the states among them, gets it."""
+    """The values computed elementwise from the roots, with these; added to `found`, which has the states among them."""
     found.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
     for node in nodes:
         if node.primitive.is_branch:

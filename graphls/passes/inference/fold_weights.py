@@ -36,7 +36,7 @@ _SMALL = 1024
 
 
 def constants(graph: Graph) -> set[Hashable]:
-    """What tells the constants of a graph from others."""
+    """A key that identifies the constants of a graph."""
     return {attributes_key(node) for node in graph.nodes if node.primitive.is_constant}
 
 
@@ -197,7 +197,7 @@ class _FoldWeights(Rewriter):
         return (result,)
 
     def affine_of(self, node: Node) -> _Affine | None:
-        """What a node is of a base; None for one that does not add or multiply a weight."""
+        """The affine form of a node; None for one that does not add or multiply a weight."""
         name = node.primitive.name
         if name not in ("add", "sub", "mul", "div"):
             return None
@@ -315,7 +315,7 @@ def _bias_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Product:
-    """Where a product has its channels: in its result, and in its weight; and the rank of that."""
+    """The channel axes of a product: in its result and in its weight, with the rank of the weight."""
 
     channels: Callable[[Type], int]
     outputs: Callable[[Node], int]

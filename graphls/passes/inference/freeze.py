@@ -61,7 +61,7 @@ def _kept_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
     doubtful = {state for state in written if state in frozen or state in read}
 
     def before_steps(value: Value) -> Iterator[Value]:
-        """What a value is made of, and for a state also what it is written with."""
+        """The operands of a value, and for a state also the value that is written to it."""
         yield from sources.get(value, ())
         if value in doubtful - frozen:
             yield written[value]
@@ -72,7 +72,7 @@ def _kept_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
 
 
 def _sources(graph: Graph) -> Iterator[tuple[Value, tuple[Value, ...]]]:
-    """What each value is made of; one that a condition gives, of what its branches give at that place."""
+    """The operands of each value; for a result of a condition, the results of its branches at that position."""
     for block in blocks(graph):
         for node in block.nodes:
             if node.primitive.is_branch:

@@ -36,7 +36,7 @@ def _captured(node: Node) -> tuple[Value, ...]:
 
 
 class _Narrowing:
-    """Each float32 value in one or both of two forms: `singles` and `halves`, of which one is made from the other."""
+    """Each float32 value in one or both of two precisions: `singles` and `halves`, each a cast of the other."""
 
     def __init__(self, graph: Graph, weights: Mapping[str, Weight]) -> None:
         self.graph = graph

@@ -95,11 +95,11 @@ class _Rescaling(Rewriter):
         return next(iter(given or others), None)
 
     def origin(self, value: Value) -> Value:
-        """What a value is made from by casts, moves and products."""
+        """The value behind casts, moves and products."""
         return self.origins.get(value, value)
 
     def behind(self, value: Value) -> Value:
-        """What casts and moves of a float lead back to."""
+        """The float behind casts and moves."""
         while value in self.along and self.traced[value].primitive.is_transparent:
             value = self.traced[value].inputs[0]
         return value

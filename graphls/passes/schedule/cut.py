@@ -120,7 +120,7 @@ class Cut:
         return self.graph.replace(nodes=tuple(made), writes=writes, outputs=outputs)
 
     def outside(self, value: Value) -> Value:
-        """What a value is called where it leaves the step."""
+        """The value outside of its segment."""
         return self.passed.get(value, self.boundary_values.get(value, value))
 
     def expanded_branch(self, branch: Node) -> Node:

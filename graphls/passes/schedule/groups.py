@@ -16,7 +16,7 @@ Piece = tuple[int, str, int]
 
 
 def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
-    """Where each node of a block runs: as few groups as the changes of engine along any path ask for.
+    """Assigns each node of a block to a group: as few groups as the changes of engine along any path require.
 
     No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
     its engine moves there where an early group would otherwise be all of such.
@@ -32,7 +32,7 @@ def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -
 
 
 def in_pieces(nodes: Sequence[Node], where: Mapping[Node, Group], most: int) -> dict[Node, Piece]:
-    """Where each node runs, where a group has pieces of no more than `most` nodes, in the order of the schedule."""
+    """The group of each node, with groups cut into pieces of at most `most` nodes, in the order of the schedule."""
     counts: Counter[Group] = Counter()
     found: dict[Node, Piece] = {}
     for node in nodes:
@@ -44,7 +44,7 @@ def in_pieces(nodes: Sequence[Node], where: Mapping[Node, Group], most: int) -> 
 def _sink(
     nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
-    """Empty the groups whose nodes can all run in the next group of their engine."""
+    """Merge groups into the next group of their engine where all of their nodes can run there."""
     followers: dict[Node, list[Node]] = {}
     for node in nodes:
         for earlier in before[node]:
@@ -67,7 +67,7 @@ def _sink(
 def _delay(
     nodes: Sequence[Node], engine: Mapping[Node, str], before: Mapping[Node, Sequence[Node]], level: dict[Node, int]
 ) -> None:
-    """Let what an update makes of states alone run where it is used, so that it does not cross to there."""
+    """Sink updates of states alone to their use, so that they do not cross a boundary."""
     of_states: set[Node] = set()
     for node in nodes:
         if node.phase == "update" and of_states.issuperset(before[node]):

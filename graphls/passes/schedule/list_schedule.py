@@ -8,7 +8,7 @@ from graphls.ir.graph import Node, Value, definers, needs
 
 
 def list_schedule(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
-    """The same nodes, those that only one result needs right behind the last other node that they wait for.
+    """List scheduling: nodes that only one result needs move right after their last operand.
 
     So operands are read while caches hold them, and their memory is free early. Gradients are divided by the loss
     scale when all of them are there, in the order of the parameters, as in

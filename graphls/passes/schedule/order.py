@@ -113,7 +113,7 @@ class _Block:
         self.reach = Reachability(nodes, (n for readers in self.readers.values() for n in readers))
 
     def writers(self, state: Value) -> dict[Value, Node | None]:
-        """What the new value of a state may be, and the node that makes it; None for what is from outside."""
+        """The aliases of the new value of a state, each with the node that defines it; None for values from outside."""
         return {root: self.reach.definer.get(root) for root in self.aliases.of(self.targets[state])}
 
     def late(self, state: Value, writer: Node) -> list[Node]:

@@ -42,7 +42,7 @@ def _flag_after(plan: Plan) -> int:
 
 
 class _Proof(NamedTuple):
-    """What is known of one segment: the states that it may write in place by itself, and whose old values it reads.
+    """Facts about one segment: the states that it may write in place by itself, and whose old values it reads.
 
     `looks` says whether an index that is out of range ends it.
     """

@@ -101,7 +101,7 @@ class _Edges:
         return (v for v in kept if not self.kept[v].primitive.is_constant)
 
     def ahead(self, value: Value) -> Iterable[Value]:
-        """What the node of a value that went away waited for; a result of it that stays is as good."""
+        """The control operands of the node of a removed value; a remaining result of that node does as well."""
         if value not in self.gone:
             return ()
         node = self.gone[value]

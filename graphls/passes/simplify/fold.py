@@ -184,7 +184,7 @@ RULES: dict[str, Callable[[Folding, Node], Folded]] = {
 @register_pass
 @dataclass(frozen=True)
 class Fold:
-    """Compute small results of constants, and take away what keeps every bit of its operand.
+    """Evaluate small results of constants, and remove nodes that keep every bit of their operand.
 
     Before:
 

@@ -54,7 +54,7 @@ class Folding(Rewriter):
             self.roots[node.output] = self.roots[node.inputs[0]]
 
     def ordered(self, node: Node, result: Node | Sequence[Value]) -> Node | Sequence[Value]:
-        """What stands in place of a node, after those of its operands that it is not made of any more.
+        """The replacement of a node, ordered after those of its operands that it is not made of any more.
 
         So a window that opens after the loss opens after all that the backward reads, and holds all of the backward.
         """
@@ -82,7 +82,7 @@ class Folding(Rewriter):
         return self.times_used[value] != 1 or bool(self.definer[value].after)
 
     def computed_of(self, value: Value) -> tuple[Value, ...]:
-        """What a value is made of, constants left out."""
+        """The operands of a value without constants."""
         return tuple(v for v in uses(self.definer[value]) if v in self.definer and v not in self.roots)
 
     def is_before(self, value: Value, results: Iterable[Value]) -> bool:

@@ -93,7 +93,7 @@ class Hoisting:
         return replace(self.node, inputs=inputs, regions=(region,))
 
     def hoisted(self, node: Node) -> Value | None:
-        """What a node makes in all iterations, as one array; None where that is not known before the scan."""
+        """The results of a node in all iterations, as one array; None where that is not known before the scan."""
         if node.after or node.regions:
             return None
         if node.primitive.is_constant:

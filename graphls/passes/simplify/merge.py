@@ -13,7 +13,7 @@ from graphls.passes.manager import register_pass
 @register_pass
 @dataclass(frozen=True)
 class Merge:
-    """Let the last of several `cond` on one flag do what all of them do.
+    """Merge several `cond` on one flag into the last of them.
 
     Before:
 

@@ -19,7 +19,7 @@ CLOSE = 1e-5
 
 @dataclass(frozen=True)
 class Match:
-    """What the names of a pattern stand for: values, and in capitals the numbers of constants and attributes.
+    """The bindings of a pattern's names: values, and in capitals the numbers of constants and attributes.
 
     `nodes` are those that the pattern matches, the constants among them left out.
     """
@@ -47,7 +47,7 @@ class Match:
 
 
 def matches(text: str, node: Node, definer: Mapping[Value, Node]) -> Match | None:
-    """What an expression matches whose last operation is a node; None where it does not.
+    """The match of a pattern whose last operation is a node; None where it does not match.
 
     Lower-case names are values, and names in capitals constants or attributes, each the same everywhere. Operands of
     `add`, `mul`, `minimum` and `maximum` may stand in either order.

@@ -23,7 +23,7 @@ _Definers = ChainMap[Value, Node]
 @register_pass
 @dataclass(frozen=True)
 class Recognise:
-    """Make one node of float32 primitives for which ONNX has one operator.
+    """Replace compositions of float32 primitives by one node where ONNX has one operator.
 
     Before:
 
@@ -96,7 +96,7 @@ class _Block:
         return tuple(reversed(result))
 
     def replacement(self, node: Node) -> tuple[list[Node], tuple[Node, ...]] | None:
-        """What stands in place of a node, and the nodes that this makes needless."""
+        """The replacement of a node, and the nodes that it makes dead."""
         for text, rule in self.by_root.get(node.primitive.name, ()):
             match = matches(text, node, self.definer)
             if match is None or not self.is_apart(node, match):

@@ -107,7 +107,7 @@ class _Recurrent(Rewriter):
         return node
 
     def projection(self, node: Node, kind: _Kind) -> Match | None:
-        """What the elements of the loop are made of; a GRU has one of its biases in the loop."""
+        """The match of the input projection before the loop; a GRU has one of its biases in the loop."""
         made = self.definer.get(node.inputs[kind.states])
         tried = (matches(text, made, self.definer) for text in _INPUTS) if made is not None else iter(())
         match = next((f for f in tried if f is not None), None)
@@ -186,7 +186,7 @@ class _Recurrent(Rewriter):
 
 
 def _step(node: Node, kind: _Kind) -> Match | None:
-    """What one iteration of a loop is made of, where it is that of a layer."""
+    """The match of one iteration of a loop, where it is that of a layer."""
     (region,) = node.regions
     definer: Mapping[Value, Node] = definers(region.nodes)
     counts = node.attrs["carries"], len(region.inputs) - 1, len(node.outputs) - 1

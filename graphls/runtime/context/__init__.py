@@ -38,7 +38,7 @@ _settings = Settings({name: key.default for name, key in KEYS.items()})
 
 
 class Replacement:
-    """What runs where a device is asked for that is not there: an error, or another device after one warning.
+    """The policy for a missing device: an error, or another device after one warning.
 
     It belongs to the settings of the process and changes under their lock.
     """
@@ -258,7 +258,7 @@ def _find_device(target: str) -> None:
 
 
 def _fault_of(target: str) -> GraphRuntimeError | None:
-    """What is wrong with a device; None where it is there."""
+    """The fault of a device; None where it is available."""
     device = DEVICES[target]
     if device is None:
         return GraphRuntimeError(f"The device_target {target!r} is not available; graphls runs on 'CPU' and 'GPU'.")

@@ -52,7 +52,7 @@ _settings = Settings(DEFAULTS)
 
 
 class OneRank:
-    """What settings of several devices do: an error, or nothing after one warning, where scripts of MindSpore run.
+    """The policy for settings of several devices: an error, or one warning where scripts of MindSpore run.
 
     `left_out` has those that did nothing.
     """

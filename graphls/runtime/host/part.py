@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class HostPart(InterpretedPart):
-    """Calls of Python, one after the other; what they give is copied once, into its buffer, as soon as it is there."""
+    """Calls of Python, one after the other; each result is copied once, into its boundary buffer."""
 
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         super().__init__(segment, context)
@@ -66,7 +66,7 @@ class HostPart(InterpretedPart):
         return results
 
     def _together(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a collective gives, which lies in its buffers already where all of it has one buffer."""
+        """The results of a collective, which lie in place already where they share one buffer."""
         primitive: Any = node.primitive
         buffers = self.buffers.get(node)
         try:

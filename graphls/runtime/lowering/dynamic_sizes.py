@@ -123,7 +123,7 @@ class _Comparison:
             known[name] = names[0]
 
     def _tensor(self, names: Sequence[str], where: str, is_shape: bool = False) -> str:
-        """What an input of an operator is called in the model that is made; of a shape to take, one size may be -1."""
+        """The name of an operator's input in the derived model; of a shape to take, one size may be -1."""
         found = {known.get(name) for known, name in zip(self.names, names, strict=True)}
         if len(found) == 1 and None not in found:
             return names[0]

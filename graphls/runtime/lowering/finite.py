@@ -173,7 +173,7 @@ class Bound:
         return bool(left) or self._is_cheap(node) or self._summed_up(node) is not None
 
     def _summed_up(self, node: Node | None) -> Value | None:
-        """What a node sums up, if that is an operand of a product."""
+        """The operand that a node sums, if it is an operand of a product."""
         is_sum = node is not None and node.primitive.name == "sum"
         return node.inputs[0] if node and is_sum and self._stripped(node.inputs[0])[0] in self.operands else None
 

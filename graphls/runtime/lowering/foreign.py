@@ -72,7 +72,7 @@ def _check(node: Node, model: ModelProto, names: Sequence[str], types: Sequence[
 
 
 def _context_of(model: ModelProto) -> Any:
-    """What the checker of ONNX has to know of a model to check its operators."""
+    """The context of a model for ONNX's operator checker."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version = model.ir_version
     context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}

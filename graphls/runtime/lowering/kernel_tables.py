@@ -103,7 +103,7 @@ class KernelTable:
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operator takes and gives: its parameters with their type variables, or types where those are fixed.
+    """The signature of an operator: its parameters with their type variables, or types where those are fixed.
 
     One that `is_composed` is defined by other operators, which the runtime puts in its place where it has no kernel.
     """
@@ -198,7 +198,7 @@ def _release(device: str, runtime: str) -> str:
 
 
 def unknown(device: str, runtime: str) -> str:
-    """What the tables do not tell of a version of ONNX Runtime, as a sentence; "" where they tell all."""
+    """The gaps of the tables for a version of ONNX Runtime, as a sentence; "" where they tell all."""
     release = _release(device, runtime)
     if device != "cuda" or version_of(runtime) < FIRST_UNKNOWN or version_of(release) >= FIRST_UNKNOWN:
         return ""
@@ -252,7 +252,7 @@ def _served(kernels: KernelTable, opset: int) -> int:
 
 
 def _schema(operator: str, opset: int, domain: str = "") -> Any:
-    """What ONNX says of an operator at an opset; None where it is not there."""
+    """The ONNX schema of an operator at an opset; None where it is not there."""
     try:
         return onnx.defs.get_schema(operator, opset, domain)
     except Exception:  # SchemaError, which no public module of onnx has

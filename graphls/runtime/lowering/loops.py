@@ -29,7 +29,7 @@ def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def if_iterations(e: Values, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
-    """What `some()` gives where a stack holds any round, else what `none()` does; both make tensors of their own."""
+    """The tensors of `some()` where a stack has any iteration, else those of `none()`; both make their own."""
     node = e.node
     bodies = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
     is_some = e.Reshape(e.Greater(e.Shape(stack, start=0, end=1), e.ints([0])), e.ints([]))
@@ -42,7 +42,7 @@ def if_iterations(e: Values, stack: str, some: Lower, none: Lower, types: Sequen
 
 
 def _nothing(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """What a scan gives that never runs: what it carries, and stacks without elements."""
+    """The results of a scan that never runs: its carry, and stacks without elements."""
     carries = node.attrs["carries"]
     stacks = (v.type for v in node.outputs[carries:])
     empty = [e.const(np.empty((0, *kind.shape)), kind.dtype) for kind in stacks]

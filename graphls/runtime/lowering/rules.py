@@ -75,7 +75,7 @@ class Rules(Values):
         return is_known and self.inexact.isdisjoint(operator.input)
 
     def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
-        """What the rule of a node is given, in the types in which a target computes it; and those of its results."""
+        """The operands of a node's rule, in the types in which a target computes; and the types of its results."""
         primitive = node.primitive
         computed = as_it_is if primitive.half == "native" else target.computed
         self.in_types = tuple(computed(v.type) for v in node.inputs)
@@ -115,7 +115,7 @@ class Rules(Values):
         return self._given(node, operands)
 
     def _given(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
-        """What the rule of a node gives, in a tuple."""
+        """The results of a node's rule, in a tuple."""
         rule = node.primitive.onnx
         if isinstance(rule, str):
             return (self.operator(rule, operands, node.attrs),)

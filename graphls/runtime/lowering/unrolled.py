@@ -11,7 +11,7 @@ from graphls.runtime.lowering.values import Forms, Values
 
 
 def unrolled(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """What a scan of known length gives, of operators that are written once for each iteration.
+    """The results of a scan of known length, by operators written once for each iteration.
 
     Arrays along which it goes are taken apart, and the results of iterations joined, along their own first axis: an
     operator for each of them that gives or takes the axis of iterations would be a fifth of all.

@@ -69,7 +69,7 @@ class Writer:
         return self.target.opset
 
     def model(self) -> ModelProto:
-        """What has been written as a model."""
+        """The model written so far."""
         opsets = [onnx.helper.make_opsetid("", self.opset)]
         opsets += [onnx.helper.make_opsetid(domain, 1) for domain in sorted(self._domains)]
         version = ir_version(self.opset)
@@ -145,7 +145,7 @@ class Writer:
         return self.operator("Sum", names) if len(names) > 1 else names[0]
 
     def position(self) -> Position:
-        """Where the writing has come to in the current graph."""
+        """The current position of the writer."""
         return Position(len(self.body.node), len(self.constants))
 
     def written_since(self, position: Position) -> Sequence[NodeProto]:

@@ -67,7 +67,7 @@ class InterpretedPart:
         storage.buffers[1 - storage.index][...] = array
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no boundary buffer."""
+        """The results of the step that are in no boundary buffer."""
         found, self.results = self.results, {}
         return found
 

@@ -39,6 +39,6 @@ class ReferenceSession(Session):
         return outputs
 
     def _value(self, state: Value) -> np.ndarray[Any, Any]:
-        """What the graph reads of a state, which may be the part of this rank."""
+        """The value of a state that the graph reads, which may be the shard of this rank."""
         storage = self.parameters[state.name].storage
         return storage.fitted_array(state.type.shape).astype(storage.dtype, copy=False)

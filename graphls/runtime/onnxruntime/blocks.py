@@ -178,7 +178,7 @@ class _Blocks:
         return e.nodes
 
     def waited_for(self, group: Sequence[Node]) -> list[Value]:
-        """What others make before a group runs by control edges, which lead from the readers of states it writes."""
+        """The values that a group waits for by control edges, which lead from the readers of states it writes."""
         values = dict.fromkeys(v for node in group for v in node.after)
         own = {node.output for node in group}
         return [v for v in values if v in self.made_here and v not in own and v.type.size and not v.type.stacked]

@@ -38,7 +38,7 @@ class FixedBuffer(DeviceBuffer):
         self.empty, self.is_small = empty, is_small
 
     def copy(self) -> Any:
-        """What it holds now: an array where it is small, else another buffer of the device."""
+        """The current content: an array where it is small, else another buffer of the device."""
         if self.is_small:
             return np.array(self.value.numpy())
         value = self.empty()
@@ -55,7 +55,7 @@ class FixedBuffer(DeviceBuffer):
 
 @dataclass
 class Recording:
-    """What names a CUDA graph in a run, and whether it has been recorded."""
+    """The name of a CUDA graph in a run, and whether it has been recorded."""
 
     options: Any
     is_made: bool

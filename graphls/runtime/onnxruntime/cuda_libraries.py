@@ -114,7 +114,7 @@ def _loads(name: str) -> bool:
 
 
 def _installed(name: str) -> Iterator[str]:
-    """Where packages of NVIDIA have put a library, on any path that Python searches."""
+    """The path of a library in an installed NVIDIA package."""
     packages = find_spec("nvidia")
     for folder in (packages.submodule_search_locations or ()) if packages else ():
         yield from map(str, sorted(Path(folder).glob(f"*/lib/{name}")))

@@ -16,7 +16,7 @@ from graphls.runtime.onnxruntime.guard import first_line
 
 
 class Torn:
-    """What a state holds that a failed step may have written already: an error at the next use, until it is set."""
+    """The content of an invalidated state, which a failed step may have written: each use raises, until it is set."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.message = (
@@ -37,7 +37,7 @@ def states_behind(graph: Graph, node: Node) -> set[str]:
 
 
 def failure(error: Exception, node: Node | None) -> GraphlsError:
-    """What a user is told of an error of the runtime: at the line of the operator that failed, where that is known."""
+    """The user's error for an error of the runtime: at the line of the operator that failed, where that is known."""
     text, reason = "ONNX Runtime could not run the step", first_line(error)
     if wants_memory(error):
         return too_large() if node is None else too_large().at(node.loc)

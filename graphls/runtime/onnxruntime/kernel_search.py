@@ -20,7 +20,7 @@ _SIZES: dict[str, int] = {kind: dtype.itemsize for dtype, kind in KINDS.items()}
 
 @dataclass
 class Tensor:
-    """What is known of a tensor: its element type, its bytes, and where it is made and read.
+    """Facts about a tensor: its element type, its bytes, and where it is made and read.
 
     `device` is "" for a constant, which is wherever it is read; `maker` and `readers` are operators by their numbers,
     the readers by the devices that they run on, the first on each.

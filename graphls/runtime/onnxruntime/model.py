@@ -42,7 +42,7 @@ class Model:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """What the graph is lowered to; where its model is of a cache entry, that is not done before somebody asks."""
+        """The lowered graph; where its model is of a cache entry, it is lowered at the first use."""
         kind = kind_of(self.device)
         check = partial(is_right, provider=PROVIDERS[kind])
         lowered = lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
@@ -57,7 +57,7 @@ class Model:
             return self._optimized(create, file), self.lowered
 
     def _compiled_with(self) -> dict[str, object]:
-        """What an optimized model depends on, but for its graph."""
+        """The cache key of an optimized model besides its graph."""
         build = self.runtime.__version__, getattr(self.runtime, "get_build_info", str)()
         device = asdict(self.device) if isinstance(self.device, Cuda) else self.device
         return {"engine": "onnxruntime", "build": build, "device": device, "in_any_shape": self.in_any_shape}

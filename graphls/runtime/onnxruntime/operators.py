@@ -57,13 +57,13 @@ _operations: dict[object, Any] = {}
 
 
 def kept(key: Hashable, make: Callable[[], Made]) -> Made:
-    """What is kept by a key, such as what is `ready`, or made now."""
+    """The cached object of a key, such as a `ready` model, or one made now."""
     found: Made = _kept(_operations, MOST_OPERATIONS, key, make)
     return found
 
 
 def _kept(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any]) -> Any:
-    """What is kept by a key, or made now; the oldest goes where there are too many."""
+    """The cached object of a key, or one made now; the oldest is evicted where there are too many."""
     found = kept.get(key)
     if found is None:
         found = make()
@@ -82,7 +82,7 @@ def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[
 
 
 def ready(graph: Graph) -> Ready:
-    """What computes the outputs of a graph, for inputs of any sizes that its model does."""
+    """The model that computes the outputs of a graph, for inputs of any sizes that it takes."""
     lowered = Model(graph, "cpu", load_runtime()).lowered
     return Ready(_of_any_size(lowered.model), lowered.inputs, lowered.outputs, is_unusual(lowered.model))
 

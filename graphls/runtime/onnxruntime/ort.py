@@ -175,7 +175,7 @@ class OrtSession(Session, BoundStates):
         return [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
 
     def _finished(self, results: list[Any]) -> list[Any]:
-        """What a step gives: copies of what lies in buffers that stay bound, in the dtypes of the graph."""
+        """The results of a step: copies of buffers that stay bound, in the dtypes of the graph."""
         results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
         for i, dtype in self.narrowed.items():
             if isinstance(results[i], np.ndarray):
@@ -190,11 +190,11 @@ class OrtSession(Session, BoundStates):
             raise self.failed(error) from error
 
     def _run_options(self, binding: Any) -> Any:
-        """What the runtime is told of a run of this binding."""
+        """The run options of this binding."""
         return None
 
     def failed(self, error: Exception) -> GraphlsError:
-        """What a user is told; no step goes on from states that this one may have written before it failed."""
+        """The user's error; no step goes on from states that this one may have written before it failed."""
         node = failed_node(error, self.lowered.origins)
         intact = set() if node is None else states_behind(self.model.graph, node)
         self._mark_torn(self.in_place - intact, first_line(error))

@@ -59,7 +59,7 @@ class OrtPart(OrtSession):
         return partial(self.session._sess.run_with_iobinding, binding._iobinding, self._run_options(binding))
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no boundary buffer."""
+        """The results of the step that are in no boundary buffer."""
         pairs = zip(self.gives, self._finished(self.results), strict=True)
         self.results = []
         return {value: array for value, array in pairs if value not in self.context.boundary_buffers}

@@ -71,7 +71,7 @@ class Placement:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is worth telling: nothing where every operator has a kernel on the device."""
+        """Sentences about the placement: none where every operator has a kernel on the device."""
         found = []
         if self.elsewhere:
             copied = f"{self.copies} copies of {size(self.copied)} in a run"

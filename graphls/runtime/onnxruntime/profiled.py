@@ -28,7 +28,7 @@ EXECUTOR = "SequentialExecutor::Execute"
 
 
 class _Profiled(OrtSession):
-    """What writes its profile, and the model as the runtime has optimized it, into a folder.
+    """A mixin for sessions that write their profile, and the model as optimized by the runtime, into a folder.
 
     The names of the graph must be plain, because ONNX Runtime writes them into its JSON as they are.
     """

@@ -56,7 +56,7 @@ def installed_version() -> str | None:
 
 
 def conflict() -> str:
-    """What is wrong and what to do where several packages of ONNX Runtime are installed; else an empty text."""
+    """The conflict of several installed packages of ONNX Runtime, with what to do; else an empty text."""
     found = [name for name in PACKAGES if package_version(name)]
     if len(found) < 2:
         return ""

@@ -35,7 +35,7 @@ def without_views(lowered: Lowered) -> Lowered:
 
 
 def _under_views(name: str, makers: Mapping[str, NodeProto]) -> str:
-    """What a tensor is a view of, if an operator of this graph makes that; else the tensor itself."""
+    """The base of a view, if an operator of this graph makes it; else the tensor itself."""
     found, node = name, makers.get(name)
     while node is not None and node.op_type == "Reshape":
         found, node = node.input[0], makers.get(node.input[0])

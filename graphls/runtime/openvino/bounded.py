@@ -40,7 +40,7 @@ class BoundedLowering(Lowering):
         return any_not_finite(self, values, is_finite) if self.is_exact else self.const(False)
 
     def model(self) -> ModelProto:
-        """What has been written as a model."""
+        """The model written so far."""
         if self.inconclusive:
             self.node = None
             name = reduce(self.Or, self.inconclusive)  # which nothing else reads

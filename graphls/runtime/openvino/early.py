@@ -27,7 +27,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class _Made:
-    """What a value is made of: values of the forward pass, by these elementwise nodes of the backward pass."""
+    """The origins of a value: values of the forward pass, by these elementwise nodes of the backward pass."""
 
     sources: frozenset[Value] = frozenset()
     nodes: frozenset[Node] = frozenset()
@@ -91,7 +91,7 @@ class _Early:
 
 
 def _made_of_forward(nodes: Sequence[Node]) -> dict[Value, _Made]:
-    """What is made of a few values of the forward pass alone, and these themselves."""
+    """The values computed from a few values of the forward pass alone, with those origins."""
     made: dict[Value, _Made] = {}
     for node in nodes:
         if node.primitive.is_constant or node.phase == "forward":

@@ -40,7 +40,7 @@ class Model:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """What the graph is lowered to, for who asks for it behind `open`."""
+        """The lowered graph, available after `open`."""
         return self.lowering(self.graph, target(), is_right).lower()
 
     def open(self) -> tuple[Any, Ports]:
@@ -66,7 +66,7 @@ class Model:
         return made, ports
 
     def _compiled_with(self) -> dict[str, object]:
-        """What a compiled model depends on, but for its graph."""
+        """The cache key of a compiled model besides its graph."""
         can = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")  # the environment may take units from a processor
         facts = {"engine": "openvino", "build": load_openvino().get_version(), "settings": EXACT, "processor": can}
         return {**facts, "lowering": self.lowering.__name__}

@@ -98,13 +98,13 @@ class OpenvinoPart(BoundStates):
         return request.call()
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no boundary buffer, in the dtypes of the graph."""
+        """The results of the step that are in no boundary buffer, in the dtypes of the graph."""
         found, self.results = self.results, {}
         found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:
-        """What went wrong, at the line of the user where that is known; no state has been written."""
+        """The user's error, at the user's line where that is known; no state has been written."""
         if isinstance(error, IndexError) and self.fault:
             return _index_fault(self.ports.guarded[int(self.fault) - 1])
         return failure("OpenVINO could not run the step", error)

@@ -39,7 +39,7 @@ class ProfiledOpenvinoPart(OpenvinoPart):
         return call
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no boundary buffer; the times of its operators are noted."""
+        """The results of the step that are in no boundary buffer; the times of its operators are noted."""
         self.runs.append(Run(0.0, 0.0, tuple(self._kernels(len(self.runs) + 1))))
         return super().end()
 

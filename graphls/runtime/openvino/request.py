@@ -48,7 +48,7 @@ class Request:
             self._retained[name] = array  # which the tensor does not
 
     def call(self) -> partial[object]:
-        """What runs the model; no function that is written in Python."""
+        """A callable that runs the model and is no Python function."""
         return partial(deque, map(partial.__call__, self._calls), 0)
 
     def times(self) -> Iterator[tuple[str, str, int]]:

@@ -100,7 +100,7 @@ def _reshaped(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
 
 
 def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """What is joined along an axis of size 1 as joined along all axes from there on.
+    """Concatenation along an axis of size 1, written as one along all axes from there on.
 
     OpenVINO makes a Broadcast of operands that are one and the same, and moves an operator before it which not all of
     its readers want (2026.4.1).
@@ -181,7 +181,7 @@ LARGE = 1 << 20
 
 
 def _scatter(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """What is added to zeros is added to zeros that the model makes, where these are large.
+    """Scatter into zeros: large zeros are made by the model.
 
     A constant would be copied in each step and take as much memory once more, and OpenVINO makes one of whatever is
     known when it compiles. So zero is the difference of an index and itself.

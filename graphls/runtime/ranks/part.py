@@ -60,7 +60,7 @@ class RanksPart(BoundStates):
         return partial(deque, map(Task.__call__, tasks), 0)
 
     def end(self) -> Mapping[Value, Any]:
-        """What the step gives that is in no boundary buffer."""
+        """The results of the step that are in no boundary buffer."""
         WAITING.end()
         pairs = zip(self.gives, self.graph.outputs, strict=True)
         found = {given: np.array(self.given[v], v.type.dtype.numpy) for given, v in pairs}

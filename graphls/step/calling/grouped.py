@@ -28,7 +28,7 @@ PASSES = as_pipeline("gradient, fold, cse, dce")
 
 
 class GroupedStep(NamedTuple):
-    """What computes a function in one go, which of the arguments it is fed and writes, and what results look like."""
+    """A compiled group: its session, the arguments that it reads and writes, and the structure of its results."""
 
     ready: Any
     fed: tuple[int, ...]
@@ -52,7 +52,7 @@ STEP_BY_STEP: Any = object()
 
 
 def compute_together(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """What a function gives, in one session where that pays, else step by step.
+    """The results of a function, in one session where that pays, else step by step.
 
     Which way it is computed depends on the function, the types of the tensors that it is given and everything else that
     it is given, so that the same call always gives the same bits.
@@ -72,7 +72,7 @@ def compute_together(function: Function, args: tuple[Any, ...], options: Mapping
 
 
 def _key(start: tuple[Hashable, ...], given: tuple[Any, ...]) -> Hashable | None:
-    """What calls have in common that are computed alike; None for those that are computed step by step."""
+    """The cache key of a call; None for those that are computed step by step."""
     key: list[Hashable] = [*start]
     most, parameters = 0, set()
     for item in given:
@@ -94,7 +94,7 @@ def _key(start: tuple[Hashable, ...], given: tuple[Any, ...]) -> Hashable | None
 
 
 def _made(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """What computes a function in one go; STEP_BY_STEP where it does more than to compute, or that does not pay."""
+    """The compiled group of a function; STEP_BY_STEP where it does more than to compute, or that does not pay."""
     from graphls.runtime.onnxruntime.operators import ready
 
     def called(*given: Any) -> Any:

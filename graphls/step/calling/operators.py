@@ -20,7 +20,7 @@ Compute = Callable[[tuple[Array, ...]], tuple[Any, ...]]
 def computed_by(
     operation: Operation, kinds: tuple[Type, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
 ) -> Compute:
-    """What computes an operation on operands of these kinds: the results, of these `types`, 16-bit floats as float32.
+    """A function that evaluates an operation on such operands: the results, of these `types`, 16-bit floats as float32.
 
     Others than the first may be functions, which give the result when it is read: the positions of a maximum take
     several times as long as that.

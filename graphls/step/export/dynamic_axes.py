@@ -59,7 +59,7 @@ class Symbolic:
 
 
 def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes: DynamicAxes | None) -> Symbolic:
-    """What the arguments of `export` say of sizes.
+    """The dynamic sizes that the arguments of `export` declare.
 
     Raises GraphTypeError and GraphValueError for names of no input, axes that it does not have, and too many symbols.
     """
@@ -83,7 +83,7 @@ def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes:
 
 
 def _argument_names(net: Callable[..., object], count: int) -> tuple[str, ...]:
-    """What the inputs of a network are called: its parameters, and numbered names where it does not tell them."""
+    """The names of a network's inputs: its parameters, and numbered names where it does not tell them."""
     if isinstance(net, Cell):
         names = input_names(net, count)
     else:

@@ -69,7 +69,7 @@ def derive(
     combine: Callable[[Sequence[Built], Sequence[Point]], Derived],
     explain: Callable[[GraphlsError, Point], GraphlsError] = lambda error, point: error,
 ) -> Derived:
-    """What `combine` makes of what `build` gives at the points of the first attempt at which neither fails.
+    """The result of `combine` on the results of `build`, at the points of the first attempt at which neither fails.
 
     Where all fail, raises what the last attempt did if that has no dynamic sizes, else what the first one did, as
     `explain` words it for the first point.

@@ -59,7 +59,7 @@ def inference_model(
     external_data: int | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> InferenceModel:
-    """What `graphls.train.export` writes, without a file; the arguments are its own.
+    """The model that `graphls.train.export` writes, without a file; the arguments are its own.
 
     Raises GraphTypeError and GraphValueError where `export` does.
 

@@ -71,7 +71,7 @@ class Predict:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a bundle is made of. `results` is the structure of what the step returns: outputs by index, lists, dicts."""
+    """The content of a bundle. `results` is the structure of what the step returns: outputs by index, lists, dicts."""
 
     step: str
     graphls: str

@@ -26,19 +26,19 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a step was read from: the folder, and what `step.json` said."""
+    """The origin of a step: its folder, and the content of `step.json`."""
 
     folder: Path
     manifest: Manifest
 
     @property
     def inputs(self) -> list[str]:
-        """What the inputs were called."""
+        """The names of the inputs."""
         return [port.name for port in self.manifest.inputs]
 
     @property
     def outputs(self) -> list[str]:
-        """What the outputs were called."""
+        """The names of the outputs."""
         return [port.name for port in self.manifest.outputs]
 
     def prediction(self) -> ReadPrediction | None:
@@ -71,7 +71,7 @@ def read_bundle(folder: Path, states: Path | None = None) -> Bundle:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What `step.json` of a folder says; raises as `read_bundle`."""
+    """The manifest in `step.json` of a folder; raises as `read_bundle`."""
     path = folder / MANIFEST
     try:
         return parse(read_bytes(path).decode("utf-8"))

@@ -31,7 +31,7 @@ def graph_of(step: Step) -> Graph:
 
 
 def lowered(step: Step, opset: int | None = None) -> Lowered:
-    """What the session runs or, at another opset, a model for any runtime."""
+    """The model of the session or, at another opset, a model for any runtime."""
     graph = graph_of(step)
     found: Lowered | None = getattr(step.session, "whole", None) if graph is step.graph else None
     return found if found is not None and opset is None else _lower(step, graph, opset)

@@ -79,7 +79,7 @@ def _check_loops(loops: Sequence[str]) -> None:
 
 
 class _Names:
-    """What the ports of the model are called outside: `tensors` renames them, `types` are those of the states."""
+    """The public names of the model's ports: `tensors` renames them, `types` are those of the states."""
 
     def __init__(self, source: Source, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
         graph, lowered = source.graph, source.lowered

@@ -24,7 +24,7 @@ __all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "go
 
 
 def callee(function: object) -> Any:
-    """What a call calls: a function of the user's in its form for a trace."""
+    """The callee of a call: a user's function in its rewritten form."""
     if current_tracer() is None:
         return function
     return boolean if function is bool else rewritten(function)

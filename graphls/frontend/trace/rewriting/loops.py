@@ -251,7 +251,7 @@ def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
 
 
 def _described(tree: object) -> str:
-    """What a pytree is at its top, in words."""
+    """The top-level type of a pytree, in words."""
     if tree is None or not isinstance(tree, (list, tuple, dict)):
         return "None" if tree is None else "one value"
     return f"a {type(tree).__name__} of {len(tree)}"

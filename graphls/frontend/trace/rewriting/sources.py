@@ -14,7 +14,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class ScopedDefinition(NamedTuple):
-    """A definition, and the name of the class that it stands in, for names that begin with two underscores."""
+    """A definition with the name of its class, for names that begin with two underscores."""
 
     node: Definition
     owner: str

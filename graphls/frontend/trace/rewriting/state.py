@@ -28,7 +28,7 @@ class State:
         self.objects = list(_mutable(_content(cell) for _, cell in sorted(self.reached.items())))
 
     def read(self) -> dict[Any, Any]:
-        """What everything holds now."""
+        """The current values of everything."""
         held: dict[Any, Any] = {name: _content(cell) for name, cell in self.cells.items()}
         held.update({key: vars(owner).get(name, UNBOUND) for key, (owner, name) in self.attributes.items()})
         held.update({number: _copied(item) for number, item in enumerate(self.objects)})
@@ -53,7 +53,7 @@ class State:
                 _fill(item, held[number])
 
     def changes(self, before: Mapping[object, object], after: Mapping[object, object]) -> dict[Any, Any]:
-        """What holds something else than before."""
+        """The variables and containers whose value has changed."""
         return {key: item for key, item in after.items() if not _is_same(before[key], item)}
 
     def take(self, outcome: Outcome, tracer: Tracer) -> Any:

@@ -72,7 +72,7 @@ class Statements(Expressions):
         return [*text, *self._declarations(new), *new]
 
     def _declarations(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """What makes variables that functions inside assign those of this function, or of the one around it."""
+        """Declarations that make variables assigned by inner functions local to this function, or `nonlocal`."""
         outer = [n for s in self.node.body for x in within(s) if isinstance(x, ast.Nonlocal) for n in x.names]
         names = [n for n in assigned(statements) if n not in outer]
         new: list[ast.stmt] = [ast.Nonlocal(list(dict.fromkeys(outer)))] if outer else []
@@ -289,7 +289,7 @@ class Statements(Expressions):
         return new + self._otherwise(statement, stops, bool(flags))
 
     def _otherwise(self, statement: ast.For | ast.While, stops: ast.Lambda, is_guarded: bool) -> list[ast.stmt]:
-        """What a loop does when no jump has ended it."""
+        """The `else` block of a loop."""
         if not statement.orelse:
             return []
         like, new = statement.orelse[0], self.block(statement.orelse)
