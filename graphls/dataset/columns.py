@@ -184,9 +184,7 @@ class Schema:
         """
         if isinstance(columns, dict):
             columns = [{"name": name, **entry} for name, entry in columns.items()]
-        if not isinstance(columns, list):
-            raise checks.type_error("columns", columns, [list, dict])
-        for entry in columns:
+        for entry in checks.instance("columns", columns, list, [list, dict]):
             if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
                 raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.")
             self.add_column(entry["name"], entry["type"], entry.get("shape"))

@@ -278,8 +278,7 @@ class Joined(Dataset):
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for dataset in datasets:
-            if not isinstance(dataset, Dataset):
-                raise checks.type_error(f"datasets of {self.what}", dataset, "a dataset")
+            checks.instance(f"datasets of {self.what}", dataset, Dataset, "a dataset")
         super().__init__(*datasets)
 
     @property

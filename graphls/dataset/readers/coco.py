@@ -11,10 +11,10 @@ import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.base.files.files import open_file
-from graphls.dataset import checks
 from graphls.dataset.checks import boolean
 from graphls.dataset.columns import Array, StrPath
-from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt, folder, inside
+from graphls.dataset.readers import files
+from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt
 from graphls.dataset.samplers import SamplerLike
 
 _LARGEST_UINT = 2**32 - 1
@@ -122,7 +122,7 @@ class CocoSource(Source):
     def __init__(
         self, dataset_dir: StrPath, annotation_file: StrPath, task: str, image: Images, extra_metadata: bool
     ) -> None:
-        self._directory = folder(dataset_dir)
+        self._directory = files.folder(dataset_dir)
         if task not in _TASKS:
             raise GraphValueError(f"Invalid task type: {task!r}; it is one of {', '.join(_TASKS)}.")
         self.task, (columns, self._described) = task, _TASKS[task]
@@ -153,7 +153,7 @@ class CocoSource(Source):
                 fault = f"an annotation is for the image {str(image_id)[:40]}, which is not in 'images'"
                 raise corrupt(self._path, fault)
             found[image_id] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
-        self._rows = [(inside(self._directory, name, self._path), found[i]) for i, name in names if found[i]]
+        self._rows = [(files.inside(self._directory, name, self._path), found[i]) for i, name in names if found[i]]
         self._check_rows()
 
     def _check_rows(self) -> None:
@@ -171,9 +171,7 @@ class CocoSource(Source):
 
 
 def _content(annotation_file: StrPath) -> Entry:
-    path = checks.path("annotation_file", annotation_file)
-    if not os.path.isfile(path):
-        raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
+    path = files.existing_file("annotation_file", annotation_file)
     try:
         with open_file(path, "r", encoding="utf-8") as file:
             return Entry(path, json.load(file), "the file")

@@ -42,6 +42,14 @@ def folder(dataset_dir: object) -> str:
     return path
 
 
+def existing_file(name: str, value: object) -> str:
+    """The path of a file that is there; raises GraphTypeError or GraphValueError otherwise."""
+    path = checks.path(name, value)
+    if not os.path.isfile(path):
+        raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
+    return path
+
+
 def usage(value: object, *known: str) -> str:
     """A part of a data set by its name, "all" for None; raises GraphTypeError or GraphValueError otherwise."""
     part = "all" if value is None else string("usage", value)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.errors import GraphRuntimeError, GraphValueError
+from graphls.base.errors import GraphRuntimeError
 from graphls.dataset import checks
-from graphls.dataset.checks import integer, string, type_error
+from graphls.dataset.checks import integer, string
 from graphls.dataset.columns import StrPath
 from graphls.dataset.readers import files
 from graphls.dataset.readers.files import corrupt
@@ -63,7 +63,7 @@ class FlickrSource(files.Source):
     columns = ["image", "annotation"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: StrPath, annotation_file: StrPath, decode: bool | None) -> None:
-        directory, path = files.folder(dataset_dir), _file("annotation_file", annotation_file)
+        directory, path = files.folder(dataset_dir), files.existing_file("annotation_file", annotation_file)
         self._image = files.Images(bool(decode))
         captions: dict[str, list[str]] = {}
         for line in filter(str.strip, files.text_of(path).splitlines()):
@@ -76,14 +76,6 @@ class FlickrSource(files.Source):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, captions = self._rows[index]
         return self._image(path), np.array(captions)
-
-
-def _file(name: str, value: object) -> str:
-    """The path of a file that is there; raises GraphTypeError or GraphValueError otherwise."""
-    path = checks.path(name, value)
-    if not os.path.isfile(path):
-        raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
-    return path
 
 
 class FlickrDataset(files.Files):
@@ -128,7 +120,7 @@ class ManifestSource(files.Source):
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(self, dataset_file: StrPath, part: str, indexing: object, decode: bool) -> None:
-        path = _file("dataset_file", dataset_file)
+        path = files.existing_file("dataset_file", dataset_file)
         if string("usage", part) not in ("train", "eval", "inference"):
             raise GraphRuntimeError(f"usage is train, eval or inference, not {part!r}.")
         self._image = files.Images(decode)
@@ -162,9 +154,8 @@ def _indices(rows: list[tuple[str, list[str]]]) -> dict[str, int]:
 
 
 def _checked(indexing: object) -> dict[str, int]:
-    if not isinstance(indexing, dict):
-        raise type_error("class_indexing", indexing, "a dict of names to indices")
-    return {string("class_indexing", name): integer("class_indexing", index, 0) for name, index in indexing.items()}
+    indices = checks.instance("class_indexing", indexing, dict, "a dict of names to indices")
+    return {string("class_indexing", name): integer("class_indexing", index, 0) for name, index in indices.items()}
 
 
 class ManifestDataset(files.Files):

@@ -258,8 +258,7 @@ class PadEnd(TensorOperation):
     """
 
     def __init__(self, pad_shape: list[int | None], pad_value: object = None) -> None:
-        if not isinstance(pad_shape, list):
-            raise checks.type_error("pad_shape", pad_shape, "a list of integers and None")
+        checks.instance("pad_shape", pad_shape, list, "a list of integers and None")
         self.pad_shape = [checks.optional_integer("pad_shape", size, 1) for size in pad_shape]
         self.pad_value = None if pad_value is None else checked_value("pad_value", pad_value)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphValueError
-from graphls.dataset.checks import LARGEST_SIZE, Function, choice, functions, integer, probability, type_error
+from graphls.dataset.checks import LARGEST_SIZE, Function, choice, functions, instance, integer, probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import chained
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
@@ -113,9 +113,7 @@ class RandomSelectSubpolicy:
     """
 
     def __init__(self, policy: Sequence[Sequence[tuple[Function, float]]]) -> None:
-        if not isinstance(policy, list):
-            raise type_error("policy", policy, "a list of lists of (operation, probability)")
-        if not policy:
+        if not instance("policy", policy, list, "a list of lists of (operation, probability)"):
             raise GraphValueError("The list policy must not be empty.")
         self.policy = [_subpolicy(f"policy[{place}]", item) for place, item in enumerate(policy)]
 

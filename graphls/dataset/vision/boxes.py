@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError
-from graphls.dataset.checks import probability, type_error
+from graphls.dataset.checks import instance, probability
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.cropping import RandomCrop, RandomResizedCrop
@@ -182,9 +182,8 @@ class BoundingBoxAugment(WithBoxes):
     """
 
     def __init__(self, transform: ImageOperation, ratio: float = 0.3) -> None:
-        if not isinstance(transform, ImageOperation):
-            raise type_error("transform", transform, "an operation on images")
-        self.transform, self.ratio = transform, probability("ratio", ratio)
+        self.transform: ImageOperation = instance("transform", transform, ImageOperation, "an operation on images")
+        self.ratio = probability("ratio", ratio)
 
     def on_both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         image = image.copy()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphValueError
-from graphls.dataset.checks import LARGEST_SIZE, byte, integer, interval, magnitude, number, sequence, type_error
+from graphls.dataset import checks
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision import image as images
 from graphls.dataset.vision.image import Array, ImageOperation, Integers, Numbers, PilImage, WithProbability
@@ -74,7 +74,7 @@ class Posterize(ImageOperation):
     """
 
     def __init__(self, bits: int) -> None:
-        self.bits = integer("bits", bits, 0, 8)
+        self.bits = checks.integer("bits", bits, 0, 8)
 
     def on_array(self, image: Array) -> Array:
         images.check_image(self, image)
@@ -94,7 +94,7 @@ class RandomPosterize(ImageOperation):
 
     def __init__(self, bits: Integers = (8, 8)) -> None:
         pair = bits if isinstance(bits, (list, tuple)) else (bits, bits)
-        self.bits = interval("bits", pair, lambda name, item: integer(name, item, 1, 8))
+        self.bits = checks.interval("bits", pair, lambda name, item: checks.integer(name, item, 1, 8))
 
     def on_array(self, image: Array) -> Array:
         low, high = self.bits
@@ -118,8 +118,8 @@ class Solarize(ImageOperation):
     def __init__(self, threshold: Numbers) -> None:
         bounds = threshold if isinstance(threshold, (list, tuple)) else (threshold, 255)
         if len(bounds) != 2:
-            raise type_error("threshold", threshold, "a number or a pair of numbers")
-        self.low, self.high = (number(f"threshold[{i}]", value, 0, 255) for i, value in enumerate(bounds))
+            raise checks.type_error("threshold", threshold, "a number or a pair of numbers")
+        self.low, self.high = (checks.number(f"threshold[{i}]", value, 0, 255) for i, value in enumerate(bounds))
         if self.low > self.high:
             raise GraphValueError(f"threshold should be in (min, max) format, but got ({self.low}, {self.high}).")
 
@@ -146,9 +146,8 @@ class RandomSolarize(ImageOperation):
     """
 
     def __init__(self, threshold: tuple[int, int] = (0, 255)) -> None:
-        if not isinstance(threshold, tuple):
-            raise type_error("threshold", threshold, "a tuple (min, max)")
-        self.threshold = interval("threshold", threshold, byte)
+        checks.instance("threshold", threshold, tuple, "a tuple (min, max)")
+        self.threshold = checks.interval("threshold", threshold, checks.byte)
 
     def on_array(self, image: Array) -> Array:
         low, high = self.threshold
@@ -216,11 +215,11 @@ class AutoContrast(ImageOperation):
     """
 
     def __init__(self, cutoff: float = 0.0, ignore: int | Sequence[int] | None = None) -> None:
-        self.cutoff = number("cutoff", cutoff, 0, 50)
+        self.cutoff = checks.number("cutoff", cutoff, 0, 50)
         if self.cutoff == 50:
             raise GraphValueError("Input cutoff is not within the required interval of [0, 50), but 50.")
         values = [] if ignore is None else ignore if isinstance(ignore, (list, tuple)) else [ignore]
-        self.ignore = [byte("ignore", value) for value in values]
+        self.ignore = [checks.byte("ignore", value) for value in values]
 
     def on_array(self, image: Array) -> Array:
         images.check_channels(self, images.check_bytes(self, image))
@@ -273,8 +272,8 @@ class AdjustGamma(ImageOperation):
     """
 
     def __init__(self, gamma: float, gain: float = 1) -> None:
-        self.gamma = magnitude("gamma", gamma)
-        self.gain = number("gain", gain)
+        self.gamma = checks.magnitude("gamma", gamma)
+        self.gain = checks.number("gain", gain)
 
     def on_array(self, image: Array) -> Array:
         images.check_channels(self, image, more=True)
@@ -313,10 +312,10 @@ class GaussianBlur(ImageOperation):
 
     def __init__(self, kernel_size: Integers, sigma: Numbers | None = None) -> None:
         sizes = kernel_size if isinstance(kernel_size, (list, tuple)) else (kernel_size,) * 2
-        across, down = sequence("kernel_size", sizes, [2], _odd)
+        across, down = checks.sequence("kernel_size", sizes, [2], _odd)
         self.kernel_size = across, down
         sigmas = sigma if isinstance(sigma, (list, tuple)) else (0 if sigma is None else sigma,) * 2
-        wide, high = sequence("sigma", sigmas, [2], magnitude)
+        wide, high = checks.sequence("sigma", sigmas, [2], checks.magnitude)
         wide = wide or 0.3 * ((across - 1) / 2 - 1) + 0.8
         self.sigma = wide, high or wide
 
@@ -326,7 +325,7 @@ class GaussianBlur(ImageOperation):
 
 
 def _odd(name: str, value: object) -> int:
-    size = integer(name, value, 1, LARGEST_SIZE)
+    size = checks.integer(name, value, 1, checks.LARGEST_SIZE)
     if size % 2 == 0:
         raise GraphValueError(f"Input {name} is not an odd value, but {value}.")
     return size
