@@ -10,7 +10,6 @@ from graphls.ops.math.elementwise import (
     cast,
     div,
     exp,
-    logical_and,
     minimum,
     mul,
     reciprocal,
@@ -160,7 +159,7 @@ def _layerwise_rate(
     """
     w, g = sqrt(float_of(norm_weight)), sqrt(float_of(norm_gradient))
     rate = w * hyperpara / (g + mul(w, weight_decay) + epsilon)
-    rate = where(logical_and(w > 0.0, g > 0.0), rate, 1.0)
+    rate = where((w > 0.0) & (g > 0.0), rate, 1.0)
     rate = minimum(div(rate, learning_rate), 1.0) if use_clip else rate
     return (float_of(gradient) + mul(value_of(weight), weight_decay)) * rate
 

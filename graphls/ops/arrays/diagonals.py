@@ -23,7 +23,6 @@ from graphls.ops.math.elementwise import (
     equal,
     less_equal,
     logical_and,
-    logical_or,
     maximum,
     minimum,
     where,
@@ -219,7 +218,7 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
     diagonals = reshape(in_graph(arange(band.high, band.low - 1, -1)), (-1, 1))
     shifts, lengths = band.shifts(diagonals)
     along = in_graph(arange(band.longest)) - shifts
-    inside = logical_and(less_equal(0, along), along < lengths)
+    inside = less_equal(0, along) & (along < lengths)
     indices = (along - minimum(diagonals, 0)) * band.columns + (along + maximum(diagonals, 0))
     flat = reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
     parts = where(inside, gather(flat, where(inside, indices, 0), -1), cast(padding_value, x.dtype))
@@ -287,7 +286,7 @@ def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
     """The diagonals on a background, each element found by the number of its diagonal."""
     rows, columns = positions(band.rows, band.columns)
     diagonals = columns - rows
-    inside = logical_and(less_equal(band.low, diagonals), diagonals <= band.high)
+    inside = less_equal(band.low, diagonals) & (diagonals <= band.high)
     along = minimum(rows, columns) + band.shifts(diagonals)[0]
     indices = (band.high - diagonals) * band.longest + along
     outer = values.shape[: values.ndim - (2 if band.height > 1 else 1)]
@@ -312,7 +311,7 @@ def _within(distances: Tensor, bound: object) -> Tensor:
     most = tensor_of(bound)
     if most.dtype.kind not in ("int", "uint") or most.ndim:
         raise GraphTypeError(f"matrix_band_part takes integers as bounds, not {most.type}.")
-    return logical_or(most < 0, distances <= most)
+    return (most < 0) | (distances <= most)
 
 
 @operation

@@ -19,7 +19,6 @@ from graphls.ops.arrays.shapes import cut, gather, reshape
 from graphls.ops.math.elementwise import (
     cast,
     largest_number,
-    logical_or,
     maximum,
     where,
 )
@@ -79,7 +78,7 @@ def _joined(
     count = integer(name, "num_segments", num_segments.item() if isinstance(num_segments, Tensor) else num_segments)
     _check(name, x, numbers, count)
     inner = x.shape[numbers.ndim :]
-    is_other = logical_or(numbers < 0, numbers >= count)
+    is_other = (numbers < 0) | (numbers >= count)
     positions = reshape(cast(where(is_other, count, numbers), int64), (-1,))
     begin = full((count + 1, *inner), Tensor(start(x.dtype), x.dtype))
     slices = reshape(x, (numbers.size, *inner))

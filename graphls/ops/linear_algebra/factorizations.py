@@ -18,7 +18,6 @@ from graphls.ops.control_flow import scan
 from graphls.ops.gradients import with_gradient
 from graphls.ops.math.elementwise import (
     cast,
-    logical_and,
     sqrt,
     square,
     where,
@@ -170,7 +169,7 @@ def _column_by_column(x: Tensor) -> Tensor:
         row = as_column(gather(factor, i, -2))
         rest = column - squeeze(matmul(factor, row), -1)
         line = rest / sqrt(as_column(gather(rest, i, -1)))
-        is_new = logical_and(as_column(positions) >= i, positions == i)
+        is_new = (as_column(positions) >= i) & (positions == i)
         return where(is_new, as_column(line), factor), None
 
     found, _ = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))

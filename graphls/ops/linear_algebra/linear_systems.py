@@ -366,7 +366,7 @@ def _adjugate(packed: Tensor) -> Tensor:
     corner, above, below, rest = _blocks(packed, last)
     lower, upper = tril(corner, -1) + unit_matrices(corner), triu(corner)
     scale = prod(diagonal_of(upper, upper.ndim - 2, upper.ndim - 1), -1)
-    upper = where(logical_and(eye(last) == 1.0, upper == 0.0), 1.0, upper)
+    upper = where((eye(last) == 1.0) & (upper == 0.0), 1.0, upper)
     inverse = substituted(upper, substituted(lower, unit_matrices(corner), True), False)
     right = substituted(upper, above, False)
     left = transposed(substituted(transposed(lower), transposed(below), False))

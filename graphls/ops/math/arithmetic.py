@@ -152,7 +152,7 @@ def signbit(x: TensorLike) -> Tensor:
     """Whether the sign is minus, also that of -0.0; that of a nan counts as plus."""
     x = tensor_of(x)
     negative = x < 0
-    return logical_or(negative, reciprocal(x) < 0) if x.dtype.is_float else negative
+    return negative | (reciprocal(x) < 0) if x.dtype.is_float else negative
 
 
 @operation
@@ -221,8 +221,8 @@ def isclose(
     """Whether |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
     x, other = (t if t.dtype.is_float else cast(t, "float64") for t in numbers(x, other))
     near = abs(x - other) <= abs(other) * rtol + atol
-    close = logical_or(x == other, logical_and(isfinite(other), near))
-    return logical_or(close, logical_and(isnan(x), isnan(other))) if equal_nan else close
+    close = (x == other) | (isfinite(other) & near)
+    return close | (isnan(x) & isnan(other)) if equal_nan else close
 
 
 @operation(also="mint")
@@ -317,7 +317,7 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: TensorL
     _require_integers(name, x)
     width = 8 * x.dtype.itemsize
     bits = cast(other, int64)
-    bits = where(logical_and(bits >= 0, bits < width), bits, width)
+    bits = where((bits >= 0) & (bits < width), bits, width)
     half = bits // 2
     once = function(cast(x, int64), _power_of_two(half))
     return cast(function(once, _power_of_two(bits - half)), x.dtype)

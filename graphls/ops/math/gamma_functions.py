@@ -23,8 +23,6 @@ from graphls.ops.math.elementwise import (
     floor,
     isinf,
     log,
-    logical_and,
-    logical_or,
     mul,
     reciprocal,
     round,
@@ -131,7 +129,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
     reflected = _derivative_of_cotangent(n, cos(angle) / sin(angle)) * math.pi ** (n + 1)
     low = high * float(-sign) - reflected
     if n % 2 == 0:  # the pole of an odd order at a negative whole number is infinite with either sign
-        low = where(logical_and(x < 0.0, x == round(x)), math.nan, low)
+        low = where((x < 0.0) & (x == round(x)), math.nan, low)
     return where(is_low, low, high)
 
 
@@ -179,12 +177,12 @@ def zeta(input: TensorLike, other: TensorLike) -> Tensor:
 def _zeta(x: Tensor, q: Tensor) -> Tensor:
     # Terms of negative numbers are, but for their sign, those between 1 - share and 1 - q, the others start at share.
     low, share = q < 0.0, q - floor(q)
-    is_pole = logical_or(x == 1.0, logical_and(x > 1.0, logical_and(share == 0.0, q <= 0.0)))
-    is_inside = logical_and(x > 1.0, logical_or(q > 0.0, x == floor(x)))
-    is_inside = logical_and(is_inside, ~is_pole)
+    is_pole = (x == 1.0) | ((x > 1.0) & ((share == 0.0) & (q <= 0.0)))
+    is_inside = (x > 1.0) & ((q > 0.0) | (x == floor(x)))
+    is_inside = is_inside & ~is_pole
     x = where(is_inside, x, 2.0)
     found = _euler_maclaurin(x, where(is_inside, where(low, share, q), 1.0))
-    first, last = (where(logical_and(is_inside, low), 1.0 - at, 1.0) for at in (share, q))
+    first, last = (where(is_inside & low, 1.0 - at, 1.0) for at in (share, q))
     sign = where(x % 2.0 == 0.0, 1.0, -1.0)
     found = found + where(low, sign * (_euler_maclaurin(x, first) - _euler_maclaurin(x, last)), 0.0)
     return where(is_inside, found, where(is_pole, math.inf, math.nan))

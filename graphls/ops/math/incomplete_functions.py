@@ -21,8 +21,6 @@ from graphls.ops.math.elementwise import (
     isfinite,
     log,
     log1p,
-    logical_and,
-    logical_or,
     minimum,
     reciprocal,
     sqrt,
@@ -76,12 +74,12 @@ def _upper(a: Tensor, x: Tensor) -> Tensor:
 
 def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The integral below x and that above it, each exact where it is small."""
-    is_inside = logical_and(logical_and(a > 0.0, x > 0.0), logical_and(isfinite(a), isfinite(x)))
-    is_large = logical_and(is_inside, a > LARGE)
+    is_inside = (a > 0.0) & (x > 0.0) & (isfinite(a) & isfinite(x))
+    is_large = is_inside & (a > LARGE)
     # All branches are computed for all elements: those that are not chosen get 1, of which no loop runs long and no
     # infinity or nan comes that would reach the gradient as 0 * inf.
     normal = _deviation(where(is_large, a, 1.0), where(is_large, x, 1.0))
-    is_usual = logical_and(is_inside, ~is_large)
+    is_usual = is_inside & ~is_large
     low, high = _usual_gamma(where(is_usual, a, 1.0), where(is_usual, x, 1.0))
     low = where(is_large, erfc(-normal) * 0.5, low)
     high = where(is_large, erfc(normal) * 0.5, high)
@@ -98,9 +96,9 @@ def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _bounded(inside: Tensor, a: Tensor, x: Tensor, is_inside: Tensor, at_zero: float) -> Tensor:
     """The function with its limits at 0 and infinity."""
-    is_zero = logical_or(logical_and(x == 0.0, a > 0.0), logical_and(a == math.inf, isfinite(x)))
-    is_one = logical_or(logical_and(a == 0.0, x > 0.0), logical_and(x == math.inf, isfinite(a)))
-    is_valid = logical_and(logical_or(a > 0.0, a == 0.0), logical_or(x > 0.0, x == 0.0))
+    is_zero = ((x == 0.0) & (a > 0.0)) | ((a == math.inf) & isfinite(x))
+    is_one = ((a == 0.0) & (x > 0.0)) | ((x == math.inf) & isfinite(a))
+    is_valid = ((a > 0.0) | (a == 0.0)) & ((x > 0.0) | (x == 0.0))
     limits = where(is_zero, at_zero, where(is_one, 1.0 - at_zero, math.nan))
     return where(is_inside, inside, where(is_valid, limits, math.nan))
 
@@ -230,7 +228,7 @@ def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Car
     count = zeros_like(start[0]).sum()  # a number in the graph, also where there are no elements
 
     def is_needed(state: tuple[Tensor, Carry]) -> Tensor:
-        return logical_and(state[0] < float(_ROUNDS), is_going(state[1]))
+        return (state[0] < float(_ROUNDS)) & is_going(state[1])
 
     def step(state: tuple[Tensor, Carry]) -> tuple[Tensor, Carry]:
         return state[0] + 1.0, further(state[1])
@@ -250,7 +248,7 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
 
 def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """x ** (a - 1) * (1 - x) ** (b - 1) over the beta function, which at 0 and 1 has limits."""
-    is_end = logical_or(x == 0.0, x == 1.0)
+    is_end = (x == 0.0) | (x == 1.0)
     y = where(is_end, 0.5, x)
     inside = exp(_beta_term(a, b, y) - (log(y) + log1p(-y)))
     near, far = where(x == 0.0, a, b), where(x == 0.0, b, a)
@@ -267,14 +265,14 @@ def _beta_term(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    is_valid = logical_and(a > 0.0, b > 0.0)
-    is_inside = logical_and(logical_and(x > 0.0, x < 1.0), logical_and(isfinite(a), isfinite(b)))
-    is_inside = logical_and(is_valid, is_inside)
-    is_large = logical_and(is_inside, minimum(a, b) > LARGE)
+    is_valid = (a > 0.0) & (b > 0.0)
+    is_inside = (x > 0.0) & (x < 1.0) & (isfinite(a) & isfinite(b))
+    is_inside = is_valid & is_inside
+    is_large = is_inside & (minimum(a, b) > LARGE)
     normal = _beta_deviation(*(where(is_large, value, 0.5) for value in (a, b, x)))
-    is_usual = logical_and(is_inside, ~is_large)
+    is_usual = is_inside & ~is_large
     inside = where(is_large, erfc(-normal) * 0.5, _usual_beta(*(where(is_usual, v, 0.5) for v in (a, b, x))))
-    is_limit = logical_and(is_valid, logical_or(x == 0.0, x == 1.0))
+    is_limit = is_valid & ((x == 0.0) | (x == 1.0))
     return where(is_inside, inside, where(is_limit, x, math.nan))
 
 

@@ -22,7 +22,6 @@ from graphls.ops.math.elementwise import (
     isnan,
     largest_number,
     less_equal,
-    logical_or,
     maximum,
     minimum,
     mul,
@@ -347,7 +346,7 @@ def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, ax
     at = axis_of(axis, x.ndim)
 
     def combine(before: _Slices, last: _Slices) -> _Slices:
-        takes_last = logical_or(is_further(last[0], before[0]), isnan(last[0]))
+        takes_last = is_further(last[0], before[0]) | isnan(last[0])
         return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
 
     positions = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])

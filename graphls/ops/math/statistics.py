@@ -222,7 +222,7 @@ def _confusion_matrix(
     if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
         message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
         raise GraphValueError(message)
-    inside = logical_and(columns >= 0, columns <= count - 1)
+    inside = (columns >= 0) & (columns <= count - 1)
     positions = where(inside, rows * count + columns, -1)
     return reshape(segments.unsorted_segment_sum(counted, positions, count * count), (count, count))
 
@@ -279,7 +279,7 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     ordered, _ = dispatch.apply("top_k", x, k=size, axis=x.ndim - 1, largest=False)
     counts = sum(cast(~isnan(x), x.dtype), -1, keepdims=True)
     last = maximum(counts - 1.0, 0.0) if skips_nan else full_like(counts, size - 1)
-    is_part = logical_and(parts >= 0.0, parts <= 1.0)
+    is_part = (parts >= 0.0) & (parts <= 1.0)
     positions = last * reshape(where(is_part, parts, 0.0), (-1,))
     low, high = (gather_elements(ordered, -1, cast(f(positions), int64)) for f in (floor, ceil))
     weight = positions - floor(positions)
@@ -355,7 +355,7 @@ def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0
         bounds = [amin(values), amax(values)]
     is_point = equal(*bounds)
     bounds = [where(is_point, b + step, b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
-    counted = logical_and(values >= bounds[0], values <= bounds[1])
+    counted = (values >= bounds[0]) & (values <= bounds[1])
     return cast(_counts(values, bounds, count, counted), x.dtype)
 
 

@@ -15,8 +15,6 @@ from graphls.ops.math.elementwise import (
     clip_by_value,
     isfinite,
     log,
-    logical_and,
-    logical_or,
     maximum,
     mul,
     pow,
@@ -85,15 +83,15 @@ def xlogy(x: TensorLike, other: TensorLike) -> Tensor:
 
 
 def _xlogy(x: Tensor, y: Tensor) -> Tensor:
-    has_no_logarithm = logical_or(y <= 0.0, y == math.inf)
-    return x * log(where(logical_and(x == 0.0, has_no_logarithm), 1.0, y))
+    has_no_logarithm = (y <= 0.0) | (y == math.inf)
+    return x * log(where((x == 0.0) & has_no_logarithm, 1.0, y))
 
 
 @operation(classes="Xdivy")
 def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
     """x / y, broadcasting; 0 where x is 0, unless y is nan."""
     x, y = floats(x, y)
-    return x / where(logical_and(x == 0.0, y == 0.0), 1.0, y)
+    return x / where((x == 0.0) & (y == 0.0), 1.0, y)
 
 
 @operation(also="mint")

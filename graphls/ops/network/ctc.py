@@ -18,7 +18,6 @@ from graphls.ops.control_flow import scan
 from graphls.ops.math.elementwise import (
     cast,
     clip_by_value,
-    logical_and,
     maximum,
     where,
 )
@@ -110,7 +109,7 @@ def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: 
     # as they would be one label that lasts longer.
     can_skip = labels != blank
     if merges:
-        can_skip = logical_and(can_skip, labels != _moved(labels, 2, blank))
+        can_skip = can_skip & (labels != _moved(labels, 2, blank))
     is_blank = labels == blank
     before = in_graph(arange(positions))
     start = broadcast_to(cast(where(before == 0, 0.0, IMPOSSIBLE), x.dtype), (n, positions))

@@ -34,7 +34,6 @@ from graphls.ops.math.elementwise import (
     add,
     cast,
     isfinite,
-    logical_and,
     mul,
     rsqrt,
     square,
@@ -164,7 +163,7 @@ def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, no
     """The matrix with rows scaled down, through which the gradient goes as it is."""
     norms = vector_norm(cast(table, float32) if table.dtype.is_half else table, norm_type, 1, keepdims=True)
     is_named = expand_dims(_counts(ids, table.shape[0], table), 1) > 0.0
-    factor = where(logical_and(is_named, norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    factor = where(is_named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
     scaled = stop_gradient(cast(table * factor, table.dtype))
     if isinstance(weight, Parameter):
         assign(weight, scaled)
@@ -203,7 +202,7 @@ def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
         raise GraphValueError(message)
     own = gather_elements(scores, 1, expand_dims(labels, 1))
     above = sum(scores > own, 1)
-    return logical_and(above < k, isfinite(reshape(own, (-1,))))
+    return (above < k) & isfinite(reshape(own, (-1,)))
 
 
 @cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
@@ -252,7 +251,7 @@ def embedding_lookup(input_params: TensorLike, input_indices: TensorLike, offset
     if indices.dtype.kind not in ("int", "uint"):
         raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
     positions = indices - offset
-    inside = logical_and(positions >= 0, positions < table.shape[0])
+    inside = (positions >= 0) & (positions < table.shape[0])
     found = gather(table, where(inside, positions, 0), 0)
     rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
     return where(rows, found, zeros((), table.dtype))

@@ -75,7 +75,7 @@ def _at_points(x: Tensor, images: Tensor, rows: Tensor, columns: Tensor) -> Tens
     """The features (N, H, W, C) between four others at each row and column of a region: (regions, rows, columns, C)."""
     places, known = [], []
     for positions, size in ((rows, x.shape[1]), (columns, x.shape[2])):
-        known.append(logical_and(positions >= -1.0, positions <= float(size)))
+        known.append((positions >= -1.0) & (positions <= float(size)))
         places.append(between(positions, 0.0, size - 1.0))
     inside = logical_and(expand_dims(known[0], 2), expand_dims(known[1], 1))
     return where(expand_dims(inside, 3), cropped(x, images, places[0], places[1], "bilinear"), 0.0)

@@ -157,7 +157,7 @@ def _picked(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
     number = reshape(in_graph(arange(positions[0].shape[0])), (-1, 1)) * prod(sizes)
     inside = None
     for i, (position, size) in enumerate(zip(positions, sizes, strict=True)):
-        known = logical_and(position >= 0, position <= size - 1)
+        known = (position >= 0) & (position <= size - 1)
         inside = known if inside is None else logical_and(inside, known)
         number = number + maximum(minimum(position, size - 1), 0) * prod(sizes[i + 1 :])
     assert inside is not None
@@ -250,8 +250,8 @@ def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
         raise GraphValueError(message)
     x0, y0, x1, y1 = columns_of(boxes)
     bottom, right = (metas[i] * metas[2] - 1.0 for i in range(2))
-    starts = logical_and(x0 >= 0.0, y0 >= 0.0)
-    return logical_and(starts, logical_and(x1 <= right, y1 <= bottom))
+    starts = (x0 >= 0.0) & (y0 >= 0.0)
+    return starts & ((x1 <= right) & (y1 <= bottom))
 
 
 def _boxes(name: str, first: TensorLike, second: TensorLike) -> tuple[Tensor, ...]:
@@ -336,7 +336,7 @@ def _places(first: Tensor, last: Tensor, size: int, count: int) -> Tensor:
 
 
 def _is_inside(positions: Tensor, size: int) -> Tensor:
-    return logical_and(positions >= 0.0, positions <= float(size - 1))
+    return (positions >= 0.0) & (positions <= float(size - 1))
 
 
 def cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:

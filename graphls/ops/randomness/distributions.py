@@ -27,8 +27,6 @@ from graphls.ops.math.elementwise import (
     floor,
     log,
     log1p,
-    logical_and,
-    logical_or,
     maximum,
     minimum,
     sin,
@@ -107,7 +105,7 @@ def _gamma(alpha: Tensor, seed: int | None) -> Tensor:
     is_positive = v > 0.0
     safe = where(is_positive, v, 1.0)
     bound = x * x * 0.5 + d * (1.0 - safe + log(safe))
-    chosen = _first(safe, logical_and(is_positive, log(u[1:]) < bound), ones((), dtype))
+    chosen = _first(safe, is_positive & (log(u[1:]) < bound), ones((), dtype))
     found = d * chosen
     found = where(is_small, found * u[0] ** (1.0 / maximum(a, 1e-6)), found)
     return cast(where(a > 0.0, found, float("nan")), alpha.dtype)
@@ -177,12 +175,12 @@ def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
     scale = 1.1328 / (b - 3.4) + 1.1239
     edge = maximum(0.5 - abs(u), 1e-9)
     k = floor((a * 2.0 / edge + b) * u + mean + 0.43)
-    at_once = logical_and(edge >= 0.07, v <= limit)
-    never = logical_or(k < 0.0, logical_and(edge < 0.013, v > edge))
+    at_once = (edge >= 0.07) & (v <= limit)
+    never = (k < 0.0) | ((edge < 0.013) & (v > edge))
     top = log(maximum(v, 1e-30) * scale / (a / (edge * edge) + b))
     whole = maximum(k, 0.0)
     bound = whole * log(mean) - mean - lgamma(whole + 1.0)
-    accepted = logical_or(at_once, logical_and(~never, top <= bound))
+    accepted = at_once | (~never & (top <= bound))
     return _first(whole, accepted, floor(mean))
 
 
