@@ -227,7 +227,7 @@ def later(step: graphls.Compiled, inputs: tuple[object, ...], folder: Path) -> d
     from graphls.ir import dump, parse, verify
 
     def reopened() -> None:
-        step._step.opened()
+        step._step.with_session()
 
     def kept() -> None:
         set_context(enable_compile_cache=True, compile_cache_path=str(folder))

@@ -22,7 +22,7 @@ class Inquiry:
         self.call, self.rank, self.next = call, rank, first
         self.asked = 0.0
         self.answers: dict[int, Status] = {}
-        self.before: dict[int, Status] = {}
+        self.previous_answers: dict[int, Status] = {}
 
     def is_open(self, others: Sequence[int]) -> bool:
         """Whether answers to the last question may still come."""
@@ -30,11 +30,11 @@ class Inquiry:
 
     def is_due(self, waited: float) -> bool:
         """Whether to ask again: twice at the beginning, and then ever more seldom."""
-        return not self.before or time.monotonic() - self.asked > waited / 4
+        return not self.previous_answers or time.monotonic() - self.asked > waited / 4
 
     def ask(self) -> None:
         """Begin the next question."""
-        self.before, self.answers = self.answers, {}
+        self.previous_answers, self.answers = self.answers, {}
         self.asked = time.monotonic()
 
     def deadlock(self, own: Status) -> str:
@@ -42,7 +42,8 @@ class Inquiry:
 
         It counts only what a rank has answered twice: a wait that went on all the time from one answer to the other.
         """
-        same = {r: told for r, told in self.answers.items() if _is_same(told, self.before.get(r))} | {self.rank: own}
+        previous = self.previous_answers
+        same = {r: told for r, told in self.answers.items() if _is_same(told, previous.get(r))} | {self.rank: own}
         waits = {r: told for r, told in same.items() if not told.moves}
         edges = {r: [other for other in told.behind(waits) if other in waits] for r, told in waits.items()}
         found = list(edges.get(self.rank, ()))

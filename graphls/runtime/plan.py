@@ -27,7 +27,7 @@ class PlanSession(Session):
 
     The parts that write states in place run in one call into C together with what counts the step, so that a Ctrl-C
     or a failure before them changes nothing. What earlier parts write goes to second buffers, which become the states
-    with the count of the step; those that are held have a clock of their own for that. Parts that only communicate run
+    with the count of the step; the deferred ones have a version of their own for that. Parts that only communicate run
     on the thread for that, beside those that need not wait for them.
     """
 

@@ -34,10 +34,10 @@ class Step:
         """The plan of the session; one segment where it has none."""
         return getattr(self.session, "plan", None) or plan_of(self.session_graph)
 
-    def opened(self) -> Step:
+    def with_session(self) -> Step:
         """The same with a session of its own."""
         return replace(self, session=self.open_session(self.session_graph, self.parameters))
 
-    def closed(self) -> Step:
+    def without_session(self) -> Step:
         """The same without a session, as a copy takes it over."""
         return replace(self, session=None)

@@ -38,7 +38,7 @@ class RepeatedStep:
 
     def __init__(self, step: Step, effects: HostEffects, count: int) -> None:
         self.count = count
-        self._step = step.closed()
+        self._step = step.without_session()
         self._effects = effects
         self._extra = ExtraOutputs(step.outputs, step.graph)
         types = fill_outputs(step.outputs, [value.type for value in step.graph.outputs])

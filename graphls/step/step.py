@@ -83,7 +83,7 @@ class Compiled(Dependent):
         self._traced = traced
         self._pipeline = pipeline
         self._effects = HostEffects(graph)
-        self._step = Step(graph, self._effects.graph, self.parameters, traced.outputs, open_session).opened()
+        self._step = Step(graph, self._effects.graph, self.parameters, traced.outputs, open_session).with_session()
         planned = self._step.plan.graph
         self.stages = result.with_stage("partition", planned) if is_plan(planned) else result.stages
         self._inputs = InputCheck(graph, tuple(inputs))
@@ -93,11 +93,11 @@ class Compiled(Dependent):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy: everything but the session and what was made for a diagnosis."""
-        return {**self.__dict__, "_step": self._step.closed(), "_diagnosis": None}
+        return {**self.__dict__, "_step": self._step.without_session(), "_diagnosis": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self._step = self._step.opened()
+        self._step = self._step.with_session()
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.

@@ -49,7 +49,7 @@ class Settings(Guard):
         return before.keys()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def preserved(self) -> Iterator[None]:
         """Give every setting, behind a block, the value that it has now."""
         before = self._given
         try:

@@ -82,7 +82,7 @@ def chart(
     strokes = "".join(f"M{across.place(m)} {ground}v-9" for m in _thinned(marks))
     if strokes:
         parts.append(f'<path {STROKE} d="{strokes}" style="stroke:{BAD}"/>')
-    return _svg(f"{title}: {_told(kept)}", parts)
+    return _svg(f"{title}: {_description(kept)}", parts)
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
@@ -196,7 +196,7 @@ def number(value: float, is_power: bool = False) -> str:
     return f"{value:.4g}"
 
 
-def _told(kept: Iterable[tuple[Line, Sequence[Point]]]) -> str:
+def _description(kept: Iterable[tuple[Line, Sequence[Point]]]) -> str:
     """The description of a chart in words, for readers who do not see it."""
     parts = []
     for line, points in kept:

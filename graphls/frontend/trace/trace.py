@@ -174,7 +174,7 @@ STRANGER = (
 )
 
 
-class _Place:
+class _OutputPosition:
     """Marks where a tensor stands in the outputs of a traced function, and stays itself when these are copied."""
 
     def __reduce__(self) -> str:
@@ -184,7 +184,7 @@ class _Place:
         return "<tensor>"
 
 
-PLACE = _Place()
+PLACE = _OutputPosition()
 """What stands for a tensor in the structure of a result."""
 
 

@@ -119,7 +119,7 @@ class LoopBackward:
         made = {v for n in again for v in n.outputs}
         wanted = dict.fromkeys((*used, *(v for n in again for v in needs(n))))
         inputs = [v for v in wanted if v in self.foreign and v not in made]
-        arrays = self.kept(dict.fromkeys((*inputs, *kept)))
+        arrays = self.saved(dict.fromkeys((*inputs, *kept)))
         mapping = {v: self.element(v, arrays[v]) for v in inputs}
         if not self.arrays and self.length is None:
             self.element(*next(iter(arrays.items())))
@@ -140,7 +140,7 @@ class LoopBackward:
         found = set(reached(makers(values), lambda node: makers(uses(node))))
         return [replace(n, after=()) for n in self.region.nodes if n in found]
 
-    def kept(self, values: Iterable[Value]) -> dict[Value, Value]:
+    def saved(self, values: Iterable[Value]) -> dict[Value, Value]:
         """The array of each value of the forward region, which yields those that are not there yet.
 
         There is at least one, so that a backward along stacks knows how often the forward ran.

@@ -78,7 +78,7 @@ def _warn_of_whole(choice: Choice) -> None:
 
 
 class _Divided:
-    """One sweep over a graph: `part` has the shards of what is divided, `whole` what stands for other values."""
+    """One sweep over a graph: `part` has the shards of what is divided, `replacements` the new values of all others."""
 
     def __init__(self, graph: Graph, choice: Choice, rank: int, ranks: int) -> None:
         self.graph, self.choice = graph, choice
@@ -88,7 +88,7 @@ class _Divided:
         self.e = Builder(self.names)
         self.states = {s: self.narrow(s) for s in graph.states if s in choice.states}
         self.part: dict[Value, Value] = dict(self.states)
-        self.whole: dict[Value, Value] = {}
+        self.replacements: dict[Value, Value] = {}
         self.pending: dict[Value, tuple[Node, Value]] = {}
         self.order: tuple[Value, ...] = ()
         self.constants = {n.output: n.attrs["value"] for n in walk(graph) if n.primitive.is_constant}
@@ -110,7 +110,7 @@ class _Divided:
         self.gather()
         states = tuple(self.states.get(s, s) for s in self.graph.states)
         writes = tuple(self.written(w) for w in self.graph.writes)
-        outputs = tuple(self.whole.get(v, v) for v in self.graph.outputs)
+        outputs = tuple(self.replacements.get(v, v) for v in self.graph.outputs)
         return self.graph.replace(nodes=tuple(self.e.nodes), states=states, writes=writes, outputs=outputs)
 
     def by_sums(self) -> list[Node]:
@@ -152,11 +152,11 @@ class _Divided:
             self.e.append(replace(node, inputs=inputs, outputs=(made,), after=self.current(node.after)))
             self.part[node.output] = made
         else:
-            self.e.append(replace(substitute(node, self.whole), after=self.current(node.after)))
+            self.e.append(replace(substitute(node, self.replacements), after=self.current(node.after)))
 
     def current(self, values: Iterable[Value]) -> tuple[Value, ...]:
         """The replacements of values that are not sharded, and for control edges from those that are."""
-        return tuple(self.whole.get(v, self.part.get(v, v)) for v in values)
+        return tuple(self.replacements.get(v, self.part.get(v, v)) for v in values)
 
     def reduce(self, node: Node) -> None:
         """Reduce gradients to shards, and those that stay whole as before."""
@@ -174,8 +174,8 @@ class _Divided:
                 self.part.update(zip((v for _, v in taken), found, strict=True))
             else:
                 self.order, found = self.collective("all_reduce", inputs, node.attrs, after)
-                self.whole.update(zip((v for _, v in taken), found, strict=True))
-        self.whole[token] = self.order[0]
+                self.replacements.update(zip((v for _, v in taken), found, strict=True))
+        self.replacements[token] = self.order[0]
 
     def collective(
         self, name: str, inputs: Iterable[Value], attrs: object, after: Iterable[Value] = ()
@@ -208,7 +208,7 @@ class _Divided:
     def divided(self, value: Value) -> Value:
         """This rank's shard of a value; of one that is whole it is cut out."""
         if value not in self.part:
-            self.part[value] = self.cut(self.whole.get(value, value))
+            self.part[value] = self.cut(self.replacements.get(value, value))
         return self.part[value]
 
     def cut(self, value: Value) -> Value:
@@ -226,7 +226,7 @@ class _Divided:
 
     def number(self, value: Value) -> Value:
         """A single number, with no more axes than a shard."""
-        value = self.whole.get(value, value)
+        value = self.replacements.get(value, value)
         return value if value.type.rank < 2 else self.e.reshape(value, shape=())
 
     def own(self, value: Value) -> Value | None:
@@ -245,7 +245,7 @@ class _Divided:
             inputs = [self.own(v) or self.divided(v) if v in divided else self.current([v])[0] for v in node.inputs]
             (flag,) = self.e.emit(node.primitive, inputs, node.attrs, after=after, name=node.output.name)
             if self.is_reduced(node.output):
-                self.whole[node.output] = flag
+                self.replacements[node.output] = flag
             else:
                 self.pending[node.output] = node, self.e.cast(flag, dtype=int32)
         else:
@@ -278,7 +278,7 @@ class _Divided:
                 self.order, totals = self.collective("all_reduce", [own for *_, own in items], attrs)
                 for (value, *_), total in zip(items, totals, strict=True):
                     total = self.e.reshape(total, shape=value.type.shape) if value.type.rank else total
-                    self.whole[value] = self.e.cast(total, dtype=bool_) if value.type.dtype is bool_ else total
+                    self.replacements[value] = self.e.cast(total, dtype=bool_) if value.type.dtype is bool_ else total
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -291,12 +291,12 @@ class _Divided:
             with self.e.at(maker[bucket[0]], "update"):
                 attrs = {"results": tuple(str(v.type) for v in bucket), **self.attrs}
                 self.order, found = self.collective("gather_shards", [self.part[v] for v in bucket], attrs)
-                self.whole.update(zip(bucket, found, strict=True))
+                self.replacements.update(zip(bucket, found, strict=True))
 
     def written(self, write: Write) -> Write:
         if write.state in self.states:
             return replace(write, state=self.states[write.state], value=self.part[write.value])
-        return replace(write, value=self.whole.get(write.value, write.value))
+        return replace(write, value=self.replacements.get(write.value, write.value))
 
 
 def _buckets(values: Sequence[Value]) -> Iterator[list[Value]]:

@@ -129,7 +129,7 @@ class _Operands:
     def __init__(self, values: dict[Value, Roots], leaving: Iterable[Value]) -> None:
         self.values = values
         self.elsewhere = set(leaving)
-        self.wanted: dict[Value, Roots] = {}
+        self.candidates: dict[Value, Roots] = {}
 
     def sweep(self, nodes: Sequence[Node]) -> None:
         """Look at nodes from the last one on, so that it is known who uses a result."""
@@ -148,8 +148,8 @@ class _Operands:
     def look(self, node: Node) -> None:
         """Divide a node where all that use its result are divided, and see what it reads itself."""
         value = node.output
-        if value not in self.values and value in self.wanted and value not in self.elsewhere and is_pointwise(node):
-            self.values[value] = self.wanted[value]
+        if value not in self.values and value in self.candidates and value not in self.elsewhere and is_pointwise(node):
+            self.values[value] = self.candidates[value]
         for operand in uses(node):
             self.use(operand, value)
 
@@ -157,7 +157,7 @@ class _Operands:
         if result not in self.values:
             self.elsewhere.add(operand)
         elif operand.type.shape == result.type.shape:
-            self.wanted[operand] = self.wanted.get(operand, frozenset()) | self.values[result]
+            self.candidates[operand] = self.candidates.get(operand, frozenset()) | self.values[result]
 
 
 def _needed_whole(nodes: Sequence[Node], values: dict[Value, Roots], is_top: bool) -> Iterator[tuple[Value, Node]]:

@@ -53,7 +53,7 @@ class _Rescaling(Rewriter):
         super().__init__(graph)
         self.factor = Value(self.names.fresh(FACTOR), Type(float32))
         self.traced = definers(walk(graph))
-        self.given = {*graph.inputs, *graph.states}
+        self.sources = {*graph.inputs, *graph.states}
         self.along: dict[Value, int] = {}
         self.origins: dict[Value, Value] = {}
         self.products: list[Value] = []
@@ -90,7 +90,7 @@ class _Rescaling(Rewriter):
         factors = node.primitive.factors
         if len(factors) < 2:
             return next((at for at in factors if node.inputs[at].type.dtype.is_float), None)
-        given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.given]
+        given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.sources]
         others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
         return next(iter(given or others), None)
 
@@ -111,7 +111,7 @@ class _Rescaling(Rewriter):
     def scaled_loss(self, gradient: Node) -> tuple[Node, Value] | None:
         """The product that the loss is made of, and its operand that is the scale."""
         of, wrt = gradient.attrs["of"], gradient.attrs["wrt"]
-        scales = self.given - set(gradient.inputs[2 * of : 2 * of + wrt])
+        scales = self.sources - set(gradient.inputs[2 * of : 2 * of + wrt])
         value = gradient.inputs[0]
         while value in self.along:
             node = self.traced[value]

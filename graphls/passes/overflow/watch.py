@@ -62,16 +62,16 @@ def giving(graph: Graph, values: Sequence[Value]) -> Graph:
 def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:
     """The floats among inputs, states and results, and the conditions of branches; in the order of execution."""
     given = (v for v in (*graph.inputs, *graph.states) if is_watched(v))
-    return list(dict.fromkeys((*given, *_made(graph.nodes, phases))))
+    return list(dict.fromkeys((*given, *_defined(graph.nodes, phases))))
 
 
-def _made(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
+def _defined(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
     for node in nodes:
         if node.phase in phases:
             if node.primitive.is_branch:
                 yield node.inputs[0]
                 for region in node.regions:
-                    yield from _made(region.nodes, phases)
+                    yield from _defined(region.nodes, phases)
             yield from filter(is_watched, node.outputs)
 
 

@@ -79,8 +79,8 @@ class _Edges:
     """Leads control edges to nodes that went away on to what those nodes waited for."""
 
     def __init__(self, graph: Graph, nodes: tuple[Node, ...]) -> None:
-        self.kept = definers(walk(graph.replace(nodes=nodes)))
-        self.gone = {v: node for v, node in definers(walk(graph)).items() if v not in self.kept}
+        self.remaining = definers(walk(graph.replace(nodes=nodes)))
+        self.gone = {v: node for v, node in definers(walk(graph)).items() if v not in self.remaining}
 
     def repaired(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         return tuple(map(self.repair, nodes)) if self.gone else nodes
@@ -97,15 +97,15 @@ class _Edges:
         if value not in self.gone:
             return (value,)
         # An edge over a node that went away still orders what stood before that node.
-        kept = (v for v in reached([value], self.ahead) if v in self.kept)
-        return (v for v in kept if not self.kept[v].primitive.is_constant)
+        kept = (v for v in reached([value], self.ahead) if v in self.remaining)
+        return (v for v in kept if not self.remaining[v].primitive.is_constant)
 
     def ahead(self, value: Value) -> Iterable[Value]:
         """The control operands of the node of a removed value; a remaining result of that node does as well."""
         if value not in self.gone:
             return ()
         node = self.gone[value]
-        return [v for v in node.outputs if v in self.kept][:1] or needs(node)
+        return [v for v in node.outputs if v in self.remaining][:1] or needs(node)
 
 
 Sweep = Callable[[Sequence[Node], set[Value]], tuple[Node, ...]]

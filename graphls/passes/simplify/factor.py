@@ -52,7 +52,7 @@ class _Factor(Rewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.users = users(walk(graph))
-        self.kept = {*graph.outputs, *(w.value for w in graph.writes)}
+        self.results = {*graph.outputs, *(w.value for w in graph.writes)}
         self.originals: dict[Value, Value] = {}
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
@@ -69,7 +69,7 @@ class _Factor(Rewriter):
     def fits(self, node: Node, product: Value, factor: Value) -> bool:
         """Whether a node multiplies a large product, which nothing else needs, by one number."""
         made = self.definer.get(product)
-        if made is None or not made.primitive.is_bounded or product in self.kept:
+        if made is None or not made.primitive.is_bounded or product in self.results:
             return False
         small = made.inputs[_scaled(made)]
         rank = min(small.type.rank, product.type.rank)

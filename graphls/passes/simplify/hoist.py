@@ -99,7 +99,7 @@ class Hoisting:
         if node.primitive.is_constant:
             (self.constants[node.output],) = self.e.emit(node.primitive, (), node.attrs)
         elif self.is_along_arrays(node) and not any(map(self.is_unknown, node.inputs)):
-            operands = (self.whole(v, node.output.type.rank) for v in node.inputs)
+            operands = (self.broadcast_array(v, node.output.type.rank) for v in node.inputs)
             return self.e.emit(node.primitive, operands, node.attrs)[0]
         return None
 
@@ -115,7 +115,7 @@ class Hoisting:
     def is_unknown(self, value: Value) -> bool:
         return value in self.own and value not in self.arrays and value not in self.constants
 
-    def whole(self, value: Value, rank: int) -> Value:
+    def broadcast_array(self, value: Value, rank: int) -> Value:
         """The array of a value, with axes of size 1 where it would be broadcast to more axes; itself from outside."""
         if value not in self.arrays:
             return self.constants.get(value, value)

@@ -44,12 +44,12 @@ class Select:
         return selected(graph, lambda node: True)
 
 
-def selected(graph: Graph, wanted: Callable[[Node], bool], deferred: Set[Value] = frozenset()) -> Graph:
-    """The graph without those of its conditions that are `wanted` so.
+def selected(graph: Graph, should_select: Callable[[Node], bool], deferred: Set[Value] = frozenset()) -> Graph:
+    """The graph without the conditions that `should_select` accepts.
 
     Results that are `deferred` stay those of a condition, whose branches give values that are there and have no nodes.
     """
-    return _Select(graph, wanted, deferred).run()
+    return _Select(graph, should_select, deferred).run()
 
 
 def new_states(graph: Graph, node: Node) -> frozenset[Value]:
@@ -65,13 +65,13 @@ def new_states(graph: Graph, node: Node) -> frozenset[Value]:
 
 
 class _Select(Rewriter):
-    def __init__(self, graph: Graph, wanted: Callable[[Node], bool], deferred: Set[Value]) -> None:
+    def __init__(self, graph: Graph, should_select: Callable[[Node], bool], deferred: Set[Value]) -> None:
         super().__init__(graph)
-        self.wanted = wanted
+        self.should_select = should_select
         self.deferred = deferred
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if not node.primitive.is_branch or not is_plain(node) or not self.wanted(node):
+        if not node.primitive.is_branch or not is_plain(node) or not self.should_select(node):
             return node
         first, second = node.regions
         for inner in first.nodes:

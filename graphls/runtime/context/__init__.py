@@ -109,7 +109,7 @@ def reset_context() -> None:
 def kept_context() -> Iterator[None]:
     """Give every setting, behind a block, the value that it has now."""
     try:
-        with _settings.kept():
+        with _settings.preserved():
             yield
     finally:
         with _settings.lock:

@@ -139,7 +139,7 @@ def force_one_rank(is_forced: bool) -> None:
 @contextmanager
 def kept_parallel_context() -> Iterator[None]:
     """Give every setting of parallel training, behind a block, the value that it has now."""
-    with _settings.kept():
+    with _settings.preserved():
         yield
 
 

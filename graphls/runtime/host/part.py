@@ -36,7 +36,7 @@ class HostPart(InterpretedPart):
         arrays = {**dict(zip(self.graph.inputs, inputs, strict=True)), **states}
         for node in self.graph.nodes:
             results = self._results(node, tuple(arrays[value] for value in node.inputs))
-            arrays.update((v, self._kept(v, r)) for v, r in zip(node.outputs, results, strict=True))
+            arrays.update((v, self._copied(v, r)) for v, r in zip(node.outputs, results, strict=True))
             if self.watch:
                 self.watch(node, results)
         written = [arrays[write.value] for write in self.graph.writes]
@@ -59,13 +59,13 @@ class HostPart(InterpretedPart):
         primitive: Any = node.primitive
         if primitive.is_collective:
             with running(node):
-                return self._together(node, arrays)
+                return self._collective_results(node, arrays)
         types = tuple(value.type for value in node.outputs)
         run = primitive.run if primitive.calls_python else primitive.evaluate
         results: tuple[Any, ...] = run(arrays, node.attrs, types)
         return results
 
-    def _together(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _collective_results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results of a collective, which lie in place already where they share one buffer."""
         primitive: Any = node.primitive
         buffers = self.buffers.get(node)
@@ -77,7 +77,7 @@ class HostPart(InterpretedPart):
             raise error.at(node.loc) from error.__cause__
         return results
 
-    def _kept(self, value: Value, array: Any) -> Any:
+    def _copied(self, value: Value, array: Any) -> Any:
         """A copy, as the function may change its own array later."""
         if value not in self.boundary_buffers:
             return np.array(array)

@@ -58,7 +58,7 @@ class _Comparison:
         self.origin: Node | None = None
         self.names: Names = [{} for _ in models]
         self.arrays: list[dict[str, TensorProto]] = [{} for _ in models]
-        self.made = SizeArrays(sizes)
+        self.size_arrays = SizeArrays(sizes)
         self.replaced: dict[tuple[str, ...], str] = {}
         self.placed: list[str] = []
 
@@ -69,8 +69,8 @@ class _Comparison:
         self._name_sizes(list(zip(*(graph.input for graph in graphs), strict=True)), made.input, True)
         self._body(graphs, made)
         self._name_sizes(list(zip(*(graph.output for graph in graphs), strict=True)), made.output, False)
-        replace_items(made.node, [*self.made.nodes, *made.node])
-        made.initializer.extend(self.made.constants)
+        replace_items(made.node, [*self.size_arrays.nodes, *made.node])
+        made.initializer.extend(self.size_arrays.constants)
         read = {*names_read(made.node), *(info.name for info in made.output)}
         replace_items(made.initializer, [tensor for tensor in made.initializer if tensor.name in read])
 
@@ -85,7 +85,7 @@ class _Comparison:
         for number, nodes in enumerate(zip(*(graph.node for graph in graphs), strict=False)):
             self.origin = self.origins.get(nodes[0].name)
             self._node(nodes, made.node[number])
-            for added in self.made.nodes[len(self.placed) :]:
+            for added in self.size_arrays.nodes[len(self.placed) :]:
                 self.placed.append(added.name)
                 if self.origin is not None:
                     self.origins[added.name] = self.origin
@@ -144,7 +144,7 @@ class _Comparison:
             if len(contents) == 1:
                 return first.name
         arrays = [numpy_helper.to_array(tensor) for tensor in tensors]
-        name = self.made.add(_left_out(arrays) if is_shape else arrays)
+        name = self.size_arrays.add(_left_out(arrays) if is_shape else arrays)
         if name is None:
             shapes = " and ".join(str(tuple(t.dims)) for t in tensors[:2])
             raise self._fault(f"{where} takes a constant of the shapes {shapes} that no formula of the sizes gives")
@@ -167,7 +167,7 @@ class _Comparison:
                 if formula is not None and formula.size is not None:
                     dim.dim_param = formula.size
                     if is_input:
-                        self.made.sources.setdefault(formula.size, (info.name, axis))
+                        self.size_arrays.sources.setdefault(formula.size, (info.name, axis))
 
     def _fault(self, reason: str) -> GraphValueError:
         where = f" of {self.origin.primitive.name}" if self.origin is not None else ""

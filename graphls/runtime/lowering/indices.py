@@ -25,7 +25,7 @@ class Indices:
         self.guarded: list[Node] = []
         self.wrong: list[str] = []
 
-    def kept(self, node: Node, names: Sequence[str], kind: Type) -> list[str]:
+    def clamped(self, node: Node, names: Sequence[str], kind: Type) -> list[str]:
         """The operands of a node with the indices, the second of them, brought into range.
 
         Those that only a branch takes are not told of: what is in it cannot be read outside.

@@ -84,7 +84,7 @@ class Rules(Values):
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
         if primitive.takes_indices and target.guards_indices:
-            names = self.indices.kept(node, names, self.in_types[1])
+            names = self.indices.clamped(node, names, self.in_types[1])
         return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
 
     def _is_broadcast_slowly(self, node: Node) -> bool:
@@ -111,10 +111,10 @@ class Rules(Values):
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
         """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
         if not is_ours(node.primitive):
-            return results_of(self, node, operands, partial(self._given, node, operands))
-        return self._given(node, operands)
+            return results_of(self, node, operands, partial(self._rule_results, node, operands))
+        return self._rule_results(node, operands)
 
-    def _given(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
+    def _rule_results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
         """The results of a node's rule, in a tuple."""
         rule = node.primitive.onnx
         if isinstance(rule, str):

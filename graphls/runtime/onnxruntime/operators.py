@@ -44,7 +44,7 @@ class Ready(NamedTuple):
     def run(self, arrays: Iterable[Array]) -> list[Array]:
         """The outputs for these operands; raises where an index is out of range, as kernels of a CPU do."""
         fed = {name: _in_rows(array) for name, array in zip(self.inputs, arrays, strict=True)}
-        session = _kept(_sessions, MOST_SESSIONS, self.model, lambda: _opened(self.model, self.is_unusual))
+        session = _cached(_sessions, MOST_SESSIONS, self.model, lambda: _opened(self.model, self.is_unusual))
         return list(map(np.asarray, session.run(self.outputs, fed)))
 
 
@@ -56,13 +56,13 @@ _sessions: dict[bytes, Any] = {}
 _operations: dict[object, Any] = {}
 
 
-def kept(key: Hashable, make: Callable[[], Made]) -> Made:
+def cached(key: Hashable, make: Callable[[], Made]) -> Made:
     """The cached object of a key, such as a `ready` model, or one made now."""
-    found: Made = _kept(_operations, MOST_OPERATIONS, key, make)
+    found: Made = _cached(_operations, MOST_OPERATIONS, key, make)
     return found
 
 
-def _kept(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any]) -> Any:
+def _cached(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any]) -> Any:
     """The cached object of a key, or one made now; the oldest is evicted where there are too many."""
     found = kept.get(key)
     if found is None:

@@ -40,19 +40,19 @@ class _Early:
     """The values of a graph to make early, each with one of the forward pass that is made beside it, as `pairs`."""
 
     def __init__(self, graph: Graph) -> None:
-        self.made = _made_of_forward(graph.nodes)
+        self.origins = _made_of_forward(graph.nodes)
         self.leaving = {*graph.outputs, *(write.value for write in graph.writes)}
         self.place = {value: number for number, node in enumerate(graph.nodes) for value in node.outputs}
         self.readers: dict[Value, list[Node]] = {}
         for node in graph.nodes:
             for value in dict.fromkeys(uses(node)):
                 self.readers.setdefault(value, []).append(node)
-        found = ((value, self.beside(value)) for value in self.made if self.is_worth_it(value))
+        found = ((value, self.beside(value)) for value in self.origins if self.is_worth_it(value))
         self.pairs = {value: beside for value, beside in found if beside is not None}
 
     def is_worth_it(self, value: Value) -> bool:
         """Whether a value takes no more memory than what only it, and the forward pass, need."""
-        made = self.made[value]
+        made = self.origins[value]
         if not made.nodes or value.type.nbytes < LEAST or not self.is_last(value):
             return False
         freed = (source.type.nbytes for source in made.sources if self.is_kept_for(source, made.nodes))
@@ -62,7 +62,7 @@ class _Early:
     def is_last(self, value: Value) -> bool:
         """Whether all that reads a value needs other values of the backward pass as well."""
         made = (v for node in self.readers.get(value, ()) for v in node.outputs)
-        return value not in self.leaving and self.made.keys().isdisjoint(made)
+        return value not in self.leaving and self.origins.keys().isdisjoint(made)
 
     def is_kept_for(self, value: Value, nodes: frozenset[Node]) -> bool:
         """Whether only these nodes, and the forward pass, read a value."""
@@ -71,12 +71,12 @@ class _Early:
 
     def beside(self, value: Value) -> Value | None:
         """The last value of the same type that the forward pass makes, elementwise, of the same ones alone."""
-        own = set(self.made[value].sources)
+        own = set(self.origins[value].sources)
         nodes = sorted(reached(self.forward(own), lambda n: self.forward(n.outputs)), key=self.place_of)
         for node in nodes:
-            if all(v in own or self.made.get(v) == _NOTHING for v in node.inputs):
+            if all(v in own or self.origins.get(v) == _NOTHING for v in node.inputs):
                 own.add(node.output)
-        last = max(self.place[source] for source in self.made[value].sources)
+        last = max(self.place[source] for source in self.origins[value].sources)
         found = (v for v in own if v.type == value.type and self.place[v] > last and v not in self.leaving)
         return max(found, key=self.place.__getitem__, default=None)
 

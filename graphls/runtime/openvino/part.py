@@ -65,7 +65,7 @@ class OpenvinoPart(BoundStates):
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
         shared = context.boundary_buffers
         self.fed = [(name, exchanged(v.type).dtype.numpy, v) for name, v in inputs if v not in shared]
-        self.given = [(name, exchanged(v.type), v) for name, v in outputs if v not in shared]
+        self.step_outputs = [(name, exchanged(v.type), v) for name, v in outputs if v not in shared]
         self.boundary_buffers = [(name, shared[v]) for name, v in (*inputs, *outputs) if v in shared]
         kinds = ((name, exchanged(v.type)) for name, v in (*inputs, *outputs) if v not in shared)
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
@@ -91,7 +91,7 @@ class OpenvinoPart(BoundStates):
                 self.small[name][...] = array
             else:
                 request.bind(name, array)
-        for name, kind, value in self.given:
+        for name, kind, value in self.step_outputs:
             if name not in self.small:
                 self.results[value] = self._empty(kind)
                 request.bind(name, self.results[value])
@@ -100,7 +100,7 @@ class OpenvinoPart(BoundStates):
     def end(self) -> Mapping[Value, Any]:
         """The results of the step that are in no boundary buffer, in the dtypes of the graph."""
         found, self.results = self.results, {}
-        found.update((value, self.small[name].copy()) for name, _, value in self.given if name in self.small)
+        found.update((value, self.small[name].copy()) for name, _, value in self.step_outputs if name in self.small)
         return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
 
     def failed(self, error: Exception) -> Exception:

@@ -42,7 +42,7 @@ class RanksPart(BoundStates):
         self.types = {v.name: exchanged(v.type) for v in self.graph.states}
         self.in_place = {w.state.name for w in self.graph.writes if w.in_place}
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
-        self.given = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
+        self.own_results = {v: self._empty(exchanged(v.type)) for v in self.graph.outputs}
         for node in self.graph.nodes:
             context.scratch.need(node.attrs["ranks"] * sum(context.boundary_buffers[v].nbytes for v in node.inputs))
         self.forget_bindings()
@@ -63,7 +63,7 @@ class RanksPart(BoundStates):
         """The results of the step that are in no boundary buffer."""
         WAITING.end()
         pairs = zip(self.gives, self.graph.outputs, strict=True)
-        found = {given: np.array(self.given[v], v.type.dtype.numpy) for given, v in pairs}
+        found = {given: np.array(self.own_results[v], v.type.dtype.numpy) for given, v in pairs}
         for value in self.context.boundary_buffers.keys() & found.keys():
             self.context.boundary_buffers[value][...] = found.pop(value)
         return found
@@ -94,7 +94,7 @@ class RanksPart(BoundStates):
         return np.empty(kind.shape, kind.dtype.numpy)
 
     def _binding(self, turn: int) -> list[Task]:
-        homes: dict[Value, list[Array]] = {v: [array] for v, array in self.given.items()}
+        homes: dict[Value, list[Array]] = {v: [array] for v, array in self.own_results.items()}
         for write in self.graph.writes:
             homes.setdefault(write.value, []).append(self._buffers(write.state.name)[1])
         return [task for node in self.graph.nodes for task in self._tasks(node, homes)]

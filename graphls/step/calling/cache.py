@@ -47,7 +47,7 @@ class CompileCache:
         self.function, self.of, self.engine = function, of, engine
         self.around = ClosureVariables(function if of is None else of)
         self.steps: dict[Key, list[Compiled]] = {}
-        self.kept: dict[Any, list[Any]] = {}
+        self.retained: dict[Any, list[Any]] = {}
         self.last: tuple[Key, int, Compiled] | None = None
         self.useless = 0
         self.has_warned = False
@@ -81,10 +81,10 @@ class CompileCache:
         around, values = self.around.key(), self.around.values()
         step = api.compile(self.function, *inputs, device=key[2], engine=key[3])
         step.depend_on([value for value in values if is_cell(value)], values)
-        self.kept[around] = values
+        self.retained[around] = values
         key = around, *key[1:]
         self.steps.setdefault(key, []).append(step)
-        if len(self.kept) > MOST_VARIABLES:
+        if len(self.retained) > MOST_VARIABLES:
             self._forget_variables()
         while sum(map(len, self.steps.values())) > MOST_STEPS:
             self._forget_oldest(key)
@@ -105,12 +105,12 @@ class CompileCache:
 
     def _forget_variables(self) -> None:
         """Forget the steps for the oldest values of what the function reads."""
-        oldest = next(iter(self.kept))
+        oldest = next(iter(self.retained))
         self._warn(
             f"reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of that; make "
             "it a tensor among the arguments."
         )
-        del self.kept[oldest]
+        del self.retained[oldest]
         self.steps = {key: steps for key, steps in self.steps.items() if key[0] != oldest}
 
     def _forget_oldest(self, newest: Key) -> None:

@@ -60,9 +60,9 @@ def compute_together(function: Function, args: tuple[Any, ...], options: Mapping
     given = (*args, *options.values())
     key = _key((function, *options), given)
     if key is not None and has_runtime():
-        from graphls.runtime.onnxruntime.operators import kept
+        from graphls.runtime.onnxruntime.operators import cached
 
-        together = kept(key, lambda: _made(function, args, options))
+        together = cached(key, lambda: _compiled_group(function, args, options))
         if together is not STEP_BY_STEP:
             try:
                 return together(given)
@@ -93,7 +93,7 @@ def _key(start: tuple[Hashable, ...], given: tuple[Any, ...]) -> Hashable | None
     return tuple(key) if most >= LEAST else None
 
 
-def _made(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+def _compiled_group(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """The compiled group of a function; STEP_BY_STEP where it does more than to compute, or that does not pay."""
     from graphls.runtime.onnxruntime.operators import ready
 

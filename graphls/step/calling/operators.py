@@ -54,12 +54,12 @@ def _in_a_session(
     operation: Operation, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], index: int
 ) -> Array:
     """One of the results; by NumPy where the runtime cannot, as for want of memory: NumPy says what is wrong."""
-    from graphls.runtime.onnxruntime.operators import kept, one_operation, ready
+    from graphls.runtime.onnxruntime.operators import cached, one_operation, ready
 
     kinds = tuple(map(type_of, arrays))
     try:
         key = operation, kinds, index, *sorted(attrs.items())
-        found = kept(key, lambda: ready(recognised(one_operation(operation, kinds, attrs, index))))
+        found = cached(key, lambda: ready(recognised(one_operation(operation, kinds, attrs, index))))
         return found.run(arrays)[0]
     except Exception:
         result: Array = operation.evaluate(arrays, attrs, types)[index]

@@ -41,7 +41,7 @@ def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], Sta
     revived = {answer: _revived(tracer, (value, answer), state) for answer in functions}
     outcome: Outcome = once(tracer, "if", lambda: _joined(tracer, value, functions, state, revived), Outcome.copied)
     for answer, parts in outcome.partial.items():
-        found = [(state.cells[name], held) for name, held in parts.items()]
+        found = [(state.cells[name], contents) for name, contents in parts.items()]
         revivable = tracer.here.partial
         revivable[value, answer] = [*revivable.get((value, answer), ()), *found]
     return state.take(outcome, tracer)
@@ -51,10 +51,10 @@ def _revived(tracer: Tracer, key: tuple[Value, bool], state: State) -> list[tupl
     """Variables that have got a value under this answer before, and have none without it."""
     found = []
     names = {id(cell): name for name, cell in state.reached.items()}
-    for cell, held in tracer.here.partial.get(key, ()):
+    for cell, contents in tracer.here.partial.get(key, ()):
         if id(cell) in names and is_empty(cell):
             state.cells[names[id(cell)]] = cell
-            found.append((cell, held))
+            found.append((cell, contents))
     return found
 
 
@@ -63,8 +63,8 @@ def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived:
 
     def run(answer: bool) -> Outcome:
         state.write(before)
-        for cell, held in revived[answer]:
-            set_cell(cell, held)
+        for cell, contents in revived[answer]:
+            set_cell(cell, contents)
         result = functions[answer]()
         return state.ended(result)
 

@@ -70,8 +70,8 @@ class _Loop:
             if known == len(self.parameters) and all(found[key] is starts[key] for key in starts):
                 outputs = self._emitted(starts, body)
                 self.state.write(before)
-                held = {key: _filled(start, outputs) for key, start in starts.items()}
-                changes = self.state.changes(before, held)
+                contents = {key: _filled(start, outputs) for key, start in starts.items()}
+                changes = self.state.changes(before, contents)
                 return Outcome(None, changes, {**after.unbound, **self.unbound})
             # What has changed is carried in the next trial, where the body may treat it in another way than a constant.
             starts = found
@@ -168,11 +168,11 @@ class _Loop:
 
         def once() -> Outcome:
             symbols = iter(map(Symbol, own))
-            held = {
+            contents = {
                 key: map_leaves(lambda leaf: next(symbols) if isinstance(leaf, Carried) else leaf, start)
                 for key, start in starts.items()
             }
-            self.state.write(held)
+            self.state.write(contents)
             result = function()
             return self.state.ended(result)
 

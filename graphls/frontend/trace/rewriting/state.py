@@ -29,28 +29,28 @@ class State:
 
     def read(self) -> dict[Any, Any]:
         """The current values of everything."""
-        held: dict[Any, Any] = {name: _content(cell) for name, cell in self.cells.items()}
-        held.update({key: vars(owner).get(name, UNBOUND) for key, (owner, name) in self.attributes.items()})
-        held.update({number: _copied(item) for number, item in enumerate(self.objects)})
-        return held
+        contents: dict[Any, Any] = {name: _content(cell) for name, cell in self.cells.items()}
+        contents.update({key: vars(owner).get(name, UNBOUND) for key, (owner, name) in self.attributes.items()})
+        contents.update({number: _copied(item) for number, item in enumerate(self.objects)})
+        return contents
 
     def ended(self, result: object) -> Outcome:
         """A result, and what everything holds now."""
         return Outcome(result, self.read(), objects=self.objects)
 
-    def write(self, held: Mapping[object, object]) -> None:
-        """Let what stands in `held` hold this."""
+    def write(self, contents: Mapping[object, object]) -> None:
+        """Set variables, attributes and containers to these contents."""
         for name, cell in self.cells.items():
-            if name in held:
-                set_cell(cell, held[name])
+            if name in contents:
+                set_cell(cell, contents[name])
         for key, (owner, name) in self.attributes.items():
-            if held.get(key, UNBOUND) is not UNBOUND:
-                vars(owner)[name] = held[key]
-            elif key in held:
+            if contents.get(key, UNBOUND) is not UNBOUND:
+                vars(owner)[name] = contents[key]
+            elif key in contents:
                 vars(owner).pop(name, None)
         for number, item in enumerate(self.objects):
-            if number in held:
-                _fill(item, held[number])
+            if number in contents:
+                _fill(item, contents[number])
 
     def changes(self, before: Mapping[object, object], after: Mapping[object, object]) -> dict[Any, Any]:
         """The variables and containers whose value has changed."""
