@@ -143,14 +143,13 @@ class Sign(Elementwise):
     half = "exact"
     samples = (sample(f32(2, 3), gradient=False), sample(Type(int32, (5,))))
     numpy = np.sign
+    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
         """A GPU's kernel makes 0 of a nan."""
         if not e.in_types[0].dtype.is_float or e.is_right("Sign"):
             return e.Sign(x)
         return e.Where(e.IsNaN(x), x, e.Sign(x))
-
-    vjp = no_gradient
 
 
 class Square(Elementwise):
@@ -186,9 +185,7 @@ class Sqrt(FloatElementwise):
 
     samples = (sample(f32(2, 3), low=0.5, high=2.0), sample(Type(float64, (4,)), low=0.5, high=2.0))
     numpy = np.sqrt
+    onnx = staticmethod(square_root)
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.div(e.mul(g, 0.5), out)
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return square_root(e, x)

@@ -19,7 +19,6 @@ FIRST_OPSET = 18
 class Bitwise(Elementwise, abstract=True):
     """An integer from the bits of two, broadcasting: those that as many of them have as `counts` says."""
 
-    operator: ClassVar[str]
     counts: ClassVar[tuple[int, ...]]
 
     samples = (
@@ -29,6 +28,7 @@ class Bitwise(Elementwise, abstract=True):
         sample(of(int8, 9), of(int8), integers=(-128, 128)),
         sample(of(int32, 0, 3), of(int32, 3)),
     )
+    vjp = no_gradient
 
     def infer(self, *types: Type) -> Type:
         for kind in types:
@@ -36,12 +36,11 @@ class Bitwise(Elementwise, abstract=True):
                 raise GraphTypeError(f"{self.name} takes integers, not {kind}; cast it first.")
         return super().infer(*types)
 
-    vjp = no_gradient
-
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         """By single bits before opset 18, and on a GPU, which have no operator of bits."""
-        if e.opset >= FIRST_OPSET and e.has_kernel(self.operator):
-            return e.operator(self.operator, [x, y])
+        operator = type(self).__name__
+        if e.opset >= FIRST_OPSET and e.has_kernel(operator):
+            return e.operator(operator, [x, y])
         last = 8 * e.in_types[0].dtype.itemsize - 1
         powers, two = e.const(2 ** np.arange(last), e.in_types[0].dtype), e.scalar(2)
         counts = e.Add(*(_bits(e, name, powers, two) for name in (x, y)))
@@ -65,7 +64,6 @@ def _bits(e: Emitter, x: str, powers: str, two: str) -> str:
 class BitwiseAnd(Bitwise):
     """The bits that both x and y have, broadcasting; integers."""
 
-    operator = "BitwiseAnd"
     counts = (2,)
     numpy = np.bitwise_and
 
@@ -73,7 +71,6 @@ class BitwiseAnd(Bitwise):
 class BitwiseOr(Bitwise):
     """The bits that x or y has, broadcasting; integers."""
 
-    operator = "BitwiseOr"
     counts = (1, 2)
     numpy = np.bitwise_or
 
@@ -81,6 +78,5 @@ class BitwiseOr(Bitwise):
 class BitwiseXor(Bitwise):
     """The bits that just one of x and y has, broadcasting; integers."""
 
-    operator = "BitwiseXor"
     counts = (1,)
     numpy = np.bitwise_xor

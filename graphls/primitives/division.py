@@ -25,11 +25,10 @@ class FloorDiv(Elementwise):
     """The quotient x / y rounded down, broadcasting; any numbers, an integer by 0 is 0; gradient zero."""
 
     samples = _SAMPLES
+    vjp = no_gradient
 
     def numpy(self, x: Array, y: Array) -> Array:
         return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
-
-    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
@@ -46,6 +45,7 @@ class TruncateDiv(Elementwise):
     """The quotient x / y rounded towards 0, broadcasting; any numbers, an integer by 0 is 0; gradient zero."""
 
     samples = _SAMPLES
+    vjp = no_gradient
 
     def numpy(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -53,8 +53,6 @@ class TruncateDiv(Elementwise):
         quotient = np.floor_divide(x, y)
         has_rest = (np.fmod(x, y) != 0) & (y != 0)
         return np.asarray(quotient + ((x < 0) != (y < 0)) * has_rest.astype(x.dtype), x.dtype)
-
-    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         if not e.in_types[0].dtype.is_float:

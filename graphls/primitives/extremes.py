@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _check_ties(name: str, ties: str) -> None:
 
 
 class OneOfTwo(Elementwise, abstract=True):
-    """One of x and y, broadcasting, nan where either is.
+    """One of x and y, broadcasting, nan where either is: that which `wins` a comparison with the other one.
 
     `ties` says who gets the gradient of equal ones: "shared" gives half of it to each, and of a nan all of it to both;
     "first" gives it to x, and that of a nan to nobody.
@@ -39,41 +39,39 @@ class OneOfTwo(Elementwise, abstract=True):
 
     half = "exact"
     integer_gradient = "divided"
+    session_from = 1 << 19
     samples = (*PAIRS, *INTEGERS, sample(f32(2, 3), f32(3), ties="first"))
+    function: ClassVar[np.ufunc]
+    operator: ClassVar[str]
+    wins: ClassVar[str]
+    loses: ClassVar[str]
 
     def infer(self, *types: Type, ties: str = "shared") -> Type:
         _check_ties(self.name, ties)
         return super().infer(*types)
 
+    def numpy(self, x: Array, y: Array, ties: str = "shared") -> Any:
+        return self.function(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
+        if ties == "first":
+            return _to_first(e, g, x, y, self.wins)
+        return _shared(e, g, x, y, self.loses, self.wins)
+
+    def onnx(self, e: Emitter, x: str, y: str, ties: str = "shared") -> str:
+        return e.operator(self.operator, [x, y])
+
 
 class Maximum(OneOfTwo):
     """The larger of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
 
-    session_from = 1 << 19
-
-    def numpy(self, x: Array, y: Array, ties: str = "shared") -> Array:
-        return np.maximum(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
-        return _to_first(e, g, x, y, "greater") if ties == "first" else _shared(e, g, x, y, "less", "greater")
-
-    def onnx(self, e: Emitter, x: str, y: str, ties: str = "shared") -> str:
-        return e.Max(x, y)
+    function, operator, wins, loses = np.maximum, "Max", "greater", "less"
 
 
 class Minimum(OneOfTwo):
     """The smaller of x and y, broadcasting, nan where either is; see `OneOfTwo` for ties."""
 
-    session_from = 1 << 19
-
-    def numpy(self, x: Array, y: Array, ties: str = "shared") -> Array:
-        return np.minimum(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
-        return _to_first(e, g, x, y, "less") if ties == "first" else _shared(e, g, x, y, "greater", "less")
-
-    def onnx(self, e: Emitter, x: str, y: str, ties: str = "shared") -> str:
-        return e.Min(x, y)
+    function, operator, wins, loses = np.minimum, "Min", "less", "greater"
 
 
 def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str) -> tuple[Value, Value]:
@@ -107,6 +105,8 @@ class Extreme(Reduction, abstract=True):
         sample(of(int32, 2, 3), axis=(0,)),
         sample(of(int64, 5)),
     )
+    function: ClassVar[np.ufunc]
+    operator: ClassVar[str]
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Type:
         require_numbers(self.name, x)
@@ -115,6 +115,12 @@ class Extreme(Reduction, abstract=True):
         if ties == "first" and len(normalise_axes(axis, x.rank)) != 1:
             raise GraphValueError(f"{self.name} finds the first of equal elements along one axis, not {axis}.")
         return super().infer(x, axis, keepdims)
+
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
+        return np.asarray(self.function.reduce(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
+        return _with_nans(e, self.operator, x, axis, keepdims)
 
     def vjp(
         self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False, ties: str = "shared"
@@ -136,21 +142,13 @@ def _is_first(e: Builder, name: str, x: Value, axis: Axes) -> Any:
 class Max(Extreme):
     """The largest number along axes, nan where one is; see `Extreme` for ties."""
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
-        return np.asarray(np.max(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
-        return _with_nans(e, "ReduceMax", x, axis, keepdims)
+    function, operator = np.maximum, "ReduceMax"
 
 
 class Min(Extreme):
     """The smallest number along axes, nan where one is; see `Extreme` for ties."""
 
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
-        return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
-        return _with_nans(e, "ReduceMin", x, axis, keepdims)
+    function, operator = np.minimum, "ReduceMin"
 
 
 def _with_nans(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:

@@ -35,12 +35,10 @@ class Exp(FloatElementwise):
     session_from = 1 << 19
     samples = _ANY
     numpy = np.exp
+    onnx = staticmethod(exponential)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, y)
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return exponential(e, x)
 
 
 class Log(FloatElementwise):
@@ -49,12 +47,10 @@ class Log(FloatElementwise):
     widened_at = ("auto",)
     samples = _POSITIVE
     numpy = np.log
+    onnx = staticmethod(logarithm)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, x)
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return logarithm(e, x)
 
 
 class Log1p(FloatElementwise):
@@ -63,12 +59,10 @@ class Log1p(FloatElementwise):
     widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
     numpy = np.log1p
+    onnx = staticmethod(log_of_one_plus)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, e.add(x, 1.0))
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return log_of_one_plus(e, x)
 
 
 class Tanh(FloatElementwise):
@@ -170,10 +164,8 @@ class Floor(FloatElementwise):
     half = "exact"
     samples = _STEPS
     numpy = np.floor
+    onnx = staticmethod(floor)
     vjp = no_gradient
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return floor(e, x)
 
 
 class Ceil(FloatElementwise):
@@ -182,10 +174,8 @@ class Ceil(FloatElementwise):
     half = "exact"
     samples = _STEPS
     numpy = np.ceil
+    onnx = staticmethod(ceiling)
     vjp = no_gradient
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return ceiling(e, x)
 
 
 class Round(FloatElementwise):

@@ -48,6 +48,7 @@ class OneHot(Primitive):
         sample(of(int32, 2, 3), depth=4, axis=-2, dtype=int32),
         sample(of(int64), depth=4, dtype=float32, integers=(2, 3)),
     )
+    vjp = no_gradient
 
     def infer(self, indices: Type, depth: int, dtype: DType, axis: int = -1) -> Type:
         require_indices(self.name, indices)
@@ -62,8 +63,6 @@ class OneHot(Primitive):
 
     def _positions(self, rank: int, depth: int, axis: int) -> Array:
         return np.arange(depth).reshape([depth if i == axis % rank else 1 for i in range(rank)])
-
-    vjp = no_gradient
 
     def onnx(self, e: Emitter, indices: str, depth: int, dtype: DType, axis: int = -1) -> str:
         kind = e.in_types[0]

@@ -39,14 +39,13 @@ class Comparison(Primitive, abstract=True):
     half = "exact"
     samples: ClassVar[tuple[Sample, ...]] = _PAIRS
     operator: ClassVar[str]
+    vjp = no_gradient
 
     def infer(self, x: Type, y: Type) -> Type:
         dtype = same_dtype(self.name, x, y)
         if dtype is bool_ and self.operator != "Equal":
             raise GraphTypeError(f"{self.name} takes numbers, not {x}; cast them first.")
         return Type(bool_, broadcast_shapes(x.shape, y.shape))
-
-    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
         return e.operator(self.operator, [x, y])
@@ -104,6 +103,7 @@ class Logical(Primitive, abstract=True):
 
     half = "exact"
     samples = (sample(of(bool_, 2, 3), of(bool_, 3)), sample(of(bool_, 0, 3), of(bool_)))
+    vjp = no_gradient
 
     def infer(self, *operands: Type) -> Type:
         for operand in operands:
@@ -118,7 +118,6 @@ class LogicalAnd(Logical):
     neutral = ((0, True), (1, True))
     onnx = "And"
     numpy = np.logical_and
-    vjp = no_gradient
 
 
 class LogicalOr(Logical):
@@ -127,7 +126,6 @@ class LogicalOr(Logical):
     neutral = ((0, False), (1, False))
     onnx = "Or"
     numpy = np.logical_or
-    vjp = no_gradient
 
 
 class LogicalXor(Logical):
@@ -135,7 +133,6 @@ class LogicalXor(Logical):
 
     onnx = "Xor"
     numpy = np.logical_xor
-    vjp = no_gradient
 
 
 class LogicalNot(Logical):
@@ -144,7 +141,6 @@ class LogicalNot(Logical):
     samples = (sample(of(bool_, 2, 3)), sample(of(bool_)))
     onnx = "Not"
     numpy = np.logical_not
-    vjp = no_gradient
 
 
 class IsFinite(Primitive):
@@ -152,13 +148,12 @@ class IsFinite(Primitive):
 
     half = "exact"
     samples = (sample(f32(2, 3), gradient=False), sample(f32(40), low=-1e39, high=1e39, gradient=False))
+    vjp = no_gradient
+    numpy = np.isfinite
 
     def infer(self, x: Type) -> Type:
         require_float(self.name, x)
         return x.with_dtype(bool_)
-
-    numpy = np.isfinite
-    vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
         """A comparison with nan is false, and so is inf < inf."""

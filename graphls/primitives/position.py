@@ -26,14 +26,13 @@ class Position(Primitive, abstract=True):
         sample(of(uint8, 9), axis=0, integers=(0, 3)),
         sample(f32(0, 3), axis=1),
     )
+    vjp = no_gradient
 
     def infer(self, x: Type, axis: int, keepdims: bool = False) -> Type:
         require_numbers(self.name, x)
         axes = (normalise_axis(axis, x.rank),)
         require_elements(self.name, x, axes)
         return Type(int64, reduced_shape(x, axes, keepdims))
-
-    vjp = no_gradient
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """One for each float among the operands."""

@@ -176,13 +176,12 @@ class LogicalReduction(Reduction, abstract=True):
         sample(of(bool_, 4), axis=()),
         sample(of(bool_, 2, 0), axis=(1,)),
     )
+    vjp = no_gradient
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         if x.dtype is not bool_:
             raise GraphTypeError(f"{self.name} takes bools, not {x}; compare it with 0 first.")
         return super().infer(x, axis, keepdims)
-
-    vjp = no_gradient
 
 
 class Any_(LogicalReduction):

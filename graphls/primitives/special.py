@@ -24,12 +24,10 @@ class Expm1(FloatElementwise):
     widened_at = ("auto",)
     samples = (*_ANY, sample(f32(9), low=-1e-6, high=1e-6))
     numpy = np.expm1
+    onnx = staticmethod(exponential_minus_one)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.exp(x))
-
-    def onnx(self, e: Emitter, x: str) -> str:
-        return exponential_minus_one(e, x)
 
 
 class Logaddexp(FloatElementwise):

@@ -20,14 +20,13 @@ _INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0
 
 
 class Composed(FloatElementwise, abstract=True):
-    """A function whose ONNX operator takes float32 only, and what it is made of in float64."""
+    """A function whose ONNX operator, of the name of the class, takes float32 only, and its form in float64."""
 
-    operator: ClassVar[str]
     in_double: ClassVar[Callable[[Any, str], str]]
 
     def onnx(self, e: Emitter, x: str) -> str:
         if e.in_types[0].dtype is not float64:
-            return e.operator(self.operator, [x])
+            return e.operator(type(self).__name__, [x])
         return type(self).in_double(e, x)
 
 
@@ -36,7 +35,6 @@ class Tan(Composed):
 
     widened_at = ("auto",)
     samples = _ANY
-    operator = "Tan"
     in_double = in_double.tangent
     numpy = np.tan
 
@@ -49,7 +47,6 @@ class Asin(Composed):
 
     widened_at = ("auto",)
     samples = _INSIDE
-    operator = "Asin"
     in_double = in_double.arcsine
     numpy = np.arcsin
 
@@ -62,7 +59,6 @@ class Acos(Composed):
 
     widened_at = ("auto",)
     samples = _INSIDE
-    operator = "Acos"
     in_double = in_double.arccosine
     numpy = np.arccos
 
@@ -79,7 +75,6 @@ class Atan(Composed):
     """The angle from -pi / 2 to pi / 2 whose tangent is x."""
 
     samples = _ANY
-    operator = "Atan"
     in_double = in_double.arctangent
     numpy = np.arctan
 
@@ -131,7 +126,6 @@ class Sinh(Composed):
 
     widened_at = ("auto",)
     samples = _ANY
-    operator = "Sinh"
     in_double = in_double.hyperbolic_sine
     numpy = np.sinh
 
@@ -144,7 +138,6 @@ class Cosh(Composed):
 
     widened_at = ("auto",)
     samples = _ANY
-    operator = "Cosh"
     in_double = in_double.hyperbolic_cosine
     numpy = np.cosh
 
@@ -156,7 +149,6 @@ class Asinh(Composed):
     """The number whose hyperbolic sine is x."""
 
     samples = _ANY
-    operator = "Asinh"
     in_double = in_double.area_hyperbolic_sine
     numpy = np.arcsinh
 
@@ -171,7 +163,6 @@ class Acosh(Composed):
     """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
 
     samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
-    operator = "Acosh"
     in_double = in_double.area_hyperbolic_cosine
     numpy = np.arccosh
 
@@ -183,7 +174,6 @@ class Atanh(Composed):
     """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
 
     samples = _INSIDE
-    operator = "Atanh"
     in_double = in_double.area_hyperbolic_tangent
     numpy = np.arctanh
 
