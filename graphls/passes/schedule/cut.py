@@ -22,10 +22,10 @@ MOST_LOOKS = 5_000_000
 """Looks up to which a graph is one segment: a runtime looks for each operator's results among all results of the graph,
 and puts each operator in a list of those that wait for their turn, which it goes through for every optimization."""
 
-MOST_WHOLE = 50_000
+MOST_WHOLE = 16_000
 """Nodes up to which a graph is one segment, whatever they wait for."""
 
-MOST_NODES = 1000
+MOST_NODES = 2000
 """How many nodes a segment has of a graph beyond that."""
 
 HOST = "host"
