@@ -7,6 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from graphls.base.aliases import ALIASES
 from graphls.base.errors import GraphAttributeError
 from graphls.frontend.names.habits import PACKAGE, instead
 
@@ -34,8 +35,9 @@ MISSING = object()
 
 def attribute(name: str, own: Iterable[str]) -> Any:
     """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
-    if name in MODULES:
-        return import_module(MODULES[name])
+    path = f"graphls.{name}"
+    if name in MODULES or path in ALIASES:
+        return import_module(MODULES.get(name, path))
     found = find(name, ROOMS) if not name.startswith("_") else MISSING
     if found is MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
