@@ -6,31 +6,14 @@ from typing import Any
 
 from graphls.frontend.tensors import dtypes
 from graphls.frontend.tensors.tensor import Tensor, is_tensor
-from graphls.ir.types import (
-    DType,
-    DTypeLike,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from graphls.ir.types import DTYPES, DType, DTypeLike, bfloat16, bool_, float16, float32, float64
 
 __all__ = [
     "all_types", "float_type", "get_py_obj_dtype", "int_type", "issubclass_", "list_", "none_type", "number",
     "number_type", "string", "tensor", "tensor_type", "tuple_", "type_none", "type_size_in_bytes", "uint_type",
 ]  # fmt: skip
 
-int_type = (int8, int16, int32, int64)
-uint_type = (uint8, uint16, uint32, uint64)
+int_type, uint_type = (tuple(dtype for dtype in DTYPES if dtype.kind == kind) for kind in ("int", "uint"))
 float_type = (float16, float32, float64, bfloat16)
 number_type = (*int_type, *uint_type, *float_type)
 all_types = (bool_, *number_type)

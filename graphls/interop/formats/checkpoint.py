@@ -31,23 +31,7 @@ import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
-from graphls.ir.types import (
-    DType,
-    as_dtype,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from graphls.ir.types import DTYPES, DType, as_dtype, bool_, token
 
 Entry = np.ndarray[Any, Any] | str
 """What a checkpoint holds under a name."""
@@ -55,10 +39,10 @@ Entry = np.ndarray[Any, Any] | str
 Part = bytes | memoryview
 
 TYPES: dict[str, DType] = {
-    "Int8": int8, "Int16": int16, "Int32": int32, "Int64": int64,
-    "UInt8": uint8, "UInt16": uint16, "UInt32": uint32, "UInt64": uint64,
-    "Float16": float16, "Float32": float32, "Float64": float64, "BFloat16": bfloat16, "Bool": bool_,
-}  # fmt: skip
+    dtype.long_name.title().replace("Uint", "UInt").replace("Bfloat", "BFloat"): dtype
+    for dtype in DTYPES
+    if dtype is not token
+}
 NAMES = {dtype: name for name, dtype in TYPES.items()}
 STRING = "str"
 IGNORED = "random_op"

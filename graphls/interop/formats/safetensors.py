@@ -11,27 +11,9 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.base.reporting import load_package
 from graphls.interop.formats.checkpoint import Entry, array_of_bytes
-from graphls.ir.types import (
-    DType,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from graphls.ir.types import DTYPES, DType, token
 
-TYPES: dict[str, DType] = {
-    "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,
-    "F16": float16, "F32": float32, "F64": float64, "BF16": bfloat16, "BOOL": bool_,
-}  # fmt: skip
+TYPES: dict[str, DType] = {dtype.name.upper(): dtype for dtype in DTYPES if dtype is not token}
 INSTALL = 'pip install "graphls[train]"'
 METADATA, OURS = "__metadata__", "graphls:"
 

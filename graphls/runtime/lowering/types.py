@@ -5,41 +5,27 @@ from __future__ import annotations
 from onnx import TensorProto, ValueInfoProto
 
 from graphls.ir.types import (
+    DTYPES,
     DType,
     Type,
     bfloat16,
-    bool_,
-    float16,
     float32,
     float64,
     int8,
     int16,
     int32,
     int64,
+    token,
     uint8,
     uint16,
     uint32,
     uint64,
 )
 
-ELEMENT_TYPES: dict[DType, int] = {
-    float16: TensorProto.FLOAT16,
-    bfloat16: TensorProto.BFLOAT16,
-    float32: TensorProto.FLOAT,
-    float64: TensorProto.DOUBLE,
-    int8: TensorProto.INT8,
-    int16: TensorProto.INT16,
-    int32: TensorProto.INT32,
-    int64: TensorProto.INT64,
-    uint8: TensorProto.UINT8,
-    uint16: TensorProto.UINT16,
-    uint32: TensorProto.UINT32,
-    uint64: TensorProto.UINT64,
-    bool_: TensorProto.BOOL,
-}
-
-KINDS: dict[DType, str] = {dtype: dtype.long_name for dtype in ELEMENT_TYPES} | {float32: "float", float64: "double"}
+KINDS: dict[DType, str] = {d: d.long_name for d in DTYPES if d is not token} | {float32: "float", float64: "double"}
 """What ONNX calls a dtype in the signatures of operators."""
+
+ELEMENT_TYPES: dict[DType, int] = {dtype: TensorProto.DataType.Value(kind.upper()) for dtype, kind in KINDS.items()}
 
 COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
 """Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""

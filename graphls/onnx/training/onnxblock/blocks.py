@@ -68,9 +68,14 @@ class Block(ABC):
 
 
 class _Operator(Block):
-    """An operator of ONNX with attributes."""
+    """An operator of ONNX with attributes; it has the name of the class, and subclasses add the same."""
 
     kind = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not cls.kind and not cls.__name__.startswith("_"):
+            cls.kind = cls.__name__
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__()
@@ -89,61 +94,41 @@ class _Reduction(_Operator):
 class Add(_Operator):
     """The sum of two tensors."""
 
-    kind = "Add"
-
 
 class Sub(_Operator):
     """The difference of two tensors."""
-
-    kind = "Sub"
 
 
 class Mul(_Operator):
     """The product of two tensors."""
 
-    kind = "Mul"
-
 
 class Div(_Operator):
     """The quotient of two tensors."""
-
-    kind = "Div"
 
 
 class Sigmoid(_Operator):
     """The sigmoid function."""
 
-    kind = "Sigmoid"
-
 
 class Log(_Operator):
     """The natural logarithm."""
-
-    kind = "Log"
 
 
 class Neg(_Operator):
     """The negative of a tensor."""
 
-    kind = "Neg"
-
 
 class Abs(_Operator):
     """The absolute value."""
-
-    kind = "Abs"
 
 
 class ReduceMean(_Reduction):
     """The mean of all elements."""
 
-    kind = "ReduceMean"
-
 
 class ReduceSum(_Reduction):
     """The sum of all elements."""
-
-    kind = "ReduceSum"
 
 
 class Pow(Block):
@@ -182,8 +167,6 @@ class Clip(Block):
 
 class Cast(_Operator):
     """A tensor in another type, a number of `onnx.TensorProto`."""
-
-    kind = "Cast"
 
     def __init__(self, to: int) -> None:
         super().__init__(to=to)
