@@ -13,11 +13,11 @@ from pkgutil import get_importer
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from graphls.compat.hook.finder import install, is_installed, uninstall
+from graphls.compat.hook.finder import Mirror, install, is_installed, uninstall
 from graphls.compat.hook.notebook import NotRunnable, run_cells
-from graphls.compat.hook.report import report
-from graphls.runtime.context import kept_context
-from graphls.runtime.context.parallel import kept_parallel_context
+from graphls.compat.hook.offers import REACHED
+from graphls.runtime.context import Replacement, forced_device, kept_context
+from graphls.runtime.context.parallel import OneRank, kept_parallel_context
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:
@@ -71,6 +71,33 @@ def run_and_report(program: str, arguments: Sequence[str] = (), is_module: bool 
         return run_main(program, arguments, is_module)
     finally:
         print(report(), file=sys.stderr)
+
+
+def report() -> str:
+    """The devices and settings that were replaced since the hook was installed, and the names that are not offered."""
+    lines = [*_devices(), *_settings(), *_names()]
+    return "\n".join(["graphls exec:", *(f"  {line}" for line in lines or ["nothing was replaced"])])
+
+
+def _devices() -> Iterator[str]:
+    if forced_device():
+        yield f"everything ran on {forced_device()}, whatever device_target said"
+    for target, device in Replacement.devices.items():
+        yield f"device_target {target!r} is not there; {device} took its place"
+
+
+def _settings() -> Iterator[str]:
+    for name, value in OneRank.left_out.items():
+        yield f"{name}={value!r} means several devices and was left out"
+
+
+def _names() -> Iterator[str]:
+    mirrors = [module for module in [*sys.modules.values()] if isinstance(module, Mirror)]
+    named = {message for mirror in mirrors for message in mirror.not_offered}
+    for message in sorted(named - REACHED):
+        yield f"named and never used: {message}"
+    for message in sorted(REACHED):
+        yield f"used: {message}"
 
 
 def _first_folder(program: str, is_module: bool) -> str:
