@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from graphls.base.errors import GraphlsError
@@ -18,6 +20,16 @@ __all__ = [
     "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats", "set_cpu_affinity",
     "set_cur_stream", "set_memory", "synchronize",
 ]  # fmt: skip
+
+
+def of_kind(device_target: str, name: str) -> Callable[..., Any]:
+    """A function of `mindspore.device_context` for a kind of device: a question, or a setting that changes nothing."""
+    questions: dict[str, Callable[..., Any]] = {"is_available": is_available, "device_count": device_count}
+    return partial(questions[name], device_target) if name in questions else _set
+
+
+def _set(*args: object, **options: object) -> None:
+    """Nothing: the setting is about kernels that graphls does not run."""
 
 
 def is_available(device_target: str) -> bool:

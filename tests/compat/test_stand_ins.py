@@ -367,6 +367,7 @@ def test_settings_of_parallel_training_that_mindspore_has() -> None:
 
 
 def test_what_files_make_while_they_load_works() -> None:
+    import mindspore as ms
     from mindspore import nn, ops
     from mindspore._c_expression import MSContext
     from mindspore.communication import get_group_size, get_rank
@@ -377,6 +378,11 @@ def test_what_files_make_while_they_load_works() -> None:
     info = registration.get_op_info()
     assert info["op_name"] == "own" and info["input"] == [(0, "x")] and info["target"] == [("CPU",)]
     assert get_log_config()["GLOG_v"] in "01234"
+    ms.device_context.ascend.op_precision.precision_mode("allow_fp32_to_fp16")
+    ms.runtime.set_kernel_launch_capture(True)
+    ms.device_context.gpu.op_tuning.conv_fprop_algo("performance")
+    assert ms.device_context.cpu.is_available() and not ms.device_context.ascend.is_available()
+    assert (ms.device_context.cpu.device_count(), ms.device_context.ascend.device_count()) == (1, 0)
     assert (get_rank(), get_group_size()) == (0, 1)
     assert ops.Partial().set_device("CPU")(pow, 2)(3) == 8
     assert MSContext.get_instance().get_ascend_soc_version() == ""

@@ -10,6 +10,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, cast
 
+from graphls.compat.hal import of_kind
 from graphls.compat.hook.known import Place, attributes_of, bases_of, home_of, paths, places, section_of
 from graphls.compat.hook.names import PATHS, rooms
 from graphls.compat.hook.stand_in import StandIn, stand_in_class
@@ -81,6 +82,10 @@ def _plain(home: Place) -> Any:
     text = section_of(home[0]).values.get(home[1])  # type: ignore[union-attr]
     if text is not None:
         return ast.literal_eval(text)
+    package, _, module = home[0].partition(".")
+    is_of_devices = package == "device_context" or home[0] == "runtime.executor"
+    if is_of_devices and section_of(home[0]).kinds[home[1]] == "def ":  # type: ignore[union-attr]
+        return of_kind(module.partition(".")[0].upper(), home[1])
     kind = class_of(home)
     return kind if kind is not None and issubclass(kind, (Enum, BaseException)) else MISSING
 

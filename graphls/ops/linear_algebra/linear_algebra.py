@@ -218,7 +218,7 @@ def trace(x: TensorLike) -> Tensor:
     return sum(diagonal_of(x, 0, 1))
 
 
-@operation(classes="MatrixPower", settings="n", checks={"n": at_least(0)})
+@operation(classes="MatrixPower", also="numpy", settings="n", checks={"n": at_least(0)})
 def matrix_power(x: TensorLike, n: int) -> Tensor:
     """The product of `n` times the same square matrices, by repeated squaring; the unit matrix for 0.
 
