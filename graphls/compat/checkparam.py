@@ -180,25 +180,17 @@ def check_float(
 
 
 def check_int_range(
-    arg_value: object,
-    lower_limit: float,
-    upper_limit: float,
-    rel: Rel,
-    arg_name: str | None = None,
+    arg_value: object, lower_limit: float, upper_limit: float, rel: Rel, arg_name: str | None = None,
     prim_name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """An integer between two numbers."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, int, arg_name, prim_name)
 
 
 def check_float_range(
-    arg_value: object,
-    lower_limit: float,
-    upper_limit: float,
-    rel: Rel,
-    arg_name: str | None = None,
+    arg_value: object, lower_limit: float, upper_limit: float, rel: Rel, arg_name: str | None = None,
     prim_name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A number between two others."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, float, arg_name, prim_name)
 
@@ -240,12 +232,8 @@ def check_value_type(arg_name: str | None, arg_value: object, valid_types: Kinds
 
 
 def check_subclass(
-    arg_name: str,
-    type_: DTypeLike,
-    template_types: Kinds,
-    prim_name: str,
-    addition_error_info: str | None = None,
-) -> Any:
+    arg_name: str, type_: DTypeLike, template_types: Kinds, prim_name: str, addition_error_info: str | None = None,
+) -> Any:  # fmt: skip
     """A class, or dtype, that is one of some or derives from one."""
     kinds = tuple(template_types) if isinstance(template_types, Iterable) else (template_types,)
     if not any(type_ is kind or (isinstance(kind, type) and _derives(type_, kind)) for kind in kinds):
@@ -323,12 +311,9 @@ def check_element_type_of_iterable(
 
 
 def check_element_type_of_dict(
-    arg_name: str | None,
-    arg_value: Mapping[object, object],
-    key_types: Kinds,
-    value_types: Kinds,
+    arg_name: str | None, arg_value: Mapping[object, object], key_types: Kinds, value_types: Kinds,
     prim_name: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """A dict whose keys and values are of some classes."""
     check_value_type(arg_name, arg_value, dict, prim_name)
     for key, value in arg_value.items():
@@ -391,9 +376,4 @@ for _name, _check in [*globals().items()]:
     if _name.startswith("check") or _name in ("twice", "args_type_check"):
         setattr(Validator, _name, staticmethod(_check))
 
-__all__ = [
-    "Rel",
-    "Validator",
-    *Rel.__members__,
-    *[name for name in vars(Validator) if not name.startswith("_")],
-]
+__all__ = ["Rel", "Validator", *Rel.__members__, *[name for name in vars(Validator) if not name.startswith("_")]]

@@ -62,12 +62,9 @@ def get_device_name(device_id: int, device_target: str | None = None) -> str:
 
 
 def set_memory(
-    init_size: str = "2GB",
-    increase_size: str = "2GB",
-    max_size: str = "1024GB",
-    optimize_level: str = "O0",
+    init_size: str = "2GB", increase_size: str = "2GB", max_size: str = "1024GB", optimize_level: str = "O0",
     huge_page_reserve_size: str = "0GB",
-) -> None:
+) -> None:  # fmt: skip
     """Let a step on a GPU take `max_size` of its memory at most; raises as `set_context`."""
     set_context(max_device_memory=max_size)
 

@@ -112,12 +112,9 @@ class PipelineCell(Cell):
     """
 
     def __init__(
-        self,
-        network: Cell,
-        micro_size: int,
-        stage_config: Mapping[str, int] | None = None,
+        self, network: Cell, micro_size: int, stage_config: Mapping[str, int] | None = None,
         segment_config: Mapping[str, int] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         self.network = network
         self.micro_size = positive_int(type(self).__name__, "micro_size", micro_size)

@@ -24,12 +24,9 @@ __all__ = [
 
 
 def constexpr(
-    fn: Callable[..., Any] | None = None,
-    get_instance: bool = True,
-    name: str | None = None,
-    reuse_result: bool = True,
+    fn: Callable[..., Any] | None = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True,
     check: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """The function itself, `@constexpr` or `@constexpr(...)`: what it computes of constants is a constant."""
     return (lambda function: function) if fn is None else fn
 

@@ -82,12 +82,9 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
 
 
 def data_sink(
-    fn: Callable[..., Any],
-    dataset: TensorLike,
-    sink_size: int = 1,
-    jit_config: TensorLike | None = None,
+    fn: Callable[..., Any], dataset: TensorLike, sink_size: int = 1, jit_config: TensorLike | None = None,
     input_signature: TensorLike | None = None,
-) -> Callable[[], Any]:
+) -> Callable[[], Any]:  # fmt: skip
     """A function that calls `fn` on the next `sink_size` rows of an endless dataset; it gives what the last gave.
 
     Raises as DatasetHelper does.

@@ -306,13 +306,9 @@ class PKSampler(BuiltinSampler):
     """
 
     def __init__(
-        self,
-        num_val: int,
-        num_class: int | None = None,
-        shuffle: bool = False,
-        class_column: str = "label",
+        self, num_val: int, num_class: int | None = None, shuffle: bool = False, class_column: str = "label",
         num_samples: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(num_samples)
         self.num_val = checks.integer("num_val", num_val, 1)
         self.num_class = checks.optional_integer("num_class", num_class, 1)

@@ -31,13 +31,9 @@ def aside(function: Callable[[], Result]) -> Task[Result]:
 
 
 def talk(
-    group: Group,
-    what: str,
-    act: Callable[[], Any] = lambda: None,
-    awaits: Callable[[], Sequence[int]] | None = None,
-    moves: bool = False,
-    patience: float = inf,
-) -> None:
+    group: Group, what: str, act: Callable[[], Any] = lambda: None, awaits: Callable[[], Sequence[int]] | None = None,
+    moves: bool = False, patience: float = inf,
+) -> None:  # fmt: skip
     """Communicate, on that thread, seen by what watches for ranks that have left, when all ranks of the group do.
 
     Before `act`, all ranks compare what they are about to do, unless `awaits` says of whom this one has not heard: in

@@ -27,13 +27,9 @@ class Loading:
     """What an optimizer takes of a state."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        counterpart: Counterpart,
-        state: OptimizerState,
-        rows: Sequence[Row],
+        self, optimizer: Optimizer, counterpart: Counterpart, state: OptimizerState, rows: Sequence[Row],
         pattern: str | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.optimizer, self.counterpart, self.state, self.pattern = optimizer, counterpart, state, pattern
         self.rows = rows
         self.by_position = [self._known(state.states.get(number, {})) for number in state.numbers]

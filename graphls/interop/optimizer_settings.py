@@ -42,13 +42,9 @@ def at(rate: float | Parameter | Cell, count: int) -> float:
 
 
 def check_settings(
-    optimizer: Optimizer,
-    counterpart: Counterpart,
-    state: OptimizerState,
-    rows: Sequence[Row],
-    count: int,
+    optimizer: Optimizer, counterpart: Counterpart, state: OptimizerState, rows: Sequence[Row], count: int,
     changed: Collection[str],
-) -> None:
+) -> None:  # fmt: skip
     """Raise GraphValueError for settings that differ, by name, unless they are `changed`."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:

@@ -28,17 +28,10 @@ LOADING = "load_optimizer_state_dict"
 
 
 def load_optimizer_state_dict(
-    optimizer: Optimizer,
-    net: Cell,
-    source: object,
-    *,
-    names: Sequence[str] | None = None,
-    strict: bool = True,
-    changed: Collection[str] = (),
-    rename: Mapping[str, str] | None = None,
-    transposed: str | None = None,
+    optimizer: Optimizer, net: Cell, source: object, *, names: Sequence[str] | None = None, strict: bool = True,
+    changed: Collection[str] = (), rename: Mapping[str, str] | None = None, transposed: str | None = None,
     global_step: int | None = None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Give an optimizer the moments and update count of one of PyTorch; returns a report that prints as a table.
 
     `source` is the `state_dict` of an optimizer of `torch.optim`, the optimizer itself, or a file of `torch.save` with
@@ -97,14 +90,9 @@ def load_optimizer_state_dict(
 
 
 def optimizer_state_dict(
-    optimizer: Optimizer,
-    net: Cell,
-    *,
-    names: Sequence[str] | None = None,
-    changed: Collection[str] = (),
-    rename: Mapping[str, str] | None = None,
-    transposed: str | None = None,
-) -> dict[str, Any]:
+    optimizer: Optimizer, net: Cell, *, names: Sequence[str] | None = None, changed: Collection[str] = (),
+    rename: Mapping[str, str] | None = None, transposed: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The state of an optimizer as `state_dict` of `torch.optim` has it, with NumPy arrays in place of tensors.
 
     Parameters are numbered in the order of the optimizer's groups, or within each group in that of `names`, the names
@@ -144,15 +132,9 @@ def optimizer_state_dict(
 
 
 def save_optimizer_state_dict(
-    optimizer: Optimizer,
-    net: Cell,
-    path: object,
-    *,
-    names: Sequence[str] | None = None,
-    changed: Collection[str] = (),
-    rename: Mapping[str, str] | None = None,
-    transposed: str | None = None,
-) -> None:
+    optimizer: Optimizer, net: Cell, path: object, *, names: Sequence[str] | None = None, changed: Collection[str] = (),
+    rename: Mapping[str, str] | None = None, transposed: str | None = None,
+) -> None:  # fmt: skip
     """Write `optimizer_state_dict` to a file that `torch.load` reads, for `load_state_dict` of the optimizer there.
 
     Raises as `optimizer_state_dict`, GraphFileError where the file cannot be written, and GraphTypeError for a path

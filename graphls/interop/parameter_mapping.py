@@ -114,10 +114,8 @@ def _own(cell: Cell, path: str, name: str, names: Mapping[str, str]) -> Iterator
         # Those in a tuple, as of recurrent layers, have the names that their cell has given them, behind its path.
         own = attribute.rpartition(".")[2]
         yield Place(
-            parameter,
-            path + own,
-            name + names.get(own, own),
+            parameter, path + own, name + names.get(own, own),
             is_matrix=own.endswith("weight") and isinstance(cell, (Dense, Linear, MultiheadAttention)),
             has_axis=own == "weight" and isinstance(cell, (Conv1d, Conv1dTranspose)),
             is_fixed=is_fixed and own in _NORM,
-        )
+        )  # fmt: skip

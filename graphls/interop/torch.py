@@ -48,14 +48,9 @@ SETTINGS: tuple[tuple[type[Cell], str, Trap], ...] = (
 
 
 def load_state_dict(
-    net: Cell,
-    source: object,
-    *,
-    strict: bool = True,
-    rename: Mapping[str, str] | None = None,
-    tied: Mapping[str, str] | None = None,
-    transposed: str | None = None,
-) -> Report:
+    net: Cell, source: object, *, strict: bool = True, rename: Mapping[str, str] | None = None,
+    tied: Mapping[str, str] | None = None, transposed: str | None = None,
+) -> Report:  # fmt: skip
     """Give the parameters of a network the weights of a model of PyTorch; returns a report that prints as a table.
 
     `source` is a file of safetensors, the `.safetensors.index.json` of several, a folder with one of these as Hugging

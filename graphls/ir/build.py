@@ -80,15 +80,9 @@ class Builder:
         self._constants: dict[tuple[Type, bytes], Value] = {}
 
     def emit(
-        self,
-        primitive: Operation | str,
-        inputs: Iterable[Value],
-        attrs: Mapping[str, object] | None = None,
-        *,
-        after: Iterable[Value] = (),
-        regions: tuple[Graph, ...] = (),
-        name: str | None = None,
-    ) -> tuple[Value, ...]:
+        self, primitive: Operation | str, inputs: Iterable[Value], attrs: Mapping[str, object] | None = None, *,
+        after: Iterable[Value] = (), regions: tuple[Graph, ...] = (), name: str | None = None,
+    ) -> tuple[Value, ...]:  # fmt: skip
         """Append a node and return its outputs; raises GraphlsError where the types do not fit."""
         operation = lookup(primitive) if isinstance(primitive, str) else primitive
         inputs, attrs = tuple(inputs), attrs or {}
@@ -213,9 +207,7 @@ def copy_nodes(
         after = tuple(mapping.get(v, v) for v in node.after)
         mapping.update(zip(node.outputs, outputs, strict=True))
         copied.append(
-            replace(
-                node, inputs=inputs, after=after, outputs=outputs, regions=regions, phase=phase or node.phase
-            )
+            replace(node, inputs=inputs, after=after, outputs=outputs, regions=regions, phase=phase or node.phase)
         )
     return copied
 

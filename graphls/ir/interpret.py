@@ -40,11 +40,8 @@ def running(node: Node) -> Iterator[None]:
 
 
 def interpret(
-    graph: Graph,
-    inputs: Sequence[object],
-    states: Mapping[str, object] | None = None,
-    watch: Watch | None = None,
-) -> tuple[list[Array], dict[str, Array]]:
+    graph: Graph, inputs: Sequence[object], states: Mapping[str, object] | None = None, watch: Watch | None = None,
+) -> tuple[list[Array], dict[str, Array]]:  # fmt: skip
     """Run `graph` once; returns its outputs and all states after the step.
 
     `inputs` are arrays in the order of `graph.inputs`, `states` arrays by name. `watch` sees every

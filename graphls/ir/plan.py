@@ -142,12 +142,9 @@ class _Reader:
         return target in self.read or not stays
 
     def segment(
-        self,
-        node: Node,
-        gives: Mapping[Value, tuple[Value, ...]],
-        inner: Iterable[Value] = (),
+        self, node: Node, gives: Mapping[Value, tuple[Value, ...]], inner: Iterable[Value] = (),
         passed: Iterable[tuple[Value, Value]] = (),
-    ) -> Segment:
+    ) -> Segment:  # fmt: skip
         """A segment that stands alone, with what it gives under the names of the plan."""
         (region,) = node.regions
         pairs = [(i, t) for o, i in zip(node.outputs, region.outputs, strict=True) for t in gives[o]]

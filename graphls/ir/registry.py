@@ -171,12 +171,9 @@ class Operation:
         raise NotImplementedError
 
     def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Any, ...]:  # fmt: skip
         """The outputs of a node with regions; `run(index, arrays)` gives what a region yields for its parameters."""
         raise NotImplementedError
 

@@ -80,13 +80,9 @@ class OneHot(Cell):
     _shown = "axis depth"
 
     def __init__(
-        self,
-        axis: int = -1,
-        depth: int = 1,
-        on_value: TensorLike = 1.0,
-        off_value: TensorLike = 0.0,
+        self, axis: int = -1, depth: int = 1, on_value: TensorLike = 1.0, off_value: TensorLike = 0.0,
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.axis, self.depth = axis, positive_int("OneHot", "depth", depth)
         self.on_value, self.off_value, self.dtype = on_value, off_value, dtype

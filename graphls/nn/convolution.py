@@ -35,18 +35,9 @@ class Convolution(Cell):
     function: ClassVar[Callable[..., Tensor]]
 
     def _configure(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes,
-        pad_mode: str,
-        padding: Sizes,
-        dilation: Sizes,
-        group: int,
-        has_bias: bool,
-        data_format: str,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes, pad_mode: str, padding: Sizes,
+        dilation: Sizes, group: int, has_bias: bool, data_format: str,
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.in_channels = positive_int(name, "in_channels", in_channels)
         self.out_channels = positive_int(name, "out_channels", out_channels)
@@ -104,21 +95,11 @@ class Conv2d(Convolution):
     axes, formats, function = 2, "NCHW", staticmethod(ops.conv2d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        data_format: str = "NCHW",
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, data_format: str = "NCHW",
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self._configure(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias, data_format
@@ -141,20 +122,10 @@ class Conv1d(Conv2d):
     axes, formats, function = 1, "NCL", staticmethod(ops.conv1d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias,
             weight_init, bias_init, "NCL", dtype,
@@ -170,21 +141,11 @@ class Conv3d(Conv2d):
     axes, formats, function = 3, "NCDHW", staticmethod(ops.conv3d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        data_format: str = "NCDHW",
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, data_format: str = "NCDHW",
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias,
             weight_init, bias_init, data_format, dtype,
@@ -203,21 +164,10 @@ class Conv2dTranspose(Convolution):
     axes, formats, function = 2, "NCHW", staticmethod(ops.conv_transpose2d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        output_padding: TensorLike = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, output_padding: TensorLike = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._configure(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias, self.formats
@@ -238,20 +188,10 @@ class Conv1dTranspose(Conv2dTranspose):
     axes, formats, function = 1, "NCL", staticmethod(ops.conv_transpose1d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, 0, dilation, group, has_bias,
             weight_init, bias_init, dtype,
@@ -264,22 +204,11 @@ class Conv3dTranspose(Conv2dTranspose):
     axes, formats, function = 3, "NCDHW", staticmethod(ops.conv_transpose3d)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        output_padding: Sizes = 0,
-        has_bias: bool = False,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        data_format: str = "NCDHW",
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, output_padding: Sizes = 0, has_bias: bool = False,
+        weight_init: Initial | None = None, bias_init: Initial | None = None, data_format: str = "NCDHW",
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_format("Conv3dTranspose", data_format, self.formats)
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, output_padding, dilation, group,

@@ -101,12 +101,9 @@ def new_weight(
 
 
 def new_bias(
-    init: Initial | None,
-    weight_shape: tuple[int, ...],
-    name: str = "bias",
-    size: int | None = None,
+    init: Initial | None, weight_shape: tuple[int, ...], name: str = "bias", size: int | None = None,
     dtype: DTypeLike = float32,
-) -> Parameter:
+) -> Parameter:  # fmt: skip
     """A bias for a weight of that shape; without an initializer evenly spread up to 1 / sqrt(fan in).
 
     It has a number for each slice of the weight along the first axis unless a `size` is given.
@@ -127,15 +124,9 @@ class Dense(Cell):
     _shown = "input_channels=in_channels output_channels=out_channels has_bias"
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        has_bias: bool = True,
-        activation: str | Cell | None = None,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, in_channels: int, out_channels: int, weight_init: Initial | None = None, bias_init: Initial | None = None,
+        has_bias: bool = True, activation: str | Cell | None = None, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in_channels = positive_int("Dense", "in_channels", in_channels)
         self.out_channels = positive_int("Dense", "out_channels", out_channels)
@@ -160,14 +151,9 @@ class Linear(Cell):
     _shown = "in_features out_features bias=has_bias"
 
     def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        dtype: DTypeLike | None = None,
-    ) -> None:
+        self, in_features: int, out_features: int, bias: bool = True, weight_init: Initial | None = None,
+        bias_init: Initial | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)
         self.out_features = positive_int("Linear", "out_features", out_features)
@@ -190,15 +176,9 @@ class BiDense(Cell):
     _shown = "in1_channels in2_channels out_channels has_bias"
 
     def __init__(
-        self,
-        in1_channels: int,
-        in2_channels: int,
-        out_channels: int,
-        weight_init: Initial | None = None,
-        bias_init: Initial | None = None,
-        has_bias: bool = True,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, in1_channels: int, in2_channels: int, out_channels: int, weight_init: Initial | None = None,
+        bias_init: Initial | None = None, has_bias: bool = True, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         names = ("out_channels", "in1_channels", "in2_channels")
         sizes = zip(names, (out_channels, in1_channels, in2_channels), strict=True)
@@ -228,14 +208,9 @@ class Embedding(Cell):
     _shown = "vocab_size embedding_size use_one_hot padding_idx"
 
     def __init__(
-        self,
-        vocab_size: int,
-        embedding_size: int,
-        use_one_hot: bool = False,
-        embedding_table: Initial = "normal",
-        dtype: DTypeLike = float32,
-        padding_idx: int | None = None,
-    ) -> None:
+        self, vocab_size: int, embedding_size: int, use_one_hot: bool = False, embedding_table: Initial = "normal",
+        dtype: DTypeLike = float32, padding_idx: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.vocab_size = positive_int("Embedding", "vocab_size", vocab_size)
         self.embedding_size = positive_int("Embedding", "embedding_size", embedding_size)
@@ -281,17 +256,10 @@ class EmbeddingLookup(Cell):
     _shown = "vocab_size embedding_size max_norm"
 
     def __init__(
-        self,
-        vocab_size: int,
-        embedding_size: int,
-        param_init: Initial = "normal",
-        target: str = "CPU",
-        slice_mode: str = "batch_slice",
-        manual_shapes: TensorLike | None = None,
-        max_norm: float | None = None,
-        sparse: bool = True,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, vocab_size: int, embedding_size: int, param_init: Initial = "normal", target: str = "CPU",
+        slice_mode: str = "batch_slice", manual_shapes: TensorLike | None = None, max_norm: float | None = None,
+        sparse: bool = True, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.vocab_size = positive_int("EmbeddingLookup", "vocab_size", vocab_size)
         self.embedding_size = positive_int("EmbeddingLookup", "embedding_size", embedding_size)

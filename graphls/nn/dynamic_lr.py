@@ -49,13 +49,9 @@ def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[flo
 
 
 def exponential_decay_lr(
-    learning_rate: float,
-    decay_rate: float,
-    total_step: int,
-    step_per_epoch: int,
-    decay_epoch: int,
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int,
     is_stair: bool = False,
-) -> list[float]:
+) -> list[float]:  # fmt: skip
     """learning_rate * decay_rate ** p, with p = e / decay_epoch, rounded down where `is_stair`.
 
     Raises GraphTypeError unless the rates are floats and the counts integers, GraphValueError unless all are above 0.
@@ -66,13 +62,9 @@ def exponential_decay_lr(
 
 
 def natural_exp_decay_lr(
-    learning_rate: float,
-    decay_rate: float,
-    total_step: int,
-    step_per_epoch: int,
-    decay_epoch: int,
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int,
     is_stair: bool = False,
-) -> list[float]:
+) -> list[float]:  # fmt: skip
     """learning_rate * exp(-decay_rate * e), where `is_stair` with the last multiple of decay_epoch in place of e.
 
     Raises as exponential_decay_lr does.
@@ -84,13 +76,9 @@ def natural_exp_decay_lr(
 
 
 def inverse_decay_lr(
-    learning_rate: float,
-    decay_rate: float,
-    total_step: int,
-    step_per_epoch: int,
-    decay_epoch: int,
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int,
     is_stair: bool = False,
-) -> list[float]:
+) -> list[float]:  # fmt: skip
     """learning_rate / (1 + decay_rate * p), with p = e / decay_epoch, rounded down where `is_stair`.
 
     Raises as exponential_decay_lr does.
@@ -116,14 +104,9 @@ def cosine_decay_lr(
 
 
 def polynomial_decay_lr(
-    learning_rate: float,
-    end_learning_rate: float,
-    total_step: int,
-    step_per_epoch: int,
-    decay_epoch: int,
-    power: float,
-    update_decay_epoch: bool = False,
-) -> list[float]:
+    learning_rate: float, end_learning_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int,
+    power: float, update_decay_epoch: bool = False,
+) -> list[float]:  # fmt: skip
     """(learning_rate - end_learning_rate) * (1 - p) ** power + end_learning_rate, with p = min(e, d) / d.
 
     d is `decay_epoch`; with `update_decay_epoch` it is the smallest multiple of `decay_epoch` that e does not exceed.
@@ -202,13 +185,9 @@ def check_decay(
 
 
 def check_polynomial(
-    name: str,
-    rate: TensorLike,
-    end: TensorLike,
-    power: TensorLike,
-    length: tuple[str, object],
+    name: str, rate: TensorLike, end: TensorLike, power: TensorLike, length: tuple[str, object],
     update: tuple[str, object],
-) -> None:
+) -> None:  # fmt: skip
     """Raise GraphTypeError or GraphValueError for what a polynomial decay does not take."""
     positive_float(name, "learning_rate", rate)
     not_negative_float(name, "end_learning_rate", end)

@@ -37,13 +37,9 @@ class DistributedGradReducer(Cell):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Parameter],
-        mean: bool | None = None,
-        degree: int | None = None,
-        fusion_type: int = 1,
-        group: str | None = None,
-    ) -> None:
+        self, parameters: Iterable[Parameter], mean: bool | None = None, degree: int | None = None,
+        fusion_type: int = 1, group: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         found = find_group(group)
         degree = found.size if degree is None else degree

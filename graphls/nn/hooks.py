@@ -57,13 +57,9 @@ class Hooks:
         return _registered(self, "forward_pre", hook_fn, prepend, with_kwargs)
 
     def register_forward_hook(
-        self,
-        hook_fn: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
+        self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
-    ) -> HookHandle:
+    ) -> HookHandle:  # fmt: skip
         """Call `hook_fn(cell, inputs, outputs)` behind `construct`; what it gives, unless None, are the outputs.
 
         With `with_kwargs` it is `hook_fn(cell, inputs, options, outputs)`.

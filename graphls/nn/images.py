@@ -166,12 +166,9 @@ class ResizeBilinear(Cell):
         self.half_pixel_centers = boolean("ResizeBilinear", "half_pixel_centers", half_pixel_centers)
 
     def construct(
-        self,
-        input: TensorLike,
-        size: Sequence[int] | None = None,
-        scale_factor: int | None = None,
+        self, input: TensorLike, size: Sequence[int] | None = None, scale_factor: int | None = None,
         align_corners: bool = False,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         x = float_of(input)
         if x.ndim != 4 or 0 in x.shape[2:]:
             raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.")
@@ -280,13 +277,9 @@ class SSIM(Cell):
     _shown = "max_val filter_size filter_sigma"
 
     def __init__(
-        self,
-        max_val: float = 1.0,
-        filter_size: int = 11,
-        filter_sigma: float = 1.5,
-        k1: float = 0.01,
+        self, max_val: float = 1.0, filter_size: int = 11, filter_sigma: float = 1.5, k1: float = 0.01,
         k2: float = 0.03,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         self.max_val = positive(name, "max_val", max_val)
@@ -330,14 +323,9 @@ class MSSSIM(SSIM):
     """
 
     def __init__(
-        self,
-        max_val: float = 1.0,
-        power_factors: Sequence[float] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
-        filter_size: int = 11,
-        filter_sigma: float = 1.5,
-        k1: float = 0.01,
-        k2: float = 0.03,
-    ) -> None:
+        self, max_val: float = 1.0, power_factors: Sequence[float] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
+        filter_size: int = 11, filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03,
+    ) -> None:  # fmt: skip
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
         if not isinstance(power_factors, (tuple, list)) or not power_factors:
             message = f"For 'MSSSIM', the 'power_factors' must be numbers in a tuple, but got {power_factors!r}."

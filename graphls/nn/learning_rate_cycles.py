@@ -33,15 +33,9 @@ class OneCycleLR(LearningRateSchedule):
     """
 
     def __init__(
-        self,
-        max_lr: float,
-        total_steps: int,
-        pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
-        three_phase: bool = False,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-    ) -> None:
+        self, max_lr: float, total_steps: int, pct_start: float = 0.3, anneal_strategy: str = "cos",
+        three_phase: bool = False, div_factor: float = 25.0, final_div_factor: float = 1e4,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = "OneCycleLR"
         most = positive_float(name, "max_lr", max_lr)

@@ -134,13 +134,9 @@ class PolynomialDecayLR(LearningRateSchedule):
     """
 
     def __init__(
-        self,
-        learning_rate: float,
-        end_learning_rate: float,
-        decay_steps: int,
-        power: float,
+        self, learning_rate: float, end_learning_rate: float, decay_steps: int, power: float,
         update_decay_steps: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         name = "PolynomialDecayLR"
         length, update = ("decay_steps", decay_steps), ("update_decay_steps", update_decay_steps)

@@ -83,13 +83,9 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
     """
 
     def __init__(
-        self,
-        loss_scale_value: float,
-        scale_factor: float,
-        scale_window: int,
-        max_scale_window: int = 1000,
+        self, loss_scale_value: float, scale_factor: float, scale_window: int, max_scale_window: int = 1000,
         min_scale_window: int = 20,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         super().__init__(loss_scale_value, scale_factor, positive_int(name, "scale_window", scale_window))
         self.max_scale_window = positive_int(name, "max_scale_window", max_scale_window)

@@ -86,12 +86,9 @@ class CrossEntropyLoss(LossBase):
     """
 
     def __init__(
-        self,
-        weight: TensorLike | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
+        self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean",
         label_smoothing: float = 0.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(reduction)
         self.weight = given_weight("CrossEntropyLoss", "weight", weight)
         self.ignore_index = integer("CrossEntropyLoss", "ignore_index", ignore_index)
@@ -230,11 +227,9 @@ class MultiClassDiceLoss(LossBase):
     """
 
     def __init__(
-        self,
-        weights: TensorLike | None = None,
-        ignore_indiex: int | None = None,
+        self, weights: TensorLike | None = None, ignore_indiex: int | None = None,
         activation: str | Cell | None = "softmax",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if weights is not None:
             require_tensors("The weights of MultiClassDiceLoss", weights)
@@ -282,12 +277,9 @@ class TripletMarginWithDistanceLoss(LossBase):
     """
 
     def __init__(
-        self,
-        distance_function: Callable[..., Tensor] | None = None,
-        swap: bool = False,
-        reduction: str = "mean",
+        self, distance_function: Callable[..., Tensor] | None = None, swap: bool = False, reduction: str = "mean",
         margin: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(reduction)
         if distance_function is not None and not callable(distance_function):
             message = f"The 'distance_function' is a function of two tensors, not {distance_function!r}."

@@ -47,19 +47,11 @@ class BatchNorm2d(Cell):
     formats: ClassVar[str] = "NCHW"
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.9,
-        affine: bool = True,
-        gamma_init: Initial = "ones",
-        beta_init: Initial = "zeros",
-        moving_mean_init: Initial = "zeros",
-        moving_var_init: Initial = "ones",
-        use_batch_statistics: bool | None = None,
-        data_format: str | None = None,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
+        gamma_init: Initial = "ones", beta_init: Initial = "zeros", moving_mean_init: Initial = "zeros",
+        moving_var_init: Initial = "ones", use_batch_statistics: bool | None = None, data_format: str | None = None,
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         self.num_features = positive_int(name, "num_features", num_features)
@@ -130,19 +122,11 @@ class SyncBatchNorm(BatchNorm2d):
     ranks = (2, 3, 4, 5)
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.9,
-        affine: bool = True,
-        gamma_init: Initial = "ones",
-        beta_init: Initial = "zeros",
-        moving_mean_init: Initial = "zeros",
-        moving_var_init: Initial = "ones",
-        use_batch_statistics: bool | None = None,
-        process_groups: Sequence[Sequence[int]] | int | None = None,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
+        gamma_init: Initial = "ones", beta_init: Initial = "zeros", moving_mean_init: Initial = "zeros",
+        moving_var_init: Initial = "ones", use_batch_statistics: bool | None = None,
+        process_groups: Sequence[Sequence[int]] | int | None = None, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__(
             num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init, moving_var_init,
             use_batch_statistics, dtype=dtype,
@@ -193,25 +177,11 @@ class Conv2dBnAct(Cell):
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        pad_mode: str = "same",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Initial = "normal",
-        bias_init: Initial = "zeros",
-        has_bn: bool = False,
-        momentum: float = 0.997,
-        eps: float = 1e-5,
-        activation: str | Cell | None = None,
-        alpha: float = 0.2,
-        after_fake: bool = True,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
+        weight_init: Initial = "normal", bias_init: Initial = "zeros", has_bn: bool = False, momentum: float = 0.997,
+        eps: float = 1e-5, activation: str | Cell | None = None, alpha: float = 0.2, after_fake: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.conv = Conv2d(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias, weight_init,
@@ -232,19 +202,10 @@ class DenseBnAct(Cell):
     """`Dense`, with `has_bn` then `BatchNorm1d`, with an `activation` then that; see `Conv2dBnAct`."""
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        weight_init: Initial = "normal",
-        bias_init: Initial = "zeros",
-        has_bias: bool = True,
-        has_bn: bool = False,
-        momentum: float = 0.9,
-        eps: float = 1e-5,
-        activation: str | Cell | None = None,
-        alpha: float = 0.2,
-        after_fake: bool = True,
-    ) -> None:
+        self, in_channels: int, out_channels: int, weight_init: Initial = "normal", bias_init: Initial = "zeros",
+        has_bias: bool = True, has_bn: bool = False, momentum: float = 0.9, eps: float = 1e-5,
+        activation: str | Cell | None = None, alpha: float = 0.2, after_fake: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
         self.has_bn = boolean("DenseBnAct", "has_bn", has_bn)
@@ -268,15 +229,9 @@ class GroupNorm(Cell):
     _shown = "num_groups num_channels eps"
 
     def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        gamma_init: Initial = "ones",
-        beta_init: Initial = "zeros",
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros", dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.num_groups = positive_int("GroupNorm", "num_groups", num_groups)
         self.num_channels = positive_int("GroupNorm", "num_channels", num_channels)
@@ -303,15 +258,9 @@ class InstanceNorm2d(Cell):
     rank: ClassVar[int] = 4
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = True,
-        gamma_init: Initial = "ones",
-        beta_init: Initial = "zeros",
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+        gamma_init: Initial = "ones", beta_init: Initial = "zeros", dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         self.num_features = positive_int(name, "num_features", num_features)
@@ -364,15 +313,9 @@ class LayerNorm(Cell):
     _shown = "normalized_shape begin_norm_axis begin_params_axis epsilon"
 
     def __init__(
-        self,
-        normalized_shape: Sequence[int],
-        begin_norm_axis: int = -1,
-        begin_params_axis: int = -1,
-        gamma_init: Initial = "ones",
-        beta_init: Initial = "zeros",
-        epsilon: float = 1e-7,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, normalized_shape: Sequence[int], begin_norm_axis: int = -1, begin_params_axis: int = -1,
+        gamma_init: Initial = "ones", beta_init: Initial = "zeros", epsilon: float = 1e-7, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _sizes("LayerNorm", normalized_shape)
         self.begin_norm_axis, self.begin_params_axis = begin_norm_axis, begin_params_axis
@@ -405,12 +348,9 @@ class RMSNorm(Cell):
     _shown = "normalized_shape eps"
 
     def __init__(
-        self,
-        normalized_shape: Sequence[int],
-        eps: float = 1e-6,
-        gamma_init: Initial = "ones",
+        self, normalized_shape: Sequence[int], eps: float = 1e-6, gamma_init: Initial = "ones",
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _sizes("RMSNorm", normalized_shape)
         self.eps = positive("RMSNorm", "eps", eps)

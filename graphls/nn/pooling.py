@@ -49,16 +49,9 @@ class MaxPool2d(_Pool):
     function: ClassVar[Any] = staticmethod(ops.max_pool2d)
 
     def __init__(
-        self,
-        kernel_size: Sizes = 1,
-        stride: Sizes = 1,
-        pad_mode: str = "valid",
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-        data_format: str | None = None,
-    ) -> None:
+        self, kernel_size: Sizes = 1, stride: Sizes = 1, pad_mode: str = "valid", padding: Sizes = 0,
+        dilation: Sizes = 1, return_indices: bool = False, ceil_mode: bool = False, data_format: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
         self.dilation = sizes_of("dilation", dilation, self.axes)
@@ -96,16 +89,10 @@ class AvgPool2d(_Pool):
     function = staticmethod(ops.avg_pool2d)
 
     def __init__(
-        self,
-        kernel_size: Sizes = 1,
-        stride: Sizes = 1,
-        pad_mode: str = "valid",
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
+        self, kernel_size: Sizes = 1, stride: Sizes = 1, pad_mode: str = "valid", padding: Sizes = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
         data_format: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
         self.count_include_pad = boolean(type(self).__name__, "count_include_pad", count_include_pad)
@@ -127,14 +114,9 @@ class AvgPool1d(_Pool):
     axes = 1
 
     def __init__(
-        self,
-        kernel_size: Sizes = 1,
-        stride: Sizes = 1,
-        pad_mode: str = "valid",
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
+        self, kernel_size: Sizes = 1, stride: Sizes = 1, pad_mode: str = "valid", padding: Sizes = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
         self.count_include_pad = boolean("AvgPool1d", "count_include_pad", count_include_pad)

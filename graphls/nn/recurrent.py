@@ -129,13 +129,9 @@ class RNNCell(RecurrentCell):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        has_bias: bool = True,
-        nonlinearity: str = "tanh",
+        self, input_size: int, hidden_size: int, has_bias: bool = True, nonlinearity: str = "tanh",
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity), dtype)
 
     def construct(self, x: TensorLike, hx: States | None) -> Tensor:
@@ -211,16 +207,9 @@ class RecurrentLayer(Cell):
     gates: Gates
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        has_bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, input_size: int, hidden_size: int, num_layers: int = 1, has_bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         self.input_size = positive_int(name, "input_size", input_size)
@@ -350,18 +339,9 @@ class RNN(RecurrentLayer):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        has_bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        dtype: DTypeLike = float32,
-        *,
-        nonlinearity: str = "tanh",
-    ) -> None:
+        self, input_size: int, hidden_size: int, num_layers: int = 1, has_bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, dtype: DTypeLike = float32, *, nonlinearity: str = "tanh",
+    ) -> None:  # fmt: skip
         self.gates = plain_gates("RNN", nonlinearity)
         super().__init__(input_size, hidden_size, num_layers, has_bias, batch_first, dropout, bidirectional, dtype)
 

@@ -78,13 +78,9 @@ class ForwardValueAndGrad(Cell):
     """
 
     def __init__(
-        self,
-        network: Callable[..., Any],
-        weights: Sequence[Parameter] | None = None,
-        get_all: bool = False,
-        get_by_list: bool = False,
-        sens_param: bool = False,
-    ) -> None:
+        self, network: Callable[..., Any], weights: Sequence[Parameter] | None = None, get_all: bool = False,
+        get_by_list: bool = False, sens_param: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
         if not callable(network):
             raise GraphTypeError(

@@ -165,19 +165,10 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
     """
 
     def __init__(
-        self,
-        network: Cell,
-        optimizer: Cell,
-        use_clip_grad: bool = False,
-        max_grad_norm: float = 1.0,
-        scale_sense: float | Cell | Tensor = 1.0,
-        local_norm: bool = False,
-        *,
-        parallel_config: object = None,
-        gradient_accumulation_steps: int = 1,
-        ema_decay: float | None = None,
-        **kwargs: object,
-    ) -> None:
+        self, network: Cell, optimizer: Cell, use_clip_grad: bool = False, max_grad_norm: float = 1.0,
+        scale_sense: float | Cell | Tensor = 1.0, local_norm: bool = False, *, parallel_config: object = None,
+        gradient_accumulation_steps: int = 1, ema_decay: float | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         if kwargs:
             raise GraphTypeError(
                 f"MFTrainOneStepCell has no argument {next(iter(kwargs))!r}; the further keyword arguments are "

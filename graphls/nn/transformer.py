@@ -79,18 +79,10 @@ class MultiheadAttention(Cell):
     _shown = "embed_dim num_heads dropout"
 
     def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        has_bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, has_bias: bool = True, add_bias_kv: bool = False,
+        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
         dtype: DTypeLike = float32,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         name = "MultiheadAttention"
         self.embed_dim = positive_int(name, "embed_dim", embed_dim)
@@ -127,15 +119,9 @@ class MultiheadAttention(Cell):
             self.bias_v = Parameter(initializer(spread, (1, 1, size), dtype), name="bias_v")
 
     def construct(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: TensorLike | None = None,
-        need_weights: bool = True,
-        attn_mask: TensorLike | None = None,
-        average_attn_weights: bool = True,
-    ) -> tuple[Tensor, Tensor | None]:
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: TensorLike | None = None,
+        need_weights: bool = True, attn_mask: TensorLike | None = None, average_attn_weights: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         query, key, value = map(tensor_of, (query, key, value))
         self._check(query, key, value)
         is_batched = query.ndim == 3
@@ -249,17 +235,10 @@ class TransformerLayer(Cell):
     parts: int
 
     def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         positive_int(name, "dim_feedforward", dim_feedforward)
@@ -320,14 +299,10 @@ class TransformerDecoderLayer(TransformerLayer):
     parts = 3
 
     def construct(
-        self,
-        tgt: TensorLike,
-        memory: TensorLike,
-        tgt_mask: TensorLike | None = None,
-        memory_mask: TensorLike | None = None,
-        tgt_key_padding_mask: TensorLike | None = None,
+        self, tgt: TensorLike, memory: TensorLike, tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None, tgt_key_padding_mask: TensorLike | None = None,
         memory_key_padding_mask: TensorLike | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         def attend(x: Tensor) -> Tensor:
             y: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0]
             return y
@@ -386,14 +361,10 @@ class TransformerDecoder(Cell):
         self.norm = norm
 
     def construct(
-        self,
-        tgt: TensorLike,
-        memory: TensorLike,
-        tgt_mask: TensorLike | None = None,
-        memory_mask: TensorLike | None = None,
-        tgt_key_padding_mask: TensorLike | None = None,
+        self, tgt: TensorLike, memory: TensorLike, tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None, tgt_key_padding_mask: TensorLike | None = None,
         memory_key_padding_mask: TensorLike | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         x = tensor_of(tgt)
         for layer in self.layers:
             x = layer(x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
@@ -409,21 +380,11 @@ class Transformer(Cell):
     """
 
     def __init__(
-        self,
-        d_model: int = 512,
-        nhead: int = 8,
-        num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
-        custom_encoder: Cell | None = None,
-        custom_decoder: Cell | None = None,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        dtype: DTypeLike = float32,
-    ) -> None:
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation: Activation = "relu",
+        custom_encoder: Cell | None = None, custom_decoder: Cell | None = None, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, dtype: DTypeLike = float32,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.d_model = positive_int("Transformer", "d_model", d_model)
         self.batch_first = batch_first
@@ -440,16 +401,10 @@ class Transformer(Cell):
                 parameter.set_data(initializer(XavierUniform(), parameter.shape, parameter.dtype))
 
     def construct(
-        self,
-        src: TensorLike,
-        tgt: TensorLike,
-        src_mask: TensorLike | None = None,
-        tgt_mask: TensorLike | None = None,
-        memory_mask: TensorLike | None = None,
-        src_key_padding_mask: TensorLike | None = None,
-        tgt_key_padding_mask: TensorLike | None = None,
-        memory_key_padding_mask: TensorLike | None = None,
-    ) -> Tensor:
+        self, src: TensorLike, tgt: TensorLike, src_mask: TensorLike | None = None, tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None, src_key_padding_mask: TensorLike | None = None,
+        tgt_key_padding_mask: TensorLike | None = None, memory_key_padding_mask: TensorLike | None = None,
+    ) -> Tensor:  # fmt: skip
         src, tgt = tensor_of(src), tensor_of(tgt)
         batch = 0 if self.batch_first else 1
         if src.ndim != tgt.ndim or (src.ndim == 3 and src.shape[batch] != tgt.shape[batch]):

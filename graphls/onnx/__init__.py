@@ -20,12 +20,9 @@ MOST_LISTED = 30
 
 
 def load(
-    source: Source,
-    trainable: Choice = None,
-    frozen: Choice = None,
-    outputs: Sequence[str] | None = None,
+    source: Source, trainable: Choice = None, frozen: Choice = None, outputs: Sequence[str] | None = None,
     fixed: Mapping[str, TensorLike] | None = None,
-) -> OnnxCell:
+) -> OnnxCell:  # fmt: skip
     """The network of an ONNX model: a path, the bytes of a model, or a ModelProto.
 
     Every float constant of the model is a Parameter under its name there, but numbers without axes and what shapes

@@ -61,13 +61,9 @@ class OnnxCell(Cell):
     argument_names: ClassVar[tuple[str, ...]]
 
     def __init__(
-        self,
-        original: Original,
-        program: Program,
-        trainable: Choice = None,
-        frozen: Choice = None,
+        self, original: Original, program: Program, trainable: Choice = None, frozen: Choice = None,
         fixed: Mapping[str, TensorLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         analysis = Analysis()
         self.__dict__["shaping"] = [name for name in program.main.inputs if name in analysis.block(program.main)]
@@ -210,12 +206,8 @@ def _check(results: Sequence[Any], can_be_open: bool) -> None:
 
 
 def cell_of(
-    original: Original,
-    program: Program,
-    trainable: Choice,
-    frozen: Choice,
-    fixed: Mapping[str, TensorLike] | None,
-) -> OnnxCell:
+    original: Original, program: Program, trainable: Choice, frozen: Choice, fixed: Mapping[str, TensorLike] | None,
+) -> OnnxCell:  # fmt: skip
     """The cell of a program, whose `construct` takes the inputs of the model by their names."""
     names, fresh = [], Names(("self",))
     for name in program.main.inputs:

@@ -46,12 +46,9 @@ class Gradients:
 
 
 def write_gradient(
-    source: Source,
-    path: object,
-    wrt: Iterable[str] | None = None,
-    sizes: Mapping[str, int] | None = None,
+    source: Source, path: object, wrt: Iterable[str] | None = None, sizes: Mapping[str, int] | None = None,
     fixed: Mapping[str, TensorLike] | None = None,
-) -> Gradients:
+) -> Gradients:  # fmt: skip
     """Write the model that gives the outputs of a model and then its gradients.
 
     Its inputs are those of the model, in evaluation mode, and a cotangent for each output of floats, called as that
@@ -78,9 +75,7 @@ def write_gradient(
     return Gradients(tuple(made.cotangents), tuple(made.gradients), tuple(dynamic_sizes(proto)))
 
 
-def _chosen(
-    model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None
-) -> tuple[list[int], list[Parameter]]:
+def _chosen(model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None) -> tuple[list[int], list[Parameter]]:
     """The positions of inputs and the parameters that gradients are by."""
     inputs = given_inputs(model.graph)
     floats = {i.name: n for n, i in enumerate(inputs) if element_type(i.type.tensor_type.elem_type).is_float}

@@ -100,13 +100,9 @@ class Interpreter:
         """The tensors of the block that has the rest, by name."""
 
     def run(
-        self,
-        block: Block,
-        inputs: Sequence[Any],
-        around: Values | None = None,
-        attributes: Mapping[str, Any] = {},
+        self, block: Block, inputs: Sequence[Any], around: Values | None = None, attributes: Mapping[str, Any] = {},
         used: Sequence[str] | None = None,
-    ) -> list[Any]:
+    ) -> list[Any]:  # fmt: skip
         """The outputs of a block for its inputs; for a function, `attributes` and the names of results of the call."""
         values = ChainMap({}, *(() if around is None else around.maps))
         values.update(zip(block.inputs, inputs, strict=False))

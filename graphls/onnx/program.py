@@ -209,9 +209,7 @@ class _Reader:
         domain, kind = _domain(proto.domain), text_of(proto.op_type)
         outputs = _trimmed(map(text_of, proto.output))
         name = text_of(proto.name) or next(filter(None, outputs), kind)
-        attributes = {
-            text_of(a.name): self._value(a, versions, (*place, 5, i)) for i, a in enumerate(proto.attribute)
-        }
+        attributes = {text_of(a.name): self._value(a, versions, (*place, 5, i)) for i, a in enumerate(proto.attribute)}
         version = versions.get(domain, 1 if domain else 0)
         origin = origin_of(proto, Origin())
         inputs = _trimmed(map(text_of, proto.input))
@@ -332,9 +330,7 @@ def _defaults(schema: Any) -> dict[str, Any]:
     }
 
 
-def defined_for(
-    node: OnnxNode, attributes: Mapping[str, Any], types: Sequence[bytes]
-) -> tuple[Block, list[str]]:
+def defined_for(node: OnnxNode, attributes: Mapping[str, Any], types: Sequence[bytes]) -> tuple[Block, list[str]]:
     """What a node does by ONNX's own definition for inputs of these types, and what is wrong with that."""
     versions = [v for v in node.schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
     version = max(versions, default=min(node.schema.context_dependent_function_opset_versions))

@@ -51,15 +51,9 @@ TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 
 def operator(
-    *kinds: str,
-    since: int = 1,
-    domain: str = "",
-    known: tuple[int, ...] = (),
-    hoped: tuple[int, ...] = (),
-    settled: tuple[int, ...] = (),
-    quantized: bool = False,
-    by_data: bool = False,
-) -> Callable[[Rule], Rule]:
+    *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), hoped: tuple[int, ...] = (),
+    settled: tuple[int, ...] = (), quantized: bool = False, by_data: bool = False,
+) -> Callable[[Rule], Rule]:  # fmt: skip
     """Declare the rule of one or several operators; `Entry` says what it takes."""
 
     def declared(rule: Rule) -> Rule:

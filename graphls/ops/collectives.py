@@ -66,13 +66,9 @@ def exchanged_parts(tensor: TensorLike, group: str | None = None) -> Tensor:
 
 
 def exchanged(
-    tensors: Sequence[TensorLike],
-    send: Sequence[int],
-    receive: Sequence[int],
-    results: Sequence[Type],
-    group: str | None = None,
-    tag: int = 0,
-) -> list[Tensor]:
+    tensors: Sequence[TensorLike], send: Sequence[int], receive: Sequence[int], results: Sequence[Type],
+    group: str | None = None, tag: int = 0,
+) -> list[Tensor]:  # fmt: skip
     """Tensors to some ranks of a group, one to each; what comes from the ranks `receive`, of these types.
 
     Each rank has lists of its own: what goes to another is what that waits for. Raises GraphValueError for ranks that
@@ -157,12 +153,9 @@ def _all_to_all(
 
 @operator_class("AlltoAllV", "group block_size")
 def exchanged_pieces(
-    input_x: TensorLike,
-    send_numel_list: Sequence[int] | TensorLike,
-    recv_numel_list: Sequence[int] | TensorLike,
-    group: str | None = None,
-    block_size: int = 1,
-) -> Tensor:
+    input_x: TensorLike, send_numel_list: Sequence[int] | TensorLike, recv_numel_list: Sequence[int] | TensorLike,
+    group: str | None = None, block_size: int = 1,
+) -> Tensor:  # fmt: skip
     """So many elements of a vector, times `block_size`, to each rank; those that come from them, one after the other.
 
     A rank to which nothing comes has a zero. Raises GraphValueError where there is not one number for each rank, and
@@ -188,12 +181,9 @@ def _sizes(numbers: Sequence[int] | TensorLike, block: int) -> list[int]:
 
 @operator_class("AlltoAllVC", "group block_size transpose")
 def _exchanged_by_matrix(
-    input_x: TensorLike,
-    send_count_matrix: Sequence[int] | TensorLike,
-    group: str | None = None,
-    block_size: int = 1,
+    input_x: TensorLike, send_count_matrix: Sequence[int] | TensorLike, group: str | None = None, block_size: int = 1,
     transpose: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """As AlltoAllV, by the numbers of all ranks: row i of the matrix is what rank i sends, or column i of `transpose`.
 
     Raises GraphValueError where the numbers are no such matrix, or not those of the elements.
@@ -211,14 +201,10 @@ def _exchanged_by_matrix(
 
 @operator_class("NeighborExchange", "send_rank_ids recv_rank_ids recv_shapes send_shapes recv_type group")
 def _neighbor_exchange(
-    input_x: Sequence[TensorLike],
-    send_rank_ids: Sequence[int],
-    recv_rank_ids: Sequence[int],
-    recv_shapes: Sequence[Sequence[int]],
-    send_shapes: Sequence[Sequence[int]],
-    recv_type: DTypeLike,
+    input_x: Sequence[TensorLike], send_rank_ids: Sequence[int], recv_rank_ids: Sequence[int],
+    recv_shapes: Sequence[Sequence[int]], send_shapes: Sequence[Sequence[int]], recv_type: DTypeLike,
     group: str | None = None,
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Tensors to some ranks, one to each, and those that come from others, of these shapes and this dtype.
 
     Raises GraphValueError where tensors have other shapes than `send_shapes`.

@@ -42,13 +42,9 @@ def cond(pred: TensorLike, true_fn: Callable[..., Any], false_fn: Callable[..., 
 
 @operation(checks={"length": optional(integer)})
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: TensorLike,
-    xs: Any = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: bool = False,
-) -> tuple[Any, Any]:
+    f: Callable[[Any, Any], tuple[Any, Any]], init: TensorLike, xs: Any = None, length: int | None = None,
+    reverse: bool = False, unroll: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
     """The last carry and the stacked results of `carry, result = f(carry, x)` along the first axis of `xs`.
 
     `init`, `xs` and the results are tensors or pytrees of them; without `xs`, `f` runs `length` times on None. With
@@ -106,12 +102,9 @@ def _element(xs: TensorLike, i: int) -> Any:
 
 @operator_class("Scan")
 def scan_elements(
-    loop_func: Callable[[Any, Any], tuple[Any, Any]],
-    init: TensorLike,
-    xs: Any,
-    length: int | None = None,
+    loop_func: Callable[[Any, Any], tuple[Any, Any]], init: TensorLike, xs: Any, length: int | None = None,
     unroll: bool = True,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Any, list[Any]]:  # fmt: skip
     """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
 
     `xs` is a list or tuple of tensors of one type, or of pytrees of such, a tensor, or None to run `length` times; see

@@ -149,12 +149,9 @@ def _flag(_: str, name: str, value: object) -> bool:
 
 @operation(checks={"has_aux": _flag})
 def grad(
-    fn: Callable[..., Any],
-    grad_position: int | tuple[int, ...] | None = 0,
-    weights: TensorLike | None = None,
-    has_aux: bool = False,
-    return_ids: bool = False,
-) -> Callable[..., Any]:
+    fn: Callable[..., Any], grad_position: int | tuple[int, ...] | None = 0, weights: TensorLike | None = None,
+    has_aux: bool = False, return_ids: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
     """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
 
     One position gives a tensor, several a tuple; with weights too, a pair. With `has_aux` only the
@@ -179,12 +176,9 @@ def grad(
 
 @operation(checks={"has_aux": _flag})
 def value_and_grad(
-    fn: Callable[..., Any],
-    grad_position: int | tuple[int, ...] | None = 0,
-    weights: Any = None,
-    has_aux: bool = False,
+    fn: Callable[..., Any], grad_position: int | tuple[int, ...] | None = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[..., Any]:  # fmt: skip
     """A function that gives (the outputs of `fn`, its gradients); see `grad`.
 
     Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where there is nothing to

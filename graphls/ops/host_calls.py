@@ -29,11 +29,8 @@ Array = np.ndarray[Any, Any]
 
 @operation
 def pure_callback(
-    function: Callable[..., Any],
-    result_types: Any,
-    *inputs: TensorLike,
-    vjp: Callable[..., Any] | None = None,
-) -> Any:
+    function: Callable[..., Any], result_types: Any, *inputs: TensorLike, vjp: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
     """What a Python function gives for arrays, also in the middle of a compiled step.
 
     `inputs` are tensors, numbers and nests of them; the function gets NumPy arrays that it cannot change, and gives
@@ -53,11 +50,8 @@ def pure_callback(
 
 @operation
 def py_func(
-    function: Callable[..., Any],
-    result_types: Any,
-    *inputs: TensorLike,
-    vjp: Callable[..., Any] | None = None,
-) -> Any:
+    function: Callable[..., Any], result_types: Any, *inputs: TensorLike, vjp: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
     """What a Python function that has effects gives for arrays: it is called once in each step, in the program's order.
 
     See `pure_callback`, which is for functions without effects. With None for `result_types`, which declares nothing,

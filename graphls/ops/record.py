@@ -110,37 +110,16 @@ CELLS: dict[str, Operation] = {}
 def operation(function: Function, /) -> Function: ...
 @overload
 def operation(
-    *,
-    names: str = ...,
-    also: str = ...,
-    checks: Mapping[str, Check] | None = ...,
-    classes: str = ...,
-    cells: str = ...,
-    settings: str = ...,
-    defaults: Mapping[str, Any] | None = ...,
-    via: Wrapper | None = ...,
-    method: bool | Wrapper | None = ...,
-    in_place: str = ...,
-    symbol: str = ...,
-    spelled: bool = ...,
-) -> Callable[[Function], Function]: ...
+    *, names: str = ..., also: str = ..., checks: Mapping[str, Check] | None = ..., classes: str = ...,
+    cells: str = ..., settings: str = ..., defaults: Mapping[str, Any] | None = ..., via: Wrapper | None = ...,
+    method: bool | Wrapper | None = ..., in_place: str = ..., symbol: str = ..., spelled: bool = ...,
+) -> Callable[[Function], Function]: ...  # fmt: skip
 def operation(
-    function: Any = None,
-    /,
-    *,
-    names: str = "",
-    also: str = "",
-    checks: Mapping[str, Check] | None = None,
-    classes: str = "",
-    cells: str = "",
-    settings: str = "",
-    defaults: Mapping[str, Any] | None = None,
-    via: Wrapper | None = None,
-    method: bool | Wrapper | None = None,
-    in_place: str = "",
-    symbol: str = "",
+    function: Any = None, /, *, names: str = "", also: str = "", checks: Mapping[str, Check] | None = None,
+    classes: str = "", cells: str = "", settings: str = "", defaults: Mapping[str, Any] | None = None,
+    via: Wrapper | None = None, method: bool | Wrapper | None = None, in_place: str = "", symbol: str = "",
     spelled: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Declare a public function, or class, of `graphls.ops`.
 
     `names` are further names of it, `also` the modules of MindSpore besides `mindspore.ops` that have it, as "numpy"
@@ -178,13 +157,9 @@ def operation(
 
 
 def operator_class(
-    classes: str,
-    settings: str = "",
-    *,
-    defaults: Mapping[str, Any] | None = None,
-    via: Wrapper | None = None,
+    classes: str, settings: str = "", *, defaults: Mapping[str, Any] | None = None, via: Wrapper | None = None,
     like: Callable[..., Any] | None = None,
-) -> Callable[[Function], Function]:
+) -> Callable[[Function], Function]:  # fmt: skip
     """Declare operator classes, `Name(settings)(tensors)`, that call a function, or what `via` makes of it.
 
     `settings` are the parameters that are given first, with the defaults of the function or of `defaults`. `like` is
@@ -241,15 +216,9 @@ def by_axes(
 
 
 def cell(
-    name: str,
-    settings: str = "",
-    *,
-    inputs: str = "x",
-    defaults: Mapping[str, Any] | None = None,
-    checks: Mapping[str, Check] | None = None,
-    shown: str = "",
-    finite: str = "",
-) -> Callable[[Function], Function]:
+    name: str, settings: str = "", *, inputs: str = "x", defaults: Mapping[str, Any] | None = None,
+    checks: Mapping[str, Check] | None = None, shown: str = "", finite: str = "",
+) -> Callable[[Function], Function]:  # fmt: skip
     """Declare a cell, `Name(settings)(inputs)`, that applies a function.
 
     `settings` are parameters of the function, which it gets as keywords, with the defaults of the function or of

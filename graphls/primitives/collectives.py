@@ -237,15 +237,9 @@ class NeighborExchange(Collective):
     is_of_rank = True
 
     def infer(
-        self,
-        *types: Type,
-        send: tuple[int, ...],
-        receive: tuple[int, ...],
-        results: tuple[str, ...],
-        group: str,
-        ranks: int,
-        tag: int = 0,
-    ) -> tuple[Type, ...]:
+        self, *types: Type, send: tuple[int, ...], receive: tuple[int, ...], results: tuple[str, ...], group: str,
+        ranks: int, tag: int = 0,
+    ) -> tuple[Type, ...]:  # fmt: skip
         for rank in (*send, *receive):
             _require_root(self.name, rank, ranks)
         for what, items, places in (("tensors", types, send), ("types of results", results, receive)):

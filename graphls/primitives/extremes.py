@@ -78,10 +78,7 @@ def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str
     """Equal ones get a half; a comparison with nan is false, so nobody loses then."""
     zero, dtype = e.constant(0.0, g.type.dtype), g.type.dtype
     share = e.div(g, e.add(e.cast(e.equal(x, y), dtype=dtype), 1.0))
-    return (
-        e.where(getattr(e, x_loses)(x, y), zero, share),
-        e.where(getattr(e, y_loses)(x, y), zero, share),
-    )
+    return (e.where(getattr(e, x_loses)(x, y), zero, share), e.where(getattr(e, y_loses)(x, y), zero, share))
 
 
 def _to_first(e: Builder, g: Value, x: Value, y: Value, first_wins: str) -> tuple[Value, Value]:

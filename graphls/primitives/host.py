@@ -169,13 +169,9 @@ class PyFunc(Effect):
     """What a function with effects gives for arrays, behind a token; `results` are the types of what it gives."""
 
     def infer(
-        self,
-        *types: Type,
-        function: str,
-        results: tuple[str, ...] = (),
-        guarded: bool = False,
+        self, *types: Type, function: str, results: tuple[str, ...] = (), guarded: bool = False,
         loops: tuple[int, ...] = (),
-    ) -> tuple[Type, ...]:
+    ) -> tuple[Type, ...]:  # fmt: skip
         if (guarded or loops) and results:
             raise GraphTypeError("A py_func that is guarded or in loops has no results.")
         return (self.token(types, guarded, loops), *_declared(results))

@@ -103,9 +103,7 @@ def _swapped_product(e: Emitter, a: str, b: str) -> str:
     return e.Transpose(e.Reshape(e.Gemm(b, a, transB=1), e.ints(shape)), perm=[1, 0])
 
 
-def _gradient_of_second(
-    e: Builder, g: Value, a: Value, b: Value, transpose_a: bool, transpose_b: bool
-) -> Any:
+def _gradient_of_second(e: Builder, g: Value, a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Any:
     """The gradient of b; a shared matrix under a batch is one flat product, not a sum of many."""
     if b.type.rank == 2 and a.type.rank > 2 and not transpose_a:
         rows = prod(a.type.shape[:-1])
@@ -163,9 +161,7 @@ class MatmulAdd(Primitive):
     def numpy(self, a: Array, b: Array, c: Array, transpose_b: bool = False) -> Array:
         return np.asarray(_MATMUL.numpy(a, b, transpose_b=transpose_b) + c)
 
-    def vjp(
-        self, e: Builder, g: Value, a: Value, b: Value, c: Value, y: Value, transpose_b: bool = False
-    ) -> Any:
+    def vjp(self, e: Builder, g: Value, a: Value, b: Value, c: Value, y: Value, transpose_b: bool = False) -> Any:
         return *_MATMUL.vjp(e, g, a, b, y, transpose_b=transpose_b), e.sum(g, axis=tuple(range(g.type.rank - 1)))
 
     def onnx(self, e: Emitter, a: str, b: str, c: str, transpose_b: bool = False) -> str:

@@ -240,9 +240,7 @@ class AvgPoolGradient(Primitive):
             raise GraphValueError(f"{self.name} takes the gradient of a {expected}, not a {g}.")
         return x
 
-    def numpy(
-        self, g: Array, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any
-    ) -> Array:
+    def numpy(self, g: Array, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Array:
         at = Geometry.over(kernel, **geometry)
         shares = np.divide(g, _sizes(shape, kernel, at, count_include_pad), dtype=g.dtype)
         every = shares.reshape(*g.shape, *[1] * len(kernel))

@@ -48,13 +48,9 @@ class Sample:
 
 
 def sample(
-    *types: Type,
-    low: float = -1.0,
-    high: float = 1.0,
-    gradient: bool = True,
-    integers: tuple[int, int] = (-4, 5),
+    *types: Type, low: float = -1.0, high: float = 1.0, gradient: bool = True, integers: tuple[int, int] = (-4, 5),
     **attrs: Any,
-) -> Sample:
+) -> Sample:  # fmt: skip
     """A Sample, written like a call: `sample(f32(2, 3), axis=(0,))`.
 
     Examples:
@@ -187,9 +183,7 @@ class Primitive(Operation):
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
         return results
 
-    def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
-    ) -> tuple[Any, ...]:
+    def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         """The outputs, always as a tuple; half inputs are computed in float32.
 
         Raises GraphTypeError where a primitive from outside of graphls gives others than its type rule says.
@@ -213,12 +207,9 @@ class Primitive(Operation):
         return result if isinstance(result, tuple) else (result,)
 
     def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Any, ...]:  # fmt: skip
         """The outputs of a node with regions, which `run(index, arrays)` runs; here, none of them."""
         return self.evaluate(arrays, attrs, types)
 

@@ -22,13 +22,8 @@ class RecordedPlan(PlanSession):
     """A plan on states of its own whose segments give `more`; what that is goes to `take` behind the step."""
 
     def __init__(
-        self,
-        graph: Graph,
-        parameters: Mapping[str, HasStorage],
-        device: str | Cuda,
-        more: More,
-        take: Take,
-    ) -> None:
+        self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda, more: More, take: Take,
+    ) -> None:  # fmt: skip
         self.more, self.take = more, take
         super().__init__(graph, parameters, device)
 

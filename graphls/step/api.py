@@ -47,14 +47,9 @@ BACKENDS = ("onnxruntime", "numpy")
 
 
 def compile(
-    cell: Callable[..., object],
-    *inputs: object,
-    device: str | Cuda = "cpu",
-    passes: object = None,
-    backend: str = "onnxruntime",
-    overflow_mode: str | None = None,
-    engine: str | None = None,
-) -> Compiled:
+    cell: Callable[..., object], *inputs: object, device: str | Cuda = "cpu", passes: object = None,
+    backend: str = "onnxruntime", overflow_mode: str | None = None, engine: str | None = None,
+) -> Compiled:  # fmt: skip
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
     `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu", "cuda" or
@@ -86,14 +81,9 @@ def compile(
 
 
 def _compiled(
-    cell: Callable[..., object],
-    inputs: Sequence[object],
-    device: str | Cuda,
-    passes: object,
-    backend: str,
-    overflow_mode: str | None,
-    engine: str,
-) -> Compiled:
+    cell: Callable[..., object], inputs: Sequence[object], device: str | Cuda, passes: object, backend: str,
+    overflow_mode: str | None, engine: str,
+) -> Compiled:  # fmt: skip
     traced = trace_graph(cell, *inputs)
     passes = "default" if passes is None else passes
     named = _named(passes, _default_passes(backend, device))
@@ -113,13 +103,9 @@ def _compiled(
 
 
 def load_step(
-    directory: str | os.PathLike[str],
-    states: str | os.PathLike[str] | None = None,
-    *,
-    device: str | Cuda = "cpu",
-    backend: str = "onnxruntime",
-    engine: str | None = None,
-) -> Compiled:
+    directory: str | os.PathLike[str], states: str | os.PathLike[str] | None = None, *, device: str | Cuda = "cpu",
+    backend: str = "onnxruntime", engine: str | None = None,
+) -> Compiled:  # fmt: skip
     """The step that `Compiled.export` has written to a directory, ready to go on from the states there.
 
     `states` is a file of safetensors in place of `state.safetensors`, such as one that a loop in another language has

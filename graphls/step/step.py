@@ -68,13 +68,9 @@ class Compiled(Dependent):
     """
 
     def __init__(
-        self,
-        traced: Traced,
-        inputs: Sequence[object],
-        pipeline: Pipeline,
-        result: PipelineResult,
+        self, traced: Traced, inputs: Sequence[object], pipeline: Pipeline, result: PipelineResult,
         open_session: OpenSession,
-    ) -> None:
+    ) -> None:  # fmt: skip
         graph = result.graph
         super().__init__(traced.cells)
         self._extra = ExtraOutputs(traced.outputs, graph)
@@ -167,16 +163,10 @@ class Compiled(Dependent):
         step_model.save(self._step, as_path(path), opset)
 
     def export(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
-        opset: int | None = None,
-        predict: Cell | bool = True,
-        any_rows: bool = False,
-        loops: Sequence[str] = (),
-    ) -> Path:
+        self, directory: str | os.PathLike[str], *, inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None, opset: int | None = None, predict: Cell | bool = True,
+        any_rows: bool = False, loops: Sequence[str] = (),
+    ) -> Path:  # fmt: skip
         """Write the step as a folder that any ONNX Runtime trains from, in any language, and return its path.
 
         It has the model, `step.onnx`; its states as they are now, `state.safetensors`; the graph as text, `step.ir`;

@@ -65,9 +65,7 @@ class Evaluation:
         callbacks.on_eval_end(context)
         return dict(told.metrics)
 
-    def _losses(
-        self, dataset: object, callbacks: CallbackManager, context: RunContext, is_joint: bool
-    ) -> list[Any]:
+    def _losses(self, dataset: object, callbacks: CallbackManager, context: RunContext, is_joint: bool) -> list[Any]:
         """The loss of each step, None for one that has none."""
         losses: list[Any] = []
         with Feed(dataset, "valid_dataset", self.columns, num_epochs=1) as feed:
@@ -156,14 +154,9 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
 
 
 def evaluation_of(
-    network: Cell,
-    loss_fn: Cell | None,
-    metrics: Any,
-    eval_network: object,
-    indexes: object,
-    is_mixed: bool,
+    network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool,
     engine: str | None = None,
-) -> Evaluation | None:
+) -> Evaluation | None:  # fmt: skip
     """The evaluation of a model, or None where it has no metrics; raises as Model does."""
     found = metrics_of(metrics)
     if not found:

@@ -67,23 +67,11 @@ class Model:
     """
 
     def __init__(
-        self,
-        network: Cell,
-        loss_fn: Cell | None = None,
-        optimizer: Any = None,
-        metrics: Any = None,
-        eval_network: Cell | None = None,
-        eval_indexes: list[int] | None = None,
-        amp_level: str = "O0",
-        boost_level: str = "O0",
-        engine: str | None = None,
-        *,
-        accumulate_steps: int = 1,
-        clip_norm: float | None = None,
-        clip_value: float | None = None,
-        ema_decay: float | None = None,
-        **kwargs: Any,
-    ) -> None:
+        self, network: Cell, loss_fn: Cell | None = None, optimizer: Any = None, metrics: Any = None,
+        eval_network: Cell | None = None, eval_indexes: list[int] | None = None, amp_level: str = "O0",
+        boost_level: str = "O0", engine: str | None = None, *, accumulate_steps: int = 1,
+        clip_norm: float | None = None, clip_value: float | None = None, ema_decay: float | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
         if not isinstance(network, Cell):
             raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
         updates = {
@@ -131,14 +119,9 @@ class Model:
     # -- training ---------------------------------------------------------------------------------------------
 
     def train(
-        self,
-        epoch: int,
-        train_dataset: object,
-        callbacks: object = None,
-        dataset_sink_mode: bool = False,
-        sink_size: int = -1,
-        initial_epoch: int = 0,
-    ) -> None:
+        self, epoch: int, train_dataset: object, callbacks: object = None, dataset_sink_mode: bool = False,
+        sink_size: int = -1, initial_epoch: int = 0,
+    ) -> None:  # fmt: skip
         """Train from epoch `initial_epoch` + 1 to `epoch`.
 
         Each row of `train_dataset` is one step; with `loss_fn` it has two columns. `callbacks` is a Callback or a list
@@ -165,19 +148,10 @@ class Model:
         self._train(epochs, told, sink_size, callbacks)
 
     def fit(
-        self,
-        epoch: int,
-        train_dataset: object,
-        valid_dataset: object = None,
-        valid_frequency: int | list[int] = 1,
-        callbacks: object = None,
-        dataset_sink_mode: bool = False,
-        valid_dataset_sink_mode: bool = False,
-        sink_size: int = -1,
-        initial_epoch: int = 0,
-        *,
-        use_ema: bool = False,
-    ) -> None:
+        self, epoch: int, train_dataset: object, valid_dataset: object = None, valid_frequency: int | list[int] = 1,
+        callbacks: object = None, dataset_sink_mode: bool = False, valid_dataset_sink_mode: bool = False,
+        sink_size: int = -1, initial_epoch: int = 0, *, use_ema: bool = False,
+    ) -> None:  # fmt: skip
         """Train as `train` does, and evaluate on `valid_dataset` before the hooks of an epoch's end.
 
         `valid_frequency` is the number of epochs from one evaluation to the next, or a list of the epochs (from 1) that
@@ -226,13 +200,9 @@ class Model:
     # -- evaluation and prediction ----------------------------------------------------------------------------
 
     def eval(
-        self,
-        valid_dataset: object,
-        callbacks: object = None,
-        dataset_sink_mode: bool = False,
-        *,
+        self, valid_dataset: object, callbacks: object = None, dataset_sink_mode: bool = False, *,
         use_ema: bool = False,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """What each metric makes of the outputs of the evaluation network on all rows of a dataset.
 
         With `use_ema` the network has the averages of its weights that a model with an `ema_decay` keeps, else the
@@ -244,16 +214,11 @@ class Model:
         weights = self._weights("Model.eval", use_ema)
         boolean("Model.eval", "dataset_sink_mode", dataset_sink_mode)
         told = InternalCallbackParam(
-            eval_network=self.eval_network,
-            valid_dataset=valid_dataset,
-            batch_num=steps_of_epoch("Model.eval", valid_dataset),
-            mode="eval",
-            cur_step_num=0,
-            list_callback=callback_list(callbacks),
-            network=self._network,
-            dataset_sink_mode=dataset_sink_mode,
+            eval_network=self.eval_network, valid_dataset=valid_dataset,
+            batch_num=steps_of_epoch("Model.eval", valid_dataset), mode="eval", cur_step_num=0,
+            list_callback=callback_list(callbacks), network=self._network, dataset_sink_mode=dataset_sink_mode,
             net_outputs=None,
-        )
+        )  # fmt: skip
         with weights(), CallbackManager(callbacks) as manager:
             return evaluation.run(valid_dataset, manager, RunContext(told))
 
@@ -304,32 +269,19 @@ class Model:
             warn(f"{owner} changes no weights, as the Model has a loss_fn and no optimizer; give it one.")
         steps = steps_of_epoch(owner, dataset)
         return InternalCallbackParam(
-            train_network=self._train_network,
-            batch_num=sink_size if sink_mode and sink_size > 0 else steps,
-            mode="train",
-            loss_fn=self._loss_fn,
-            optimizer=self._optimizer,
+            train_network=self._train_network, batch_num=sink_size if sink_mode and sink_size > 0 else steps,
+            mode="train", loss_fn=self._loss_fn, optimizer=self._optimizer,
             parallel_mode=get_auto_parallel_context("parallel_mode"),
-            device_number=get_auto_parallel_context("device_num"),
-            train_dataset=dataset,
-            list_callback=callback_list(callbacks),
-            train_dataset_element=None,
-            network=self._network,
-            dataset_sink_mode=sink_mode,
-            net_outputs=None,
-            last_save_ckpt_step=None,
-            latest_ckpt_file=None,
+            device_number=get_auto_parallel_context("device_num"), train_dataset=dataset,
+            list_callback=callback_list(callbacks), train_dataset_element=None, network=self._network,
+            dataset_sink_mode=sink_mode, net_outputs=None, last_save_ckpt_step=None, latest_ckpt_file=None,
             loss_scale_mananger=self._loss_scale_manager,
-        )
+        )  # fmt: skip
 
     def _train(
-        self,
-        epochs: range,
-        told: InternalCallbackParam,
-        sink_size: int,
-        callbacks: object,
+        self, epochs: range, told: InternalCallbackParam, sink_size: int, callbacks: object,
         after_epoch: Callable[[Training], None] = lambda run: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         sink_size = sink_size if told.dataset_sink_mode else 0
         count = -1 if sink_size > 0 else len(epochs)
         manager = None if told.dataset_sink_mode else self._updated_manager

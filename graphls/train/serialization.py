@@ -28,18 +28,10 @@ Choice = Callable[[str], bool]
 
 
 def save_checkpoint(
-    save_obj: object,
-    ckpt_file_name: str | os.PathLike[str],
-    integrated_save: bool = True,
-    async_save: bool = False,
-    append_dict: Mapping[str, object] | None = None,
-    enc_key: bytes | None = None,
-    enc_mode: str = "AES-GCM",
-    choice_func: Choice | None = None,
-    crc_check: bool = False,
-    format: str = "ckpt",
-    **kwargs: object,
-) -> None:
+    save_obj: object, ckpt_file_name: str | os.PathLike[str], integrated_save: bool = True, async_save: bool = False,
+    append_dict: Mapping[str, object] | None = None, enc_key: bytes | None = None, enc_mode: str = "AES-GCM",
+    choice_func: Choice | None = None, crc_check: bool = False, format: str = "ckpt", **kwargs: object,
+) -> None:  # fmt: skip
     """Save every parameter of a cell to a file, whole or not at all.
 
     `save_obj` is a Cell, a dict of tensors by name, or a list of {'name': name, 'data': tensor}; numbers and strings
@@ -86,18 +78,11 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    ckpt_file_name: str | os.PathLike[str],
-    net: Any = None,
-    strict_load: bool = False,
-    filter_prefix: str | Iterable[str] | None = None,
-    dec_key: bytes | None = None,
-    dec_mode: str = "AES-GCM",
-    specify_prefix: str | Iterable[str] | None = None,
-    choice_func: Choice | None = None,
-    crc_check: bool = False,
-    remove_redundancy: bool = False,
-    format: str = "ckpt",
-) -> dict[str, Any]:
+    ckpt_file_name: str | os.PathLike[str], net: Any = None, strict_load: bool = False,
+    filter_prefix: str | Iterable[str] | None = None, dec_key: bytes | None = None, dec_mode: str = "AES-GCM",
+    specify_prefix: str | Iterable[str] | None = None, choice_func: Choice | None = None, crc_check: bool = False,
+    remove_redundancy: bool = False, format: str = "ckpt",
+) -> dict[str, Any]:  # fmt: skip
     """The content of a checkpoint file: a Parameter, or a string, by name; with `net` loaded into that as well.
 
     The ending of the name, `.ckpt` or `.safetensors`, says what the file is. Names that begin with `filter_prefix`, or

@@ -21,12 +21,9 @@ UPDATES: Mapping[str, object] = {"accumulate_steps": 1, "clip_norm": None, "clip
 
 
 def check_settings(
-    optimizer: object,
-    amp_level: object,
-    boost_level: object,
-    updates: Mapping[str, object],
+    optimizer: object, amp_level: object, boost_level: object, updates: Mapping[str, object],
     settings: Mapping[str, Any],
-) -> None:
+) -> None:  # fmt: skip
     """Raise GraphValueError for settings of a Model that are not known, or that need an optimizer."""
     for name in settings:
         if name not in SETTINGS:

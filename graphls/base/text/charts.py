@@ -56,13 +56,9 @@ class Axis:
 
 
 def chart(
-    title: str,
-    lines: Sequence[Line],
-    *,
-    is_log: bool = False,
-    marks: Sequence[float] = (),
+    title: str, lines: Sequence[Line], *, is_log: bool = False, marks: Sequence[float] = (),
     has_log_steps: bool = False,
-) -> str:
+) -> str:  # fmt: skip
     """A chart of these lines over steps; `marks` are steps that get a stroke at the bottom.
 
     With `has_log_steps`, which are above 0 then, each power of them has the same room.

@@ -29,11 +29,9 @@ class Checkpoints(ModelCheckpoint):
 
     def __init__(self, folder: Path, steps: int, settings: str) -> None:
         config = CheckpointConfig(
-            save_checkpoint_steps=steps,
-            keep_checkpoint_max=2,
-            exception_save=True,
+            save_checkpoint_steps=steps, keep_checkpoint_max=2, exception_save=True,
             append_info=["epoch_num", STEP, {SETTINGS: settings}],
-        )
+        )  # fmt: skip
         super().__init__("train", folder, config)
 
     def __exit__(self, *error: object) -> None:

@@ -137,14 +137,10 @@ def _step(
     accumulate = options.accumulate_steps or 1
     optimizer = optimizer_of(options, cell.trainable_params(), options.epochs * data.get_dataset_size() // accumulate)
     step = build_train_network(
-        WithLoss(cell, loss),
-        optimizer,
+        WithLoss(cell, loss), optimizer,
         loss_scale_manager=DynamicLossScaleManager(options.loss_scale) if is_scaled else None,
-        accumulate_steps=accumulate,
-        clip_norm=options.clip,
-        clip_value=options.clip_value,
-        ema_decay=options.ema_decay,
-    )
+        accumulate_steps=accumulate, clip_norm=options.clip, clip_value=options.clip_value, ema_decay=options.ema_decay,
+    )  # fmt: skip
     return step, options.loss_scale if is_scaled else None
 
 

@@ -1,7 +1,7 @@
 """The import hook: every `mindspore` path becomes a module that takes its names from graphls.
 
 What graphls does not offer (`offers.py`) is an error where code asks whether it is there, and otherwise where it is
-used (`asking.py`, `stand_in.py`): so a file that names more than it uses can be imported.
+used (`import_intent.py`, `stand_in.py`): so a file that names more than it uses can be imported.
 """
 
 from __future__ import annotations

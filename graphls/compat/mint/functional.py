@@ -30,12 +30,9 @@ def gelu(input: TensorLike, *, approximate: str = "none") -> Tensor:
 
 
 def layer_norm(
-    input: TensorLike,
-    normalized_shape: Sizes,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
+    input: TensorLike, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """A normalisation over the last axes, of these sizes."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     dtype = tensor_of(input).dtype
@@ -55,12 +52,9 @@ def normalize(input: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-1
 
 
 def binary_cross_entropy_with_logits(
-    input: TensorLike,
-    target: TensorLike,
-    weight: TensorLike | None = None,
-    reduction: str = "mean",
+    input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean",
     pos_weight: TensorLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The loss of probabilities that are given as logits."""
     one = ops.ones_like(tensor_of(input))
     weights = one if weight is None else weight, one if pos_weight is None else pos_weight

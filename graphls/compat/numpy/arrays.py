@@ -30,9 +30,7 @@ def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tens
     return ops.concat(parts, 0 if axis is None else axis)
 
 
-def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: TensorLike, *args: object, **kwargs: object
-) -> Tensor:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: TensorLike, *args: object, **kwargs: object) -> Tensor:
     """A function of vectors, called with each along an axis."""
     rows = ops.movedim(tensor_of(arr), axis, -1)
     found = [tensor_of(func1d(row, *args, **kwargs)) for row in ops.reshape(rows, (-1, rows.shape[-1]))]

@@ -78,9 +78,7 @@ def all_reduce(
     return all_reduced([tensor], op, group)[0], _handle(async_op)
 
 
-def all_gather_into_tensor(
-    tensor: TensorLike, group: str | None = None, async_op: bool = False
-) -> tuple[Tensor, Any]:
+def all_gather_into_tensor(tensor: TensorLike, group: str | None = None, async_op: bool = False) -> tuple[Tensor, Any]:
     """The tensors of all ranks along the first axis, and a handle where `async_op` is set, else None."""
     return all_gathered(tensor, group), _handle(async_op)
 
@@ -122,11 +120,9 @@ def scatter_tensor(tensor: TensorLike, src: int = 0, group: str | None = None) -
 
 
 def all_to_all_with_output_shape(
-    output_shape_list: Sequence[Any],
-    input_tensor_list: Sequence[TensorLike],
-    group: str | None = None,
+    output_shape_list: Sequence[Any], input_tensor_list: Sequence[TensorLike], group: str | None = None,
     async_op: bool = False,
-) -> tuple[tuple[Tensor, ...], Any]:
+) -> tuple[tuple[Tensor, ...], Any]:  # fmt: skip
     """One tensor to each rank, those that come from them, of these shapes, and a handle as of `all_reduce`."""
     tensors = list(map(tensor_of, input_tensor_list))
     shapes = [tuple(getattr(item, "shape", item)) for item in output_shape_list]
@@ -136,13 +132,9 @@ def all_to_all_with_output_shape(
 
 
 def all_to_all_single_with_output_shape(
-    output_shape: Any,
-    tensor: TensorLike,
-    output_split_sizes: Sequence[int] | None = None,
-    input_split_sizes: Sequence[int] | None = None,
-    group: str | None = None,
-    async_op: bool = False,
-) -> tuple[Tensor, Any]:
+    output_shape: Any, tensor: TensorLike, output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None, group: str | None = None, async_op: bool = False,
+) -> tuple[Tensor, Any]:  # fmt: skip
     """Rows of a tensor to each rank, those that come from them, in this shape, and a handle as of `all_reduce`.
 
     `input_split_sizes` are the rows for each rank, `output_split_sizes` those from each; by default, equal parts.
@@ -195,15 +187,9 @@ class P2POp:
     """
 
     def __init__(
-        self,
-        op: str | Callable[..., object],
-        tensor: TensorLike | tuple[int, ...],
-        peer: int,
-        group: str | None = None,
-        tag: int = 0,
-        *,
-        recv_dtype: DTypeLike | None = None,
-    ) -> None:
+        self, op: str | Callable[..., object], tensor: TensorLike | tuple[int, ...], peer: int,
+        group: str | None = None, tag: int = 0, *, recv_dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         self.op, self.tensor, self.peer, self.group, self.tag = op, tensor, peer, group, tag
         self.recv_dtype = recv_dtype
         self.name = op if isinstance(op, str) else getattr(op, "__name__", str(op))

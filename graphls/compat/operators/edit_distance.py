@@ -33,14 +33,9 @@ class EditDistance(Operator):
         self.normalize = boolean("EditDistance", "normalize", normalize)
 
     def __call__(
-        self,
-        hypothesis_indices: TensorLike,
-        hypothesis_values: TensorLike,
-        hypothesis_shape: TensorLike,
-        truth_indices: TensorLike,
-        truth_values: TensorLike,
-        truth_shape: TensorLike,
-    ) -> Tensor:
+        self, hypothesis_indices: TensorLike, hypothesis_values: TensorLike, hypothesis_shape: TensorLike,
+        truth_indices: TensorLike, truth_values: TensorLike, truth_shape: TensorLike,
+    ) -> Tensor:  # fmt: skip
         tensors = [tensor_of(x) for x in (hypothesis_indices, hypothesis_values, truth_indices, truth_values)]
         shapes = [known("EditDistance", shape).tolist() for shape in (hypothesis_shape, truth_shape)]
         rank = len(shapes[0])

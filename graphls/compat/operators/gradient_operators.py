@@ -19,14 +19,9 @@ def _where(condition: TensorLike, value: Tensor) -> Any:
 
 
 def _layer_norm(
-    x: Tensor,
-    dy: Tensor,
-    variance: Operand,
-    mean: Tensor,
-    gamma: Tensor,
-    begin_norm_axis: int = 1,
+    x: Tensor, dy: Tensor, variance: Operand, mean: Tensor, gamma: Tensor, begin_norm_axis: int = 1,
     begin_params_axis: int = 1,
-) -> Any:
+) -> Any:  # fmt: skip
     """Gradients of LayerNorm by x, gamma and beta, from what it gave as mean and variance."""
     axes, outer = tuple(range(begin_norm_axis % x.ndim, x.ndim)), tuple(range(begin_params_axis % x.ndim))
     inverse = ops.rsqrt(variance + 1e-7)
@@ -109,9 +104,7 @@ def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Axis = 0, eps
     return (dy - output * ops.sum(output * dy, axis, keepdims=True)) / norm
 
 
-def _smooth_l1(
-    prediction: Tensor, target: TensorLike, dout: Tensor, beta: float = 1.0, reduction: str = "none"
-) -> Any:
+def _smooth_l1(prediction: Tensor, target: TensorLike, dout: Tensor, beta: float = 1.0, reduction: str = "none") -> Any:
     """The gradient of SmoothL1Loss by its prediction."""
     difference = prediction - target
     found = ops.clamp(difference / beta, -1.0, 1.0) * dout
@@ -119,12 +112,9 @@ def _smooth_l1(
 
 
 def _cross_entropy(
-    input: Tensor,
-    target: TensorLike,
-    grad_output: TensorLike,
-    weight: TensorLike | None = None,
+    input: Tensor, target: TensorLike, grad_output: TensorLike, weight: TensorLike | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> Any:  # fmt: skip
     """The gradient of BinaryCrossEntropy by its input."""
     found = (input - target) / ops.maximum(input * (1 - input), 1e-12) * grad_output
     found = found if weight is None else found * weight
@@ -200,9 +190,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
-def _resize_bilinear(
-    x: Tensor, size: ShapeLike, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Any:
+def _resize_bilinear(x: Tensor, size: ShapeLike, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
     """Images (N, C, H, W) resized to two sizes, between their four neighbours."""
     return operations.OPERATORS["ResizeBilinearV2"](align_corners, half_pixel_centers)(x, size)
 

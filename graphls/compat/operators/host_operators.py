@@ -28,14 +28,9 @@ class PyFunc(Operator):
     """
 
     def __init__(
-        self,
-        fn: Callable[..., Any],
-        in_types: Sequence[Any],
-        in_shapes: Sequence[Sequence[int]],
-        out_types: Sequence[Any],
-        out_shapes: Sequence[Sequence[int]],
-        stateful: bool = True,
-    ) -> None:
+        self, fn: Callable[..., Any], in_types: Sequence[Any], in_shapes: Sequence[Sequence[int]],
+        out_types: Sequence[Any], out_shapes: Sequence[Sequence[int]], stateful: bool = True,
+    ) -> None:  # fmt: skip
         self.settings = {"stateful": stateful}
         self.fn, self.stateful = fn, stateful
         self.inputs = [Type(as_dtype(dtype), tuple(shape)) for dtype, shape in zip(in_types, in_shapes, strict=True)]

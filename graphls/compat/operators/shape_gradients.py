@@ -58,14 +58,9 @@ def _divergence(dy: Tensor, x: Tensor, target: TensorLike, reduction: str = "mea
 
 
 def _response(
-    grads: TensorLike,
-    x: Tensor,
-    y: TensorLike,
-    depth_radius: int = 5,
-    bias: float = 1.0,
-    alpha: float = 1.0,
+    grads: TensorLike, x: Tensor, y: TensorLike, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0,
     beta: float = 0.5,
-) -> Any:
+) -> Any:  # fmt: skip
     """The gradient of LRN by its input."""
     return _pulled(lambda x: ops.lrn(x, depth_radius, bias, alpha, beta), (x,), grads)
 

@@ -33,14 +33,8 @@ def _rows(var: TensorLike, rows: Tensor, new: Tensor) -> Tensor:
 
 
 def _adagrad(
-    var: Parameter,
-    accum: TensorLike,
-    grad: TensorLike,
-    indices: Tensor,
-    lr: float,
-    epsilon: float,
-    update_slots: bool,
-) -> Any:
+    var: Parameter, accum: TensorLike, grad: TensorLike, indices: Tensor, lr: float, epsilon: float, update_slots: bool,
+) -> Any:  # fmt: skip
     g, rows = _dense(var, grad, indices)
     squares = value_of(accum) + g * g if update_slots else value_of(accum)
     new = value_of(var) - g * lr / (ops.sqrt(squares) + epsilon)
@@ -48,14 +42,9 @@ def _adagrad(
 
 
 def _adagrad_plain(
-    var: Parameter,
-    accum: TensorLike,
-    grad: TensorLike,
-    indices: Tensor,
-    lr: float,
-    update_slots: bool = True,
+    var: Parameter, accum: TensorLike, grad: TensorLike, indices: Tensor, lr: float, update_slots: bool = True,
     use_locking: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """accum += g ** 2; var -= lr * g / sqrt(accum)."""
     return _adagrad(var, accum, grad, indices, lr, 0.0, update_slots)
 
@@ -84,15 +73,9 @@ def _ftrl(
 
 
 def _proximal(
-    var: TensorLike,
-    accum: Operand,
-    lr: TensorLike,
-    l1: Operand,
-    l2: Operand,
-    grad: TensorLike,
-    indices: Tensor,
+    var: TensorLike, accum: Operand, lr: TensorLike, l1: Operand, l2: Operand, grad: TensorLike, indices: Tensor,
     use_locking: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """accum += g ** 2; a proximal step with the rate lr / sqrt(accum)."""
     g, rows = _dense(var, grad, indices)
     squares = value_of(accum) + g * g

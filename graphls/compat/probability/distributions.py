@@ -32,13 +32,9 @@ class Distribution(Cell):
     names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self,
-        *parameters: TensorLike | None,
-        seed: int | None = None,
-        dtype: DTypeLike = float32,
-        name: str = "",
+        self, *parameters: TensorLike | None, seed: int | None = None, dtype: DTypeLike = float32, name: str = "",
         **options: TensorLike | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         given = {**dict(zip(self.names, parameters, strict=False)), **options}
         for key in given:

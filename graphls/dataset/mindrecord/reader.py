@@ -384,19 +384,11 @@ class MindDataset(Files):
     """
 
     def __init__(
-        self,
-        dataset_files: Paths,
-        columns_list: list[str] | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        sampler: SamplerLike | None = None,
-        padded_sample: Row | None = None,
-        num_padded: int | None = None,
-        num_samples: int | None = None,
-        cache: object = None,
-    ) -> None:
+        self, dataset_files: Paths, columns_list: list[str] | None = None, num_parallel_workers: int | None = None,
+        shuffle: bool | Shuffle | None = None, num_shards: int | None = None, shard_id: int | None = None,
+        sampler: SamplerLike | None = None, padded_sample: Row | None = None, num_padded: int | None = None,
+        num_samples: int | None = None, cache: object = None,
+    ) -> None:  # fmt: skip
         check_padding(columns_list, padded_sample, num_padded)
         rows = MindRecordSource(dataset_files, columns_list)
         source = rows if padded_sample is None else PaddedRows(rows, padded_sample, num_padded or 0, num_shards)

@@ -154,17 +154,10 @@ class BatchDataset(Dataset):
     """See `Dataset.batch`; indexed where its child is and the size of a batch is a number."""
 
     def __init__(
-        self,
-        child: Dataset,
-        batch_size: int | Callable[..., int],
-        drop_remainder: bool = False,
-        num_parallel_workers: int | None = None,
-        per_batch_map: Function | None = None,
-        input_columns: Names = None,
-        output_columns: Names = None,
-        pad_info: PadInfo | None = None,
-        python_multiprocessing: bool = False,
-    ) -> None:
+        self, child: Dataset, batch_size: int | Callable[..., int], drop_remainder: bool = False,
+        num_parallel_workers: int | None = None, per_batch_map: Function | None = None, input_columns: Names = None,
+        output_columns: Names = None, pad_info: PadInfo | None = None, python_multiprocessing: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(child)
         self.child = child
         self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
@@ -248,16 +241,10 @@ class BucketBatchDataset(Dataset):
     """See `Dataset.bucket_batch_by_length`."""
 
     def __init__(
-        self,
-        child: Dataset,
-        column_names: Sequence[str] | str,
-        bucket_boundaries: Sequence[int],
-        bucket_batch_sizes: Sequence[int],
-        element_length_function: Callable[..., int] | None,
-        pad_info: PadInfo | None,
-        pad_to_bucket_boundary: bool,
-        drop_remainder: bool,
-    ) -> None:
+        self, child: Dataset, column_names: Sequence[str] | str, bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int], element_length_function: Callable[..., int] | None, pad_info: PadInfo | None,
+        pad_to_bucket_boundary: bool, drop_remainder: bool,
+    ) -> None:  # fmt: skip
         super().__init__(child)
         self.positions = self.need(checks.names("column_names", column_names), "bucket_batch_by_length")
         self.boundaries = _integers("bucket_boundaries", bucket_boundaries)

@@ -71,19 +71,11 @@ class Dataset(Node):
         return page_of(self)
 
     def batch(
-        self,
-        batch_size: int | Callable[..., int],
-        drop_remainder: bool = False,
-        num_parallel_workers: int | None = None,
-        *,
-        input_columns: Names = None,
-        output_columns: Names = None,
-        per_batch_map: Function | None = None,
-        column_order: Names = None,
-        pad_info: PadInfo | None = None,
-        python_multiprocessing: bool = False,
-        max_rowsize: object = None,
-    ) -> Dataset:
+        self, batch_size: int | Callable[..., int], drop_remainder: bool = False,
+        num_parallel_workers: int | None = None, *, input_columns: Names = None, output_columns: Names = None,
+        per_batch_map: Function | None = None, column_order: Names = None, pad_info: PadInfo | None = None,
+        python_multiprocessing: bool = False, max_rowsize: object = None,
+    ) -> Dataset:  # fmt: skip
         """Stack `batch_size` rows into one, column by column.
 
         `batch_size` may be a function of a BatchInfo. The last batch is smaller, or left out with `drop_remainder`.
@@ -98,12 +90,9 @@ class Dataset(Node):
         return node if column_order is None else node.project(column_order)
 
     def padded_batch(
-        self,
-        batch_size: int | Callable[..., int],
-        drop_remainder: bool = False,
-        num_parallel_workers: int | None = None,
-        pad_info: PadInfo | None = None,
-    ) -> Dataset:
+        self, batch_size: int | Callable[..., int], drop_remainder: bool = False,
+        num_parallel_workers: int | None = None, pad_info: PadInfo | None = None,
+    ) -> Dataset:  # fmt: skip
         """Stack rows whose shapes differ, each padded at its end.
 
         `pad_info` gives (shape, value) by column name; None in a shape, or for it, is the largest size of the batch.
@@ -113,18 +102,10 @@ class Dataset(Node):
         return self.batch(batch_size, drop_remainder, num_parallel_workers, pad_info=info)
 
     def map(
-        self,
-        operations: Function | Sequence[Function],
-        input_columns: Names = None,
-        output_columns: Names = None,
-        column_order: Names = None,
-        num_parallel_workers: int | None = None,
-        python_multiprocessing: bool = False,
-        cache: object = None,
-        callbacks: object = None,
-        max_rowsize: object = None,
-        offload: bool | None = None,
-    ) -> Dataset:
+        self, operations: Function | Sequence[Function], input_columns: Names = None, output_columns: Names = None,
+        column_order: Names = None, num_parallel_workers: int | None = None, python_multiprocessing: bool = False,
+        cache: object = None, callbacks: object = None, max_rowsize: object = None, offload: bool | None = None,
+    ) -> Dataset:  # fmt: skip
         """Replace columns by what a function, or one function after another, makes of them.
 
         The first function gets `input_columns` (the first column, where none are named) as arrays, each other one what
@@ -192,15 +173,10 @@ class Dataset(Node):
         return parts
 
     def bucket_batch_by_length(
-        self,
-        column_names: Sequence[str] | str,
-        bucket_boundaries: Sequence[int],
-        bucket_batch_sizes: Sequence[int],
-        element_length_function: Callable[..., int] | None = None,
-        pad_info: PadInfo | None = None,
-        pad_to_bucket_boundary: bool = False,
-        drop_remainder: bool = False,
-    ) -> Dataset:
+        self, column_names: Sequence[str] | str, bucket_boundaries: Sequence[int], bucket_batch_sizes: Sequence[int],
+        element_length_function: Callable[..., int] | None = None, pad_info: PadInfo | None = None,
+        pad_to_bucket_boundary: bool = False, drop_remainder: bool = False,
+    ) -> Dataset:  # fmt: skip
         """Batch rows of similar length: bucket `i` has those below boundary `i`, and a batch size of its own.
 
         The length is the first axis of the one column named, or what `element_length_function(*columns)` gives. A

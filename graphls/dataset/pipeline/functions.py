@@ -75,14 +75,9 @@ class MapDataset(SameRows):
     """See `Dataset.map`."""
 
     def __init__(
-        self,
-        child: Dataset,
-        operations: Function | Sequence[Function],
-        input_columns: Names = None,
-        output_columns: Names = None,
-        num_parallel_workers: int | None = None,
-        python_multiprocessing: bool = False,
-    ) -> None:
+        self, child: Dataset, operations: Function | Sequence[Function], input_columns: Names = None,
+        output_columns: Names = None, num_parallel_workers: int | None = None, python_multiprocessing: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(child)
         replacement = Replacement(child.columns, child.columns[:1], input_columns, output_columns, "map")
         listed = operations if isinstance(operations, (list, tuple)) else [operations]

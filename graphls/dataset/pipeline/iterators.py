@@ -179,13 +179,8 @@ class DatasetIterator:
     """
 
     def __init__(
-        self,
-        dataset: Node,
-        num_epochs: int,
-        position: tuple[int, int],
-        finish: Finish,
-        limit: int | None = None,
-    ) -> None:
+        self, dataset: Node, num_epochs: int, position: tuple[int, int], finish: Finish, limit: int | None = None,
+    ) -> None:  # fmt: skip
         self._feed = Feed(dataset, finish, limit)
         self._epoch, self._start = position
         self._end = None if num_epochs == -1 else self._epoch + num_epochs

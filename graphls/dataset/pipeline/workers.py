@@ -275,11 +275,9 @@ class ProcessWorker(Worker):
         self._connection, theirs = context.Pipe()
         _connections.add(weakref.ref(self._connection, _connections.discard))
         self._process = context.Process(
-            target=_serve_process,
-            args=(job.function, theirs, self._parent),
-            name="graphls-dataset-worker",
+            target=_serve_process, args=(job.function, theirs, self._parent), name="graphls-dataset-worker",
             daemon=True,
-        )
+        )  # fmt: skip
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.

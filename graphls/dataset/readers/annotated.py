@@ -26,9 +26,7 @@ class CelebASource(files.Source):
 
     columns = ["image", "attr"]  # noqa: RUF012
 
-    def __init__(
-        self, dataset_dir: StrPath, part: str | None, image: Images, extensions: Sequence[str] | None
-    ) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None, image: Images, extensions: Sequence[str] | None) -> None:
         directory, part = files.folder(dataset_dir), files.usage(part, "train", "valid", "test", "all")
         self._image = image
         self._list = os.path.join(directory, _ATTRIBUTES)
@@ -94,20 +92,11 @@ class CelebADataset(files.Files):
     """
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        usage: str = "all",
-        sampler: SamplerLike | None = None,
-        decode: bool = False,
-        extensions: list[str] | None = None,
-        num_samples: int | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-        decrypt: files.Decrypt | None = None,
-    ) -> None:
+        self, dataset_dir: StrPath, num_parallel_workers: int | None = None, shuffle: bool | None = None,
+        usage: str = "all", sampler: SamplerLike | None = None, decode: bool = False,
+        extensions: list[str] | None = None, num_samples: int | None = None, num_shards: int | None = None,
+        shard_id: int | None = None, cache: object = None, decrypt: files.Decrypt | None = None,
+    ) -> None:  # fmt: skip
         source = CelebASource(dataset_dir, usage, Images(decode, decrypt), extensions)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
@@ -351,22 +340,12 @@ class VOCDataset(files.Files):
     """
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        task: str = "Segmentation",
-        usage: str = "train",
-        class_indexing: dict[str, int] | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        decode: bool = False,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-        extra_metadata: bool = False,
-        decrypt: files.Decrypt | None = None,
-    ) -> None:
+        self, dataset_dir: StrPath, task: str = "Segmentation", usage: str = "train",
+        class_indexing: dict[str, int] | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, decode: bool = False,
+        sampler: SamplerLike | None = None, num_shards: int | None = None, shard_id: int | None = None,
+        cache: object = None, extra_metadata: bool = False, decrypt: files.Decrypt | None = None,
+    ) -> None:  # fmt: skip
         source = VOCSource(dataset_dir, task, usage, class_indexing, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 

@@ -211,21 +211,11 @@ class CocoDataset(Files):
     """
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        annotation_file: StrPath,
-        task: str = "Detection",
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        decode: bool = False,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-        extra_metadata: bool = False,
-        decrypt: Decrypt | None = None,
-    ) -> None:
+        self, dataset_dir: StrPath, annotation_file: StrPath, task: str = "Detection", num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, decode: bool = False,
+        sampler: SamplerLike | None = None, num_shards: int | None = None, shard_id: int | None = None,
+        cache: object = None, extra_metadata: bool = False, decrypt: Decrypt | None = None,
+    ) -> None:  # fmt: skip
         source = CocoSource(dataset_dir, annotation_file, task, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 

@@ -185,15 +185,9 @@ class FileSampler(BuiltinSampler):
     """
 
     def __init__(
-        self,
-        lengths: Sequence[int],
-        shuffle: Shuffle,
-        shard: tuple[int, int] | None = None,
-        num_samples: int | None = None,
-        workers: int = 1,
-        by_file: bool = False,
-        is_dealt: bool = False,
-    ) -> None:
+        self, lengths: Sequence[int], shuffle: Shuffle, shard: tuple[int, int] | None = None,
+        num_samples: int | None = None, workers: int = 1, by_file: bool = False, is_dealt: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(num_samples)
         self.shuffle, self.workers, self.is_dealt = shuffle, workers, is_dealt
         ends = np.cumsum(lengths)
@@ -244,16 +238,9 @@ class Files(GeneratorDataset):
     """A data set of files; what all of them have is in the description of GeneratorDataset."""
 
     def __init__(
-        self,
-        source: Source,
-        cache: object,
-        num_parallel_workers: int | None,
-        num_samples: int | None,
-        shuffle: bool | None,
-        sampler: SamplerLike | None,
-        num_shards: int | None,
-        shard_id: int | None,
-    ) -> None:
+        self, source: Source, cache: object, num_parallel_workers: int | None, num_samples: int | None,
+        shuffle: bool | None, sampler: SamplerLike | None, num_shards: int | None, shard_id: int | None,
+    ) -> None:  # fmt: skip
         if cache is not None:
             raise GraphValueError("There is no cache for data sets of files; leave out the argument.")
         super().__init__(
@@ -275,16 +262,9 @@ class Sequential(Files):
     """A data set of files that are read one after the other, each by one of the workers; `Shuffle` says more."""
 
     def __init__(
-        self,
-        source: Source,
-        cache: object,
-        num_parallel_workers: int | None,
-        num_samples: int | None,
-        shuffle: bool | Shuffle | None,
-        num_shards: int | None,
-        shard_id: int | None,
-        by_file: bool = False,
-    ) -> None:
+        self, source: Source, cache: object, num_parallel_workers: int | None, num_samples: int | None,
+        shuffle: bool | Shuffle | None, num_shards: int | None, shard_id: int | None, by_file: bool = False,
+    ) -> None:  # fmt: skip
         Choice(num_samples, None, None, num_shards, shard_id, None, None).check(True)
         shard = None if num_shards is None else checks.shard(num_shards, shard_id)
         workers = checks.workers(num_parallel_workers) or get_num_parallel_workers()
@@ -298,17 +278,10 @@ class PartsOfFiles(Files):
     _read: ClassVar[Callable[..., Source]]
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
+        self, dataset_dir: StrPath, usage: str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, sampler: SamplerLike | None = None,
+        num_shards: int | None = None, shard_id: int | None = None, cache: object = None,
+    ) -> None:  # fmt: skip
         source = self._read(dataset_dir, usage)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
@@ -319,18 +292,11 @@ class DecodedParts(Files):
     _read: ClassVar[Callable[..., Source]]
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        decode: bool = False,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
+        self, dataset_dir: StrPath, usage: str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, decode: bool = False,
+        sampler: SamplerLike | None = None, num_shards: int | None = None, shard_id: int | None = None,
         cache: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         source = self._read(dataset_dir, usage, decode)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
@@ -341,16 +307,10 @@ class TextParts(Sequential):
     _read: ClassVar[Callable[..., Source]]
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
+        self, dataset_dir: StrPath, usage: str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: object = None,
+    ) -> None:  # fmt: skip
         source = self._read(dataset_dir, usage)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 

@@ -52,22 +52,12 @@ class GeneratorDataset(Dataset):
     """
 
     def __init__(
-        self,
-        source: object,
-        column_names: Sequence[str] | str | None = None,
-        column_types: ColumnTypes = None,
-        schema: Schema | StrPath | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int = 1,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        python_multiprocessing: bool = True,
-        max_rowsize: object = None,
-        batch_sampler: Iterable[Sequence[int]] | None = None,
-        collate_fn: Function | None = None,
-    ) -> None:
+        self, source: object, column_names: Sequence[str] | str | None = None, column_types: ColumnTypes = None,
+        schema: Schema | StrPath | None = None, num_samples: int | None = None, num_parallel_workers: int = 1,
+        shuffle: bool | None = None, sampler: SamplerLike | None = None, num_shards: int | None = None,
+        shard_id: int | None = None, python_multiprocessing: bool = True, max_rowsize: object = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None, collate_fn: Function | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.columns, types = sources.announced_columns(column_names, column_types, schema)
         self.row_columns = sources.Columns(self.columns, types)
@@ -225,16 +215,10 @@ class NumpySlicesDataset(GeneratorDataset):
     """
 
     def __init__(
-        self,
-        data: object,
-        column_names: Sequence[str] | str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int = 1,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-    ) -> None:
+        self, data: object, column_names: Sequence[str] | str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int = 1, shuffle: bool | None = None, sampler: SamplerLike | None = None,
+        num_shards: int | None = None, shard_id: int | None = None,
+    ) -> None:  # fmt: skip
         columns = tuple(data.values()) if isinstance(data, dict) else data if isinstance(data, tuple) else (data,)
         arrays = tuple(map(_array, columns))
         if len({len(array) for array in arrays}) != 1:

@@ -248,13 +248,9 @@ class ImageFolderSource(Source):
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        extensions: Sequence[str] | None = None,
-        class_indexing: Mapping[str, int] | None = None,
-        decode: bool = False,
-        decrypt: Decrypt | None = None,
-    ) -> None:
+        self, dataset_dir: StrPath, extensions: Sequence[str] | None = None,
+        class_indexing: Mapping[str, int] | None = None, decode: bool = False, decrypt: Decrypt | None = None,
+    ) -> None:  # fmt: skip
         directory = files.folder(dataset_dir)
         self._extensions = None if extensions is None else files.extensions_of(extensions)
         self._image = files.Images(decode, decrypt)
@@ -312,19 +308,10 @@ class ImageFolderDataset(Files):
     """
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        extensions: list[str] | None = None,
-        class_indexing: dict[str, int] | None = None,
-        decode: bool = False,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-        decrypt: Decrypt | None = None,
-    ) -> None:
+        self, dataset_dir: StrPath, num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: bool | None = None, sampler: SamplerLike | None = None, extensions: list[str] | None = None,
+        class_indexing: dict[str, int] | None = None, decode: bool = False, num_shards: int | None = None,
+        shard_id: int | None = None, cache: object = None, decrypt: Decrypt | None = None,
+    ) -> None:  # fmt: skip
         source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode, decrypt)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)

@@ -98,18 +98,11 @@ class FlickrDataset(files.Files):
     """
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        annotation_file: StrPath,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        decode: bool | None = None,
-        sampler: SamplerLike | None = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
+        self, dataset_dir: StrPath, annotation_file: StrPath, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, decode: bool | None = None,
+        sampler: SamplerLike | None = None, num_shards: int | None = None, shard_id: int | None = None,
         cache: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         source = FlickrSource(dataset_dir, annotation_file, decode)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
@@ -180,18 +173,10 @@ class ManifestDataset(files.Files):
     """
 
     def __init__(
-        self,
-        dataset_file: StrPath,
-        usage: str = "train",
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: SamplerLike | None = None,
-        class_indexing: dict[str, int] | None = None,
-        decode: bool = False,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
+        self, dataset_file: StrPath, usage: str = "train", num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | None = None, sampler: SamplerLike | None = None,
+        class_indexing: dict[str, int] | None = None, decode: bool = False, num_shards: int | None = None,
+        shard_id: int | None = None, cache: object = None,
+    ) -> None:  # fmt: skip
         source = ManifestSource(dataset_file, usage, class_indexing, decode)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)

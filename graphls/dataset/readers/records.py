@@ -78,15 +78,10 @@ class TextFileDataset(files.Sequential):
     """
 
     def __init__(
-        self,
-        dataset_files: files.Paths,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
+        self, dataset_files: files.Paths, num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL, num_shards: int | None = None, shard_id: int | None = None,
         cache: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         source = TextFileSource(dataset_files)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)
 
@@ -269,19 +264,11 @@ class TFRecordDataset(files.Sequential):
     """
 
     def __init__(
-        self,
-        dataset_files: files.Paths,
-        schema: Schema | StrPath | None = None,
-        columns_list: list[str] | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        shard_equal_rows: bool = False,
-        cache: object = None,
-        compression_type: str | None = None,
-    ) -> None:
+        self, dataset_files: files.Paths, schema: Schema | StrPath | None = None, columns_list: list[str] | None = None,
+        num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL, num_shards: int | None = None, shard_id: int | None = None,
+        shard_equal_rows: bool = False, cache: object = None, compression_type: str | None = None,
+    ) -> None:  # fmt: skip
         if compression_type:
             message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
             raise GraphValueError(message)

@@ -76,18 +76,11 @@ class CSVDataset(Sequential):
     """
 
     def __init__(
-        self,
-        dataset_files: Paths,
-        field_delim: str | None = ",",
-        column_defaults: list[Any] | None = None,
-        column_names: list[str] | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
+        self, dataset_files: Paths, field_delim: str | None = ",", column_defaults: list[Any] | None = None,
+        column_names: list[str] | None = None, num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: bool | Shuffle | None = Shuffle.GLOBAL, num_shards: int | None = None, shard_id: int | None = None,
         cache: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         delimiter = string("field_delim", "," if field_delim is None else field_delim)
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise GraphValueError(f"field_delim is one character, and no quote or end of a line, not {delimiter!r}.")
@@ -290,16 +283,9 @@ class CLUEDataset(Sequential):
     """
 
     def __init__(
-        self,
-        dataset_files: Paths,
-        task: str = "AFQMC",
-        usage: str = "train",
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: object = None,
-    ) -> None:
+        self, dataset_files: Paths, task: str = "AFQMC", usage: str = "train", num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: bool | Shuffle | None = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: object = None,
+    ) -> None:  # fmt: skip
         source = CLUESource(dataset_files, task, usage)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, num_shards, shard_id)

@@ -316,12 +316,9 @@ class Ngram(TextOperation):
     """
 
     def __init__(
-        self,
-        n: int | Sequence[int],
-        left_pad: tuple[str, int] = ("", 0),
-        right_pad: tuple[str, int] = ("", 0),
+        self, n: int | Sequence[int], left_pad: tuple[str, int] = ("", 0), right_pad: tuple[str, int] = ("", 0),
         separator: str = " ",
-    ) -> None:
+    ) -> None:  # fmt: skip
         sizes = n if isinstance(n, (list, tuple)) else [n]
         if isinstance(n, str) or not sizes:
             raise GraphValueError(f"n is an integer of 1 or more or a list of them, not {n!r}.")

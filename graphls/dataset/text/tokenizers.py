@@ -215,13 +215,10 @@ class BasicTokenizer(TextOperation):
     """
 
     def __init__(
-        self,
-        lower_case: bool = False,
-        keep_whitespace: bool = False,
-        normalization_form: NormalizeForm = NormalizeForm.NONE,
-        preserve_unused_token: bool = True,
+        self, lower_case: bool = False, keep_whitespace: bool = False,
+        normalization_form: NormalizeForm = NormalizeForm.NONE, preserve_unused_token: bool = True,
         with_offsets: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.lower_case = boolean("lower_case", lower_case)
         self.keep_whitespace = boolean("keep_whitespace", keep_whitespace)
         self.normalization_form = choice("normalization_form", normalization_form, NormalizeForm)

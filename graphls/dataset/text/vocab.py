@@ -61,13 +61,9 @@ class Vocab:
 
     @classmethod
     def from_file(
-        cls,
-        file_path: str,
-        delimiter: str = "",
-        vocab_size: int | None = None,
-        special_tokens: list[str] | None = None,
-        special_first: bool = True,
-    ) -> Vocab:
+        cls, file_path: str, delimiter: str = "", vocab_size: int | None = None,
+        special_tokens: list[str] | None = None, special_first: bool = True,
+    ) -> Vocab:  # fmt: skip
         """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, with indices in their order.
 
         Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
@@ -86,14 +82,10 @@ class Vocab:
 
     @classmethod
     def from_dataset(
-        cls,
-        dataset: Iterable[object],
-        columns: list[str] | str | None = None,
-        freq_range: tuple[int | None, int | None] | None = None,
-        top_k: int | None = None,
-        special_tokens: list[str] | None = None,
-        special_first: bool = True,
-    ) -> Vocab:
+        cls, dataset: Iterable[object], columns: list[str] | str | None = None,
+        freq_range: tuple[int | None, int | None] | None = None, top_k: int | None = None,
+        special_tokens: list[str] | None = None, special_first: bool = True,
+    ) -> Vocab:  # fmt: skip
         """The words of a data set or an iterable of rows, the most frequent first, equally frequent ones by spelling.
 
         A row is a dict of columns, of which those named by `columns` count, or a tuple, list, string or array of

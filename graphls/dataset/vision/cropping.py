@@ -103,13 +103,9 @@ class RandomCrop(ImageOperation):
     """
 
     def __init__(
-        self,
-        size: Integers,
-        padding: Integers | None = None,
-        pad_if_needed: bool = False,
-        fill_value: FillValue = 0,
+        self, size: Integers, padding: Integers | None = None, pad_if_needed: bool = False, fill_value: FillValue = 0,
         padding_mode: Border = Border.CONSTANT,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.size = checks.size("size", size)
         self.padding = (0, 0, 0, 0) if padding is None else sizes.checked_sides(padding)
         self.pad_if_needed = checks.boolean("pad_if_needed", pad_if_needed)
@@ -236,13 +232,9 @@ class RandomResizedCrop(ImageOperation):
     """
 
     def __init__(
-        self,
-        size: Integers,
-        scale: Sequence[float] = (0.08, 1.0),
-        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Inter = Inter.BILINEAR,
-        max_attempts: int = 10,
-    ) -> None:
+        self, size: Integers, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Inter = Inter.BILINEAR, max_attempts: int = 10,
+    ) -> None:  # fmt: skip
         self.size = checks.size("size", size)
         self.scale = checks.interval("scale", scale, checks.magnitude)
         if not self.scale[1] > 0:

@@ -153,13 +153,9 @@ class Rotate(ImageOperation):
     """
 
     def __init__(
-        self,
-        degrees: Numbers,
-        resample: Inter = Inter.NEAREST,
-        expand: bool = False,
-        center: Pair | None = None,
+        self, degrees: Numbers, resample: Inter = Inter.NEAREST, expand: bool = False, center: Pair | None = None,
         fill_value: FillValue = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.degrees = self.bounds(degrees)
         self.resample = checks.choice("resample", resample, Inter)
         self.expand = checks.boolean("expand", expand)
@@ -267,14 +263,9 @@ class Affine(_AffineMap):
     """
 
     def __init__(
-        self,
-        degrees: float,
-        translate: Sequence[float],
-        scale: float,
-        shear: Numbers,
-        resample: Inter = Inter.NEAREST,
+        self, degrees: float, translate: Sequence[float], scale: float, shear: Numbers, resample: Inter = Inter.NEAREST,
         fill_value: FillValue = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.degrees = _angle("degrees", degrees)
         self.translate = checks.sequence("translate", translate, [2], _share)
         self.scale = checks.positive("scale", scale)
@@ -312,14 +303,9 @@ class RandomAffine(_AffineMap):
     """
 
     def __init__(
-        self,
-        degrees: Numbers,
-        translate: Sequence[float] | None = None,
-        scale: Sequence[float] | None = None,
-        shear: Numbers | None = None,
-        resample: Inter = Inter.NEAREST,
-        fill_value: FillValue = 0,
-    ) -> None:
+        self, degrees: Numbers, translate: Sequence[float] | None = None, scale: Sequence[float] | None = None,
+        shear: Numbers | None = None, resample: Inter = Inter.NEAREST, fill_value: FillValue = 0,
+    ) -> None:  # fmt: skip
         self.degrees = checked_degrees(degrees)
         self.translate = _bounds("translate", translate, _share)
         self.scale = (1.0, 1.0) if scale is None else checks.interval("scale", scale, checks.magnitude)

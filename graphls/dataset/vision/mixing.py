@@ -101,14 +101,9 @@ class RandomErasing(ImageOperation):
     """
 
     def __init__(
-        self,
-        prob: float = 0.5,
-        scale: Sequence[float] = (0.02, 0.33),
-        ratio: Sequence[float] = (0.3, 3.3),
-        value: Numbers | str = 0,
-        inplace: bool = False,
-        max_attempts: int = 10,
-    ) -> None:
+        self, prob: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3),
+        value: Numbers | str = 0, inplace: bool = False, max_attempts: int = 10,
+    ) -> None:  # fmt: skip
         self.prob = checks.probability("prob", prob)
         self.scale = checks.interval("scale", scale, checks.magnitude)
         self.ratio = checks.interval(

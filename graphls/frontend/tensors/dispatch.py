@@ -78,12 +78,9 @@ def _at_once(name: str, operands: tuple[object, ...], attrs: Mapping[str, object
 
 
 def _evaluated(
-    name: str,
-    operands: tuple[object, ...],
-    attrs: Mapping[str, object],
-    parameters: Sequence[Array] = (),
+    name: str, operands: tuple[object, ...], attrs: Mapping[str, object], parameters: Sequence[Array] = (),
     dtype: DType | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The results of a primitive, never in the memory of parameters, whose values may change."""
     dtype = dtype or first_dtype(operands)
     arrays = tuple([as_array(operand, dtype) for operand in operands])

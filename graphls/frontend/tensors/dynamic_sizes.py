@@ -33,14 +33,8 @@ class OpenSize:
     """
 
     def __init__(
-        self,
-        max: int = 0,
-        min: int = 1,
-        divisor: int = 1,
-        remainder: int = 0,
-        unique: bool = False,
-        **options: object,
-    ) -> None:
+        self, max: int = 0, min: int = 1, divisor: int = 1, remainder: int = 0, unique: bool = False, **options: object,
+    ) -> None:  # fmt: skip
         self.max, self.min = not_negative_int("Symbol", "max", max), positive_int("Symbol", "min", min)
         self.divisor = positive_int("Symbol", "divisor", divisor)
         self.remainder = not_negative_int("Symbol", "remainder", remainder)

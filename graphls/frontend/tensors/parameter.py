@@ -77,15 +77,10 @@ class Parameter(DeviceSettings, Tensor):
     __slots__ = ("__weakref__", "_requires_grad", "device_settings", "layerwise_parallel", "name", "storage")
 
     def __init__(
-        self,
-        default_input: object,
-        name: str | None = None,
-        requires_grad: bool = True,
-        layerwise_parallel: bool = False,
-        parallel_optimizer: bool = True,
-        storage_format: str = "",
+        self, default_input: object, name: str | None = None, requires_grad: bool = True,
+        layerwise_parallel: bool = False, parallel_optimizer: bool = True, storage_format: str = "",
         device: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if name is not None and not isinstance(name, str):
             message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
             raise GraphValueError(message)

@@ -98,13 +98,9 @@ class Tensor(Methods):
     __array_priority__ = 100
 
     def __init__(
-        self,
-        input_data: object = None,
-        dtype: DTypeLike | None = None,
-        shape: Size | Sequence[Size] = None,
-        init: object = None,
-        const_arg: bool = False,
-    ) -> None:
+        self, input_data: object = None, dtype: DTypeLike | None = None, shape: Size | Sequence[Size] = None,
+        init: object = None, const_arg: bool = False,
+    ) -> None:  # fmt: skip
         self._buffer: Any = None
         if input_data is None:
             self._declare(shape, dtype, init)

@@ -226,9 +226,7 @@ class _Join:
         if not (_is_number(a) or is_tensor(a)) or not (_is_number(b) or is_tensor(b)):
             raise Unjoinable(_difference(a, b).replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}"))
         dtypes = _number_dtype(a, b), _number_dtype(b, a)
-        values = [
-            self._value(e, item, dtype) for e, item, dtype in zip(self.endings, (a, b), dtypes, strict=True)
-        ]
+        values = [self._value(e, item, dtype) for e, item, dtype in zip(self.endings, (a, b), dtypes, strict=True)]
         if values[0].type != values[1].type:
             kinds = f"{values[0].type} and {values[1].type}"
             raise Unjoinable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")

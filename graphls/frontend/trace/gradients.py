@@ -18,14 +18,9 @@ from graphls.ir.graph import Value
 
 
 def gradient(
-    tracer: Tracer,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    positions: Sequence[int],
-    weights: Sequence[Parameter],
-    sensitivity: Any = None,
-    has_aux: bool = False,
-) -> tuple[Any, list[Any], list[Any]]:
+    tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int],
+    weights: Sequence[Parameter], sensitivity: Any = None, has_aux: bool = False,
+) -> tuple[Any, list[Any], list[Any]]:  # fmt: skip
     """Outputs of `function(*args)`, and its gradients by positional inputs and by weights.
 
     The forward of a cell that was already called on these inputs is used again. Without a sensitivity, all
@@ -44,13 +39,9 @@ def forward_of(
 
 
 def backward_of(
-    tracer: Tracer,
-    record: CallRecord,
-    positions: Sequence[int],
-    weights: Sequence[Parameter] = (),
-    sensitivity: object = None,
-    has_aux: bool = False,
-) -> tuple[list[Symbol], list[Symbol]]:
+    tracer: Tracer, record: CallRecord, positions: Sequence[int], weights: Sequence[Parameter] = (),
+    sensitivity: object = None, has_aux: bool = False,
+) -> tuple[list[Symbol], list[Symbol]]:  # fmt: skip
     """The gradients of a call by positional inputs and by weights; zeros where no number comes out of it."""
     results = tensor_results(tracer, record, has_aux)
     inputs = [tracer.value(record.inputs[i]) for i in positions]

@@ -108,14 +108,9 @@ def warn_of_lost(shown: Iterable[Shown]) -> None:
 
 
 def _emitted(
-    tracer: Tracer,
-    primitive: str,
-    values: Iterable[Value],
-    attrs: Mapping[str, Any],
-    phase: str,
-    scope: str,
+    tracer: Tracer, primitive: str, values: Iterable[Value], attrs: Mapping[str, Any], phase: str, scope: str,
     loc: Location | None,
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     e = tracer.builder
     e.phase, e.scope, e.loc = phase, scope, loc
     outputs = e.emit(primitive, values, attrs)

@@ -73,13 +73,9 @@ class _Body:
 
     @classmethod
     def traced(
-        cls,
-        tracer: Tracer,
-        name: str,
-        function: Callable[..., tuple[object, object]],
-        init: object,
+        cls, tracer: Tracer, name: str, function: Callable[..., tuple[object, object]], init: object,
         elements: Sequence[Value],
-    ) -> _Body:
+    ) -> _Body:  # fmt: skip
         """Trace a function of the carry, again where it turns out to write more parameters than are carried."""
         parameters: tuple[Parameter, ...] = ()
         while True:

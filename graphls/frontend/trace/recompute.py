@@ -45,13 +45,9 @@ def _backward(names: Names, nodes: Sequence[Node], results: Sequence[Value], sou
 
 
 def _again(
-    names: Names,
-    nodes: Sequence[Node],
-    results: Sequence[Value],
-    sources: Sequence[Value],
-    slopes: Sequence[Value],
+    names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value], slopes: Sequence[Value],
     late: Sequence[Value],
-) -> Graph:
+) -> Graph:  # fmt: skip
     """The nodes on `late` in place of the sources, and the gradients of that."""
     e, mapping = _builder(names, nodes), dict(zip(sources, late, strict=True))
     e.nodes = copy_nodes(nodes, mapping, names, "backward")

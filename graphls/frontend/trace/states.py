@@ -25,14 +25,9 @@ class HasStates(Protocol):
         """Give a parameter a new value."""
 
     def emit(
-        self,
-        primitive: str,
-        inputs: Sequence[Value],
-        attrs: Mapping[str, object],
-        *,
-        after: Sequence[Value] = (),
+        self, primitive: str, inputs: Sequence[Value], attrs: Mapping[str, object], *, after: Sequence[Value] = (),
         name: str | None = None,
-    ) -> tuple[Value, ...]:
+    ) -> tuple[Value, ...]:  # fmt: skip
         """Append a node."""
 
 

@@ -105,15 +105,9 @@ class Tracer:
     # -- values -----------------------------------------------------------------------------------------------
 
     def emit(
-        self,
-        primitive: Operation | str,
-        inputs: Sequence[Value],
-        attrs: Mapping[str, object],
-        *,
-        after: Sequence[Value] = (),
-        regions: tuple[Graph, ...] = (),
-        name: str | None = None,
-    ) -> tuple[Value, ...]:
+        self, primitive: Operation | str, inputs: Sequence[Value], attrs: Mapping[str, object], *,
+        after: Sequence[Value] = (), regions: tuple[Graph, ...] = (), name: str | None = None,
+    ) -> tuple[Value, ...]:  # fmt: skip
         """Append a node, or find it again where a construct is traced once more for another answer."""
         operation = lookup(primitive) if isinstance(primitive, str) else primitive
         here = self.here

@@ -42,13 +42,8 @@ class Diagnosis:
     """Answers about a step; what it compiles for them is kept."""
 
     def __init__(
-        self,
-        step: Step,
-        cells: Iterable[tuple[object, object]],
-        traced: Graph,
-        pipeline: Pipeline,
-        inputs: InputCheck,
-    ) -> None:
+        self, step: Step, cells: Iterable[tuple[object, object]], traced: Graph, pipeline: Pipeline, inputs: InputCheck,
+    ) -> None:  # fmt: skip
         self.step, self.cells, self.inputs = step, cells, inputs
         self.traced, self.pipeline = without_effects(traced), pipeline
 

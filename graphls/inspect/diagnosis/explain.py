@@ -38,13 +38,9 @@ def explain(
 
 
 def _explained(
-    step: WatchedStep,
-    arrays: Sequence[Array],
-    faults: Faults,
-    parameters: frozenset[str],
-    scale: float | None,
+    step: WatchedStep, arrays: Sequence[Array], faults: Faults, parameters: frozenset[str], scale: float | None,
     factor: float,
-) -> OverflowExplanation:
+) -> OverflowExplanation:  # fmt: skip
     run = None if scale is None else scale * factor
     explanation = OverflowExplanation(
         overflowed=True,

@@ -156,17 +156,13 @@ def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequen
     size = max(1, narrow.size)
     widest = float(true.max(initial=0.0))
     return GradientRange(
-        name=name,
-        dtype=dtype,
-        size=narrow.size,
-        least=float(nonzero.min()) if nonzero.size else None,
-        largest=float(finite.max()) if finite.size else None,
-        wide_largest=widest if math.isfinite(widest) else None,
+        name=name, dtype=dtype, size=narrow.size, least=float(nonzero.min()) if nonzero.size else None,
+        largest=float(finite.max()) if finite.size else None, wide_largest=widest if math.isfinite(widest) else None,
         flushed=float(np.sum((narrow == 0) & (true > 0)) / size) if dtype.is_half else None,
         subnormal=float(np.sum(nonzero < float(limits.smallest_normal)) / size),
         not_finite=(narrow.size - finite.size) / size,
         head_room=math.log2(float(limits.max) / widest) if widest > 0 and math.isfinite(widest) else None,
-    )
+    )  # fmt: skip
 
 
 def finfo(dtype: DType) -> Any:

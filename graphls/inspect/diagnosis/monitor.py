@@ -73,13 +73,9 @@ class LossScaleMonitor:
     """
 
     def __init__(
-        self,
-        step: CallableStep,
-        look_every: int = 10,
-        settled_after: int = 20,
-        patience: int = 8,
+        self, step: CallableStep, look_every: int = 10, settled_after: int = 20, patience: int = 8,
         tell: Callable[[RegimeChange], object] = print,
-    ) -> None:
+    ) -> None:  # fmt: skip
         for name, count in {"look_every": look_every, "settled_after": settled_after, "patience": patience}.items():
             if not isinstance(count, int) or count < 1:
                 raise GraphValueError(f"{name!r} is an integer of 1 or more, not {count!r}.")

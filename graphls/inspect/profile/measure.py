@@ -124,13 +124,9 @@ def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
 
 
 def _recorded(
-    step: Step,
-    graph: Graph,
-    open_session: Callable[[Graph, Mapping[str, Copied], str, Path], Any],
-    origins: Callable[[PlainCopy], Mapping[Node, Node]],
-    arrays: Inputs,
-    count: int,
-) -> Measured:
+    step: Step, graph: Graph, open_session: Callable[[Graph, Mapping[str, Copied], str, Path], Any],
+    origins: Callable[[PlainCopy], Mapping[Node, Node]], arrays: Inputs, count: int,
+) -> Measured:  # fmt: skip
     """Steps in a session that writes profiles, which is given plain names; `origins` has the nodes that are meant."""
     copy = PlainCopy(graph)
     parameters = _renamed_states(step, graph, copy)

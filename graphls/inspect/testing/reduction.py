@@ -81,11 +81,9 @@ class _Reducer:
                 return graph
 
     def with_fewest(
-        self,
-        graph: Graph,
-        parts_of: Callable[[Graph], Sequence[object]],
+        self, graph: Graph, parts_of: Callable[[Graph], Sequence[object]],
         without: Callable[[Graph, Sequence[Any]], Graph],
-    ) -> Graph:
+    ) -> Graph:  # fmt: skip
         """Leave out parts, all at first and single ones at last, as long as the predicate holds."""
         size = len(parts_of(graph))
         while size:

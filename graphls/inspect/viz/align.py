@@ -13,13 +13,9 @@ LOOSE = 0.01
 
 
 def aligned(
-    rows: Sequence[Sequence[Box]],
-    widths: Mapping[Box, float],
-    weights: Mapping[Box, float],
-    segments: Iterable[tuple[Box, Box]],
-    thin: Collection[Box],
-    gap: float,
-) -> dict[Box, float]:
+    rows: Sequence[Sequence[Box]], widths: Mapping[Box, float], weights: Mapping[Box, float],
+    segments: Iterable[tuple[Box, Box]], thin: Collection[Box], gap: float,
+) -> dict[Box, float]:  # fmt: skip
     """The middle of each box; the order of each row stays, and neighbours are `gap` apart at least.
 
     Row after row takes the positions that are nearest to the mean of its neighbours in other rows, by least squares
@@ -48,12 +44,8 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def _nearest(
-    row: Sequence[Box],
-    desired: Sequence[float],
-    widths: Mapping[Box, float],
-    weights: Mapping[Box, float],
-    gap: float,
-) -> list[float]:
+    row: Sequence[Box], desired: Sequence[float], widths: Mapping[Box, float], weights: Mapping[Box, float], gap: float,
+) -> list[float]:  # fmt: skip
     """The positions nearest to the desired ones that keep the order: what would overlap moves as one block to its mean.
 
     This is isotonic regression by pooling adjacent violators.

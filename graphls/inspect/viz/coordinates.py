@@ -155,9 +155,7 @@ class _Placer:
                 taken.update(dict.fromkeys(edge.values))
         return words(child, taken, self.states)
 
-    def size(
-        self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Words]
-    ) -> tuple[float, float]:
+    def size(self, slot: Slot, inner: Mapping[Child, _Frame], texts: Mapping[Child, Words]) -> tuple[float, float]:
         if isinstance(slot, Waypoint):
             return THIN, 0
         if slot in inner:

@@ -29,15 +29,9 @@ SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "numbe
 
 
 def write_page(
-    path: str | os.PathLike[str],
-    stages: Mapping[str, Graph],
-    title: str | None = None,
-    profile: Profile | None = None,
-    below: Path | None = None,
-    notes: Sequence[str] = (),
-    values: Recording | None = None,
-    device: str | None = None,
-) -> Path:
+    path: str | os.PathLike[str], stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None,
+    below: Path | None = None, notes: Sequence[str] = (), values: Recording | None = None, device: str | None = None,
+) -> Path:  # fmt: skip
     """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
 
     Raises GraphFileError where the file cannot be written.
@@ -48,14 +42,9 @@ def write_page(
 
 
 def page(
-    stages: Mapping[str, Graph],
-    title: str | None = None,
-    profile: Profile | None = None,
-    below: Path | None = None,
-    notes: Sequence[str] = (),
-    values: Recording | None = None,
-    device: str | None = None,
-) -> str:
+    stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None, below: Path | None = None,
+    notes: Sequence[str] = (), values: Recording | None = None, device: str | None = None,
+) -> str:  # fmt: skip
     """The HTML of a page with a tab for each stage; the same stages give the same text.
 
     `title` is the name of the last graph unless given; a profile shows times in the last stage. Lines of source are

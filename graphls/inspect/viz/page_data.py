@@ -37,13 +37,9 @@ _SAME: dict[str, Any] = {"added": [], "removed": [], "changed": [], "others": []
 
 
 def page_data(
-    stages: Mapping[str, Graph],
-    title: str,
-    profile: Profile | None = None,
-    below: Path | None = None,
-    values: Recording | None = None,
-    device: str | None = None,
-) -> dict[str, Any]:
+    stages: Mapping[str, Graph], title: str, profile: Profile | None = None, below: Path | None = None,
+    values: Recording | None = None, device: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The data of a page with a tab for each stage; a profile, the values of a run and memory belong to the last one.
 
     Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph

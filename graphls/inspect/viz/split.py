@@ -48,12 +48,9 @@ class _Levels:
     """
 
     def __init__(
-        self,
-        nodes: Sequence[Node],
-        keys: Mapping[Node, Hashable],
-        component: Mapping[Hashable, int],
+        self, nodes: Sequence[Node], keys: Mapping[Node, Hashable], component: Mapping[Hashable, int],
         earlier: Mapping[Node, Sequence[Node]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.nodes = nodes
         self.levels: dict[Node, int] = {}
         self.rank: dict[Node, int] = {}

@@ -43,13 +43,9 @@ class Adapters:
 
 
 def lora(
-    net: Cell,
-    *inputs: object,
-    rank: int = 8,
-    match: str | Sequence[str] = "*",
-    alpha: float | None = None,
+    net: Cell, *inputs: object, rank: int = 8, match: str | Sequence[str] = "*", alpha: float | None = None,
     trainable: str | Sequence[str] = (),
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Freeze a network and put trained adapters of low rank beside its products; returns the names of the modules.
 
     A product with a weight W, `x @ W`, becomes `x @ W + alpha / rank * (x @ A) @ B` (Hu and others, 2021). `match` is

@@ -28,18 +28,10 @@ SETTINGS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
 
 
 def build_train_network(
-    network: Cell,
-    optimizer: Optimizer,
-    loss_fn: Cell | None = None,
-    level: str = "O0",
-    boost_level: str = "O0",
-    *,
-    accumulate_steps: int = 1,
-    clip_norm: float | None = None,
-    clip_value: float | None = None,
-    ema_decay: float | None = None,
-    **kwargs: Any,
-) -> TrainOneStepCell:
+    network: Cell, optimizer: Optimizer, loss_fn: Cell | None = None, level: str = "O0", boost_level: str = "O0", *,
+    accumulate_steps: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
+    ema_decay: float | None = None, **kwargs: Any,
+) -> TrainOneStepCell:  # fmt: skip
     """A training step for a network, in training mode: its loss, its gradients, the optimizer and the loss scale.
 
     `network` gives predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
@@ -114,9 +106,7 @@ class _WithWideLossCell(WithLossCell):
         return self._loss_fn(widen(self._backbone(data)), widen(label))
 
 
-def _step(
-    network: Cell, optimizer: Optimizer, manager: LossScaleManager | None, updates: Updates
-) -> TrainOneStepCell:
+def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None, updates: Updates) -> TrainOneStepCell:
     cell = None if manager is None else manager.get_update_cell()
     scale = None if manager is None else manager.get_loss_scale() or None
     if cell is not None:

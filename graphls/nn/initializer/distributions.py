@@ -168,9 +168,7 @@ class VarianceScaling(Initializer):
         0.10
     """
 
-    def __init__(
-        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal"
-    ) -> None:
+    def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
         if number("VarianceScaling", "scale", scale) <= 0:
             raise GraphValueError(f"For 'VarianceScaling', the 'scale' must be > 0, but got {scale}.")
         known = ("truncated_normal", "untruncated_normal", "normal", "uniform")

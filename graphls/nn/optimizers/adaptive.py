@@ -45,17 +45,10 @@ class RMSProp(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 0.1,
-        decay: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-10,
-        use_locking: bool = False,
-        centered: bool = False,
-        loss_scale: float = 1.0,
+        self, params: Parameters, learning_rate: LearningRate = 0.1, decay: float = 0.9, momentum: float = 0.0,
+        epsilon: float = 1e-10, use_locking: bool = False, centered: bool = False, loss_scale: float = 1.0,
         weight_decay: Decay = 0.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.decay = _share("RMSProp", "decay", decay)
         self.momentum = not_negative("RMSProp", "momentum", momentum)
@@ -83,14 +76,9 @@ class Adagrad(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        accum: float = 0.1,
-        learning_rate: LearningRate = 0.001,
-        update_slots: bool = True,
-        loss_scale: float = 1.0,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, accum: float = 0.1, learning_rate: LearningRate = 0.001, update_slots: bool = True,
+        loss_scale: float = 1.0, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         start = not_negative("Adagrad", "accum", accum)
         self.update_slots = boolean("Adagrad", "update_slots", update_slots)
@@ -114,14 +102,9 @@ class Adadelta(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1.0,
-        rho: float = 0.9,
-        epsilon: float = 1e-6,
-        loss_scale: float = 1.0,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1.0, rho: float = 0.9, epsilon: float = 1e-6,
+        loss_scale: float = 1.0, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.rho = _share("Adadelta", "rho", rho)
         self.epsilon = positive("Adadelta", "epsilon", epsilon)
@@ -152,17 +135,9 @@ class FTRL(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        initial_accum: float = 0.1,
-        learning_rate: float = 0.001,
-        lr_power: float = -0.5,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        use_locking: bool = False,
-        loss_scale: float = 1.0,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, initial_accum: float = 0.1, learning_rate: float = 0.001, lr_power: float = -0.5,
+        l1: float = 0.0, l2: float = 0.0, use_locking: bool = False, loss_scale: float = 1.0, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(positive("FTRL", "learning_rate", learning_rate), params, weight_decay, loss_scale)
         if self.is_group_lr:
             raise GraphValueError("FTRL takes one learning rate, not one for each group.")
@@ -198,16 +173,9 @@ class ProximalAdagrad(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        accum: float = 0.1,
-        learning_rate: LearningRate = 0.001,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        use_locking: bool = False,
-        loss_scale: float = 1.0,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, accum: float = 0.1, learning_rate: LearningRate = 0.001, l1: float = 0.0,
+        l2: float = 0.0, use_locking: bool = False, loss_scale: float = 1.0, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = "ProximalAdagrad"
         self.l1, self.l2 = not_negative(name, "l1", l1), not_negative(name, "l2", l2)
@@ -236,21 +204,10 @@ class Adam(Optimizer):
     power_shape: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        use_locking: bool = False,
-        use_nesterov: bool = False,
-        weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0,
-        use_amsgrad: bool = False,
-        *,
-        use_lazy: bool = False,
-        use_offload: bool = False,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
+        loss_scale: float = 1.0, use_amsgrad: bool = False, *, use_lazy: bool = False, use_offload: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = type(self).__name__
         self.beta1, self.beta2 = fraction(name, "beta1", beta1), fraction(name, "beta2", beta2)
@@ -288,17 +245,10 @@ class LazyAdam(Adam):
     power_shape = (1,)
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        use_locking: bool = False,
-        use_nesterov: bool = False,
-        weight_decay: Decay = 0.0,
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
         loss_scale: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
 
 
@@ -310,15 +260,9 @@ class AdaMax(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, weight_decay: Decay = 0.0, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.beta1, self.beta2 = fraction("AdaMax", "beta1", beta1), fraction("AdaMax", "beta2", beta2)
         self.eps = positive("AdaMax", "eps", eps)
@@ -353,15 +297,9 @@ class DecoupledOptimizer(WithDecay):
     """An optimizer by moments m and v."""
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate,
-        betas: Sequence[float],
-        eps: float,
-        weight_decay: Decay,
-        loss_scale: float = 1.0,
-        prefix: str = "adam",
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate, betas: Sequence[float], eps: float, weight_decay: Decay,
+        loss_scale: float = 1.0, prefix: str = "adam",
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = type(self).__name__
         self.beta1, self.beta2 = (fraction(name, f"beta{i + 1}", beta) for i, beta in enumerate(betas))
@@ -382,14 +320,9 @@ class AdamWeightDecay(DecoupledOptimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-6,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-6, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay)
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
@@ -409,15 +342,9 @@ class AdamW(DecoupledOptimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        betas: Sequence[float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: Decay = 1e-2,
-        amsgrad: bool = False,
-        loss_scale: float = 1.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, betas: Sequence[float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: Decay = 1e-2, amsgrad: bool = False, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, pair_of_betas("AdamW", betas), eps, weight_decay, loss_scale)
         self.amsgrad = boolean("AdamW", "amsgrad", amsgrad)
         if amsgrad:

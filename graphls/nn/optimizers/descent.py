@@ -27,14 +27,9 @@ class Momentum(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate,
-        momentum: float,
-        weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0,
-        use_nesterov: bool = False,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate, momentum: float, weight_decay: Decay = 0.0,
+        loss_scale: float = 1.0, use_nesterov: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         if not isinstance(momentum, float):
             raise GraphTypeError(f"For 'Momentum', the 'momentum' must be float, not {momentum!r}.")
@@ -58,15 +53,9 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 0.1,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        loss_scale: float = 1.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 0.1, momentum: float = 0.0, dampening: float = 0.0,
+        weight_decay: float = 0.0, nesterov: bool = False, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         if any(isinstance(group.weight_decay, Cell) for group in self.groups):
             raise GraphTypeError("For 'SGD', the 'weight_decay' must be a number, not a cell.")
@@ -107,14 +96,9 @@ class ASGD(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 0.1,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 0.1, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay)
         self.lambd, self.alpha, self.t0 = (
             float_number("ASGD", name, value) for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0))
@@ -146,13 +130,9 @@ class Rprop(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 0.1,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50.0),
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 0.1, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0), weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay)
         self.etaminus, self.etaplus = _pair("etas", etas)
         self.step_size_min, self.step_size_max = _pair("step_sizes", step_sizes)

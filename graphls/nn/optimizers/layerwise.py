@@ -47,20 +47,11 @@ class AdaFactor(WithDecay):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate | None = None,
-        eps: Sequence[float] = (1e-30, 1e-3),
-        clip_threshold: float = 1.0,
-        decay_rate: float = 0.8,
-        beta1: float | None = 0.9,
-        weight_decay: Decay = 0.0,
-        scale_parameter: bool = True,
-        relative_step: bool = True,
-        warmup_init: bool = False,
-        compression: bool = False,
+        self, params: Parameters, learning_rate: LearningRate | None = None, eps: Sequence[float] = (1e-30, 1e-3),
+        clip_threshold: float = 1.0, decay_rate: float = 0.8, beta1: float | None = 0.9, weight_decay: Decay = 0.0,
+        scale_parameter: bool = True, relative_step: bool = True, warmup_init: bool = False, compression: bool = False,
         loss_scale: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._check_rate(learning_rate, relative_step, warmup_init)
         super().__init__(0.0 if learning_rate is None else learning_rate, params, weight_decay, loss_scale)
         self.eps = _eps(eps)
@@ -168,14 +159,9 @@ class Lamb(DecoupledOptimizer):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-6,
-        weight_decay: Decay = 0.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-6, weight_decay: Decay = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay, prefix="lamb")
 
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
@@ -229,13 +215,9 @@ class LARS(Optimizer):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        epsilon: float = 1e-05,
-        coefficient: float = 0.001,
-        use_clip: bool = False,
+        self, optimizer: Optimizer, epsilon: float = 1e-05, coefficient: float = 0.001, use_clip: bool = False,
         lars_filter: Callable[[Parameter], bool] = _is_scaled,
-    ) -> None:
+    ) -> None:  # fmt: skip
         Cell.__init__(self, auto_prefix=False)
         self.__dict__["_phase"] = "update"
         if not isinstance(optimizer, Optimizer):

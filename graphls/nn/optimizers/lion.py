@@ -24,13 +24,9 @@ class Lion(WithDecay):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-4,
-        betas: Sequence[float] = (0.9, 0.99),
-        weight_decay: Decay = 0.0,
-        loss_scale: float = 1.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-4, betas: Sequence[float] = (0.9, 0.99),
+        weight_decay: Decay = 0.0, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         first, second = pair_of_betas("Lion", betas)
         self.beta1, self.beta2 = fraction("Lion", "beta1", first), fraction("Lion", "beta2", second)

@@ -44,20 +44,11 @@ class Muon(WithDecay):
     """
 
     def __init__(
-        self,
-        params: Parameters,
-        learning_rate: LearningRate = 1e-3,
-        weight_decay: Decay = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_steps: int = 5,
-        eps: float = 1e-7,
-        adjust_lr_fn: str = "match_rms_adamw",
-        muon_filter: Callable[[Parameter], bool] | None = None,
-        betas: Sequence[float] = (0.9, 0.999),
-        adam_eps: float = 1e-8,
-        loss_scale: float = 1.0,
-    ) -> None:
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, weight_decay: Decay = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_steps: int = 5, eps: float = 1e-7, adjust_lr_fn: str = "match_rms_adamw",
+        muon_filter: Callable[[Parameter], bool] | None = None, betas: Sequence[float] = (0.9, 0.999),
+        adam_eps: float = 1e-8, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.momentum = fraction("Muon", "momentum", momentum)
         self.nesterov = boolean("Muon", "nesterov", nesterov)

@@ -51,13 +51,9 @@ class _Looking:
 
 
 def fake_quantize(
-    net: Cell,
-    *inputs: object,
-    match: str | Sequence[str] = "*",
-    ranges: str = "observed",
-    per_channel: bool = True,
+    net: Cell, *inputs: object, match: str | Sequence[str] = "*", ranges: str = "observed", per_channel: bool = True,
     momentum: float = 0.1,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Round the operands of products to what 8-bit integers can stand for; returns the paths of their weights.
 
     `inputs` are like those that the network takes, and its first ranges are what it makes of them. `match` is a pattern

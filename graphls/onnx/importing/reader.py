@@ -165,14 +165,9 @@ class _Block:
         self._append(name, inputs, outputs, attrs, tuple(regions), origin)
 
     def _append(
-        self,
-        name: str,
-        inputs: tuple[Value, ...],
-        outputs: tuple[Value, ...],
-        attrs: dict[str, Any],
-        regions: tuple[Graph, ...],
-        origin: Origin,
-    ) -> None:
+        self, name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], attrs: dict[str, Any],
+        regions: tuple[Graph, ...], origin: Origin,
+    ) -> None:  # fmt: skip
         operation = ShownOperation(name)
         self.nodes.append(Node(operation, inputs, outputs, attrs, (), regions, origin.phase, origin.scope, origin.loc))
 
@@ -190,9 +185,7 @@ class _Block:
         inputs = tuple(block.define(text_of(n), type=t) for n, t in zip(proto.input, actual, strict=False))
         return block.finish(name, inputs, proto.node, proto.output)
 
-    def finish(
-        self, name: str, inputs: tuple[Value, ...], nodes: Sequence[NodeProto], outputs: Iterable[str]
-    ) -> Graph:
+    def finish(self, name: str, inputs: tuple[Value, ...], nodes: Sequence[NodeProto], outputs: Iterable[str]) -> Graph:
         """The block as a region."""
         self.run(nodes)
         results = tuple(self.use(text_of(n), f"The graph {plain(name)}") for n in outputs)

@@ -59,9 +59,7 @@ def _statistics(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 @operator("InstanceNormalization")
-def instance_normalization(
-    x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consumed_inputs: Any = None
-) -> Any:
+def instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Any:
     x = tensor_of(x)
     shape = (1, -1, *[1] * (x.ndim - 2))
     y = normalised_from(x, 2, None, None, epsilon)

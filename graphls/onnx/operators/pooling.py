@@ -63,9 +63,7 @@ def _sums(x: Tensor, kernel: Shape, at: dict[str, Shape]) -> Tensor:
     reach = Geometry.over(kernel, at["strides"], at["pads"], at["dilations"])
     is_plain = set(at["dilations"]) == {1} and all(max(s) < k for s, k in zip(reach.sides(), kernel, strict=True))
     if is_plain and len(kernel) <= 3:
-        mean = apply(
-            "avg_pool", x, kernel=kernel, strides=at["strides"], pads=at["pads"], count_include_pad=True
-        )
+        mean = apply("avg_pool", x, kernel=kernel, strides=at["strides"], pads=at["pads"], count_include_pad=True)
         return mean * prod(kernel)
     rows = ops.reshape(x, (-1, 1, *x.shape[2:]))
     ones = ops.ones((1, 1, *kernel), x.dtype)

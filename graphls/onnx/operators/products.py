@@ -113,9 +113,7 @@ def geometry(
     if auto_pad.startswith("SAME"):
         reach = Geometry.over(kernel, strides, dilations=dilations).reach(kernel)
         counts = [-(-n // s) for n, s in zip(shape[2:], strides, strict=True)]
-        needed = [
-            max((c - 1) * s + r - n, 0) for c, s, r, n in zip(counts, strides, reach, shape[2:], strict=True)
-        ]
+        needed = [max((c - 1) * s + r - n, 0) for c, s, r, n in zip(counts, strides, reach, shape[2:], strict=True)]
         small, large = [n // 2 for n in needed], [n - n // 2 for n in needed]
         pads = (*large, *small) if auto_pad == "SAME_LOWER" else (*small, *large)
     elif auto_pad == "VALID" or not pads:

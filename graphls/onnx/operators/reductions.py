@@ -117,9 +117,7 @@ def cumsum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
 @operator("CumProd", known=(1,))
 def cumprod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     x = tensor_of(x)
-    return ops.cast(
-        ops.cumprod(x, integers(axis)[0], exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype
-    )
+    return ops.cast(ops.cumprod(x, integers(axis)[0], exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
 @operator("TopK")

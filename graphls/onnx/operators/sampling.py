@@ -22,9 +22,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @operator("GridSample")
-def grid_sample(
-    x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Any:
+def grid_sample(x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> Any:
     x, grid = tensor_of(x), ops.cast(grid, tensor_of(x).dtype)
     mode = _MODES.get(mode, mode)
     if mode not in ("linear", "nearest", "cubic") or padding_mode not in ("zeros", "border", "reflection"):

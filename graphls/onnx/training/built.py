@@ -27,9 +27,7 @@ class Built:
     frozen: list[TensorProto]
 
 
-def built(
-    model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]
-) -> Built:
+def built(model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]) -> Built:
     """The models to train a model whose first output is the loss; see `generate_artifacts`."""
     model, folder = copied(model), None if path is None else Path(path).parent
     set_sizes(model, {})

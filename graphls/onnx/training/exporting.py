@@ -15,9 +15,7 @@ from graphls.runtime.lowering.protos import remove_dead, replace_items
 from graphls.runtime.lowering.weights import Weights, write_model
 
 
-def write_inference_model(
-    source: object, target: object, outputs: Sequence[str], values: Mapping[str, Array]
-) -> None:
+def write_inference_model(source: object, target: object, outputs: Sequence[str], values: Mapping[str, Array]) -> None:
     """Write what a model needs for some of its tensors; raises GraphValueError for names that it has not."""
     model = read(source).model()
     graph, infos = model.graph, {}

@@ -64,20 +64,13 @@ OPTIMIZERS: dict[OptimType, type[AdamW] | type[SGD]] = {OptimType.AdamW: AdamW, 
 
 
 def generate_artifacts(
-    model: ModelProto | str | os.PathLike[str] | bytes,
-    requires_grad: Sequence[str] | None = None,
-    frozen_params: Sequence[str] | None = None,
-    loss: LossType | Block | None = None,
-    optimizer: OptimType | AdamW | SGD | None = None,
-    artifact_directory: str | os.PathLike[str] | None = None,
-    prefix: str = "",
-    ort_format: bool = False,
-    custom_op_library: str | os.PathLike[str] | None = None,
-    additional_output_names: Sequence[str] | None = None,
-    nominal_checkpoint: bool = False,
-    loss_input_names: Sequence[str] | None = None,
-    sizes: Mapping[str, int] | None = None,
-) -> None:
+    model: ModelProto | str | os.PathLike[str] | bytes, requires_grad: Sequence[str] | None = None,
+    frozen_params: Sequence[str] | None = None, loss: LossType | Block | None = None,
+    optimizer: OptimType | AdamW | SGD | None = None, artifact_directory: str | os.PathLike[str] | None = None,
+    prefix: str = "", ort_format: bool = False, custom_op_library: str | os.PathLike[str] | None = None,
+    additional_output_names: Sequence[str] | None = None, nominal_checkpoint: bool = False,
+    loss_input_names: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None,
+) -> None:  # fmt: skip
     """Write what trains an ONNX model with a plain ONNX Runtime, by `graphls.onnx.training`, into a folder.
 
     These are `training_model.onnx`, which gives the loss, the outputs and the gradients, `eval_model.onnx`, the same

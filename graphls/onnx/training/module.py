@@ -44,13 +44,9 @@ class Module:
     training: bool
 
     def __init__(
-        self,
-        train_model_uri: object,
-        state: CheckpointState,
-        eval_model_uri: object = None,
-        device: str = "cpu",
+        self, train_model_uri: object, state: CheckpointState, eval_model_uri: object = None, device: str = "cpu",
         session_options: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not isinstance(state, CheckpointState):
             raise GraphTypeError("A Module takes the CheckpointState that CheckpointState.load_checkpoint gives.")
         self.training = True

@@ -207,13 +207,9 @@ def _arguments(name: str, x: Tensor, block: ShapeLike, sides: object) -> tuple[t
 
 @operation
 def col2im(
-    input_x: TensorLike,
-    output_size: ShapeLike,
-    kernel_size: Sizes,
-    dilation: Sizes,
-    padding_value: Sizes,
+    input_x: TensorLike, output_size: ShapeLike, kernel_size: Sizes, dilation: Sizes, padding_value: Sizes,
     stride: Sizes,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Images from columns of windows (N, C, kernel height * kernel width, windows), of which those that overlap add up.
 
     To (N, C, *output_size); see `fold`, which takes channels and kernel as one axis.
@@ -232,13 +228,9 @@ def col2im(
 
 @operator_class("Col2Im", "kernel_size dilation padding stride", like=col2im)
 def _of_columns(
-    x: TensorLike,
-    output_size: ShapeLike,
-    kernel_size: Sizes,
-    dilation: Sizes = 1,
-    padding: Sizes = 0,
+    x: TensorLike, output_size: ShapeLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
     stride: Sizes = 1,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     return col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
@@ -329,12 +321,9 @@ def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
 
 
 @cell(
-    "Unfold",
-    "ksizes strides rates padding",
-    inputs="input_x",
-    defaults={"padding": "valid"},
+    "Unfold", "ksizes strides rates padding", inputs="input_x", defaults={"padding": "valid"},
     shown="ksizes strides rates padding",
-)
+)  # fmt: skip
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")
 def image_patches(input_x: TensorLike, ksizes: Sizes, strides: Sizes, rates: Sizes, padding: str = "VALID") -> Tensor:
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...).

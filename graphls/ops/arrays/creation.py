@@ -254,19 +254,13 @@ def blackman_window(window_length: Sizes, periodic: bool = True, *, dtype: DType
 
 
 @operation(
-    classes="HammingWindow",
-    settings="periodic alpha beta dtype",
-    defaults={"dtype": float32},
+    classes="HammingWindow", settings="periodic alpha beta dtype", defaults={"dtype": float32},
     checks={"alpha": number, "beta": number},
-)
+)  # fmt: skip
 def hamming_window(
-    window_length: Sizes,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    *,
+    window_length: Sizes, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
     dtype: DTypeLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """alpha - beta cos(2 pi x) of positions x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("hamming_window", window_length, periodic, dtype, _cosines(alpha, -beta))
 

@@ -228,13 +228,9 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
 @cell("MatrixDiag", inputs="input_x")
 @operation(classes="MatrixDiagV3", settings="align")
 def matrix_diag(
-    x: Tensor,
-    k: TensorLike = 0,
-    num_rows: TensorLike = -1,
-    num_cols: TensorLike = -1,
-    padding_value: TensorLike = 0,
+    x: Tensor, k: TensorLike = 0, num_rows: TensorLike = -1, num_cols: TensorLike = -1, padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Matrices with the diagonals `k` that `matrix_diag_part` would take from them, and `padding_value` elsewhere.
 
     They are square and as small as the diagonals allow, unless `num_rows` or `num_cols` is given. Raises

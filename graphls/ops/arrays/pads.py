@@ -262,12 +262,9 @@ _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
 
 @operator_class("PadV3", "mode paddings_contiguous")
 def _padded_operator(
-    x: TensorLike,
-    paddings: Sizes,
-    constant_value: Operand | None = None,
-    mode: str = "constant",
+    x: TensorLike, paddings: Sizes, constant_value: Operand | None = None, mode: str = "constant",
     paddings_contiguous: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """x with more elements before and behind its own along its last axes, the last one first; see `ops.pad`.
 
     The mode "edge" repeats the edge. Unless `paddings_contiguous`, all numbers before stand before all behind.

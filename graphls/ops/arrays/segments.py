@@ -67,13 +67,9 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
 
 
 def _joined(
-    name: str,
-    join: str,
-    x: TensorLike,
-    segment_ids: TensorLike,
-    num_segments: TensorLike,
+    name: str, join: str, x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
     start: Callable[[DType], Any],
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     x, numbers = tensor_of(x), tensor_of(segment_ids)
     count = integer(name, "num_segments", num_segments.item() if isinstance(num_segments, Tensor) else num_segments)
     _check(name, x, numbers, count)

@@ -281,16 +281,9 @@ def slice(input_x: TensorLike, begin: ShapeLike, size: Sizes) -> Tensor:
 
 @operation(classes="StridedSlice", settings="begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask")
 def strided_slice(
-    input_x: TensorLike,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Tensor:
+    input_x: TensorLike, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None,
+    begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
+) -> Tensor:  # fmt: skip
     """The elements x[begin:end:stride] along the first axes.
 
     The bits of a mask are items of the index, the lowest the first: those where `begin` or `end` does not count, the

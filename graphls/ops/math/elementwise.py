@@ -60,24 +60,17 @@ def sub(x: TensorLike, y: TensorLike) -> Tensor:
 
 
 @operation(
-    names="multiply tensor_mul tensor_muls",
-    classes="Mul",
-    in_place="mul_",
-    symbol="mul",
-    also="numpy.multiply mint",
-)
+    names="multiply tensor_mul tensor_muls", classes="Mul", in_place="mul_", symbol="mul", also="numpy.multiply mint",
+)  # fmt: skip
 def mul(x: TensorLike, y: TensorLike) -> Tensor:
     """The product, broadcasting."""
     return apply("mul", *numbers(x, y))
 
 
 @operation(
-    names="divide tensor_div",
-    classes="Div RealDiv",
-    in_place="div_",
-    symbol="truediv",
+    names="divide tensor_div", classes="Div RealDiv", in_place="div_", symbol="truediv",
     also="numpy.divide numpy.true_divide mint",
-)
+)  # fmt: skip
 def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient x / y as floats, broadcasting; "floor" rounds it down and "trunc" towards 0.
 
@@ -93,12 +86,9 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 
 @operation(
-    names="floor_divide floordiv tensor_floordiv",
-    classes="FloorDiv",
-    in_place="floor_divide_",
-    symbol="floordiv",
+    names="floor_divide floordiv tensor_floordiv", classes="FloorDiv", in_place="floor_divide_", symbol="floordiv",
     also="numpy.floor_divide",
-)
+)  # fmt: skip
 def floor_div(x: TensorLike, y: TensorLike) -> Tensor:
     """The quotient x / y rounded down, broadcasting."""
     return apply("floor_div", *numbers(x, y))
@@ -111,12 +101,9 @@ def truncate_div(x: TensorLike, y: TensorLike) -> Tensor:
 
 
 @operation(
-    names="floor_mod floormod remainder tensor_mod",
-    classes="FloorMod",
-    in_place="remainder_",
-    symbol="mod",
+    names="floor_mod floormod remainder tensor_mod", classes="FloorMod", in_place="remainder_", symbol="mod",
     also="numpy numpy.remainder mint.remainder",
-)
+)  # fmt: skip
 def mod(x: TensorLike, y: TensorLike) -> Tensor:
     """The remainder with the sign of the divisor, broadcasting."""
     return apply("mod", *numbers(x, y))

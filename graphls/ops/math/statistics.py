@@ -204,13 +204,9 @@ def _reduced_std(x: TensorLike, axis: Any = (), unbiased: bool = True, keep_dims
 
 @operator_class("ConfusionMatrix", "num_classes dtype")
 def _confusion_matrix(
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None = None,
-    *,
-    num_classes: int,
+    labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None, *, num_classes: int,
     dtype: DTypeLike = "int32",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
 
     Raises GraphTypeError and GraphValueError for other dtypes and shapes.

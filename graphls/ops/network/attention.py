@@ -22,15 +22,9 @@ from graphls.ops.record import operation
 @operation(checks={"dropout_p": probability, "scale": optional(python_number)})
 @together
 def scaled_dot_product_attention(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    attn_mask: TensorLike | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
+    query: TensorLike, key: TensorLike, value: TensorLike, attn_mask: TensorLike | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
     """softmax(query @ key.T * scale + mask) @ value, for query (..., L, E), key (..., S, E) and value (..., S, V).
 
     Gives (..., L, V); the axes before the last two broadcast. `scale` is by default 1 / sqrt(E). `attn_mask`

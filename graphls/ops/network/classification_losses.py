@@ -42,13 +42,9 @@ from graphls.ops.record import cell, operation, operator_class
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
 @together
 def cross_entropy(
-    input: TensorLike,
-    target: Any,
-    weight: Any = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
+    input: TensorLike, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """-log(softmax(input)) of the class that is the label, for scores (N, C), (N, C, ...) or (C,).
 
     Labels are class indices, int32 or int64 in the shape without the axis of classes, of which those equal to
@@ -73,21 +69,15 @@ def cross_entropy(
 
 
 @cell(
-    "NLLLoss",
-    "weight ignore_index reduction",
-    inputs="logits labels",
+    "NLLLoss", "weight ignore_index reduction", inputs="logits labels",
     checks={"weight": given_weight, "ignore_index": integer},
-)
+)  # fmt: skip
 @operation(also="mint.nn.functional", checks={"label_smoothing": probability})
 @together
 def nll_loss(
-    inputs: TensorLike,
-    target: TensorLike,
-    weight: TensorLike | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
+    inputs: TensorLike, target: TensorLike, weight: TensorLike | None = None, ignore_index: int = -100,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     """-input of the class that is the label, for logarithms of probabilities; else as `cross_entropy`.
 
     `inputs` are of (N, C) or (N, C, d1, ...), the target of (N) or (N, d1, ...).
@@ -104,15 +94,9 @@ def _class_axis(name: str, x: Tensor) -> int:
 
 
 def _nll(
-    name: str,
-    dtype: DType,
-    x: Tensor,
-    target: TensorLike,
-    weight: TensorLike | None,
-    ignored: int,
-    reduction: str,
+    name: str, dtype: DType, x: Tensor, target: TensorLike, weight: TensorLike | None, ignored: int, reduction: str,
     smoothing: float,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     check_reduction(name, reduction)
     axis = _class_axis(name, x)
     classes = x.shape[axis]
@@ -160,21 +144,14 @@ def _one_or_two(name: str, setting: str, value: object) -> int:
 
 
 @cell(
-    "MultiMarginLoss",
-    "p margin reduction weight",
-    inputs="x target",
-    defaults={"margin": 1.0},
+    "MultiMarginLoss", "p margin reduction weight", inputs="x target", defaults={"margin": 1.0},
     checks={"p": _one_or_two, "margin": number, "weight": given_weight},
-)
+)  # fmt: skip
 @operation
 def multi_margin_loss(
-    input: TensorLike,
-    target: TensorLike,
-    p: int = 1,
-    margin: float = 1,
-    weight: TensorLike | None = None,
+    input: TensorLike, target: TensorLike, p: int = 1, margin: float = 1, weight: TensorLike | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The mean over all C classes of what the label's score lacks of `margin` above another's, to the power `p`.
 
     Scores have the shape (N, C), labels (N,) and `weight` (C,). Raises GraphValueError for a `p` that is not 1 or 2.
@@ -231,12 +208,8 @@ def named_classes(target: Tensor) -> Tensor:
 
 
 @cell(
-    "MultiLabelSoftMarginLoss",
-    "weight reduction",
-    inputs="x target",
-    finite="target",
-    checks={"weight": given_weight},
-)
+    "MultiLabelSoftMarginLoss", "weight reduction", inputs="x target", finite="target", checks={"weight": given_weight},
+)  # fmt: skip
 @operation
 def multilabel_soft_margin_loss(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
@@ -317,13 +290,9 @@ def _nll_loss(
 
 @operator_class("MultiMarginLoss", "p margin reduction", like=multi_margin_loss)
 def _multi_margin_loss(
-    x: TensorLike,
-    target: TensorLike,
-    weight: Tensor | None = None,
-    p: int = 1,
-    margin: float = 1.0,
+    x: TensorLike, target: TensorLike, weight: Tensor | None = None, p: int = 1, margin: float = 1.0,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     return multi_margin_loss(x, target, p, margin, weight, reduction)
 
 

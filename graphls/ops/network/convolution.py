@@ -179,18 +179,9 @@ def _check_kernels(name: str, weight: Tensor, count: TensorLike, kernel_size: Si
 
 def _convolution_operator(name: str, function: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
     def convolved(
-        x: TensorLike,
-        weight: TensorLike,
-        out_channel: int,
-        kernel_size: Sizes,
-        mode: int = 1,
-        pad_mode: str = "valid",
-        pad: Sizes = 0,
-        stride: Sizes = 1,
-        dilation: Sizes = 1,
-        group: int = 1,
-        data_format: str = FORMATS[axes][0],
-    ) -> Any:
+        x: TensorLike, weight: TensorLike, out_channel: int, kernel_size: Sizes, mode: int = 1, pad_mode: str = "valid",
+        pad: Sizes = 0, stride: Sizes = 1, dilation: Sizes = 1, group: int = 1, data_format: str = FORMATS[axes][0],
+    ) -> Any:  # fmt: skip
         x, weight = channels_first(x, data_format, axes), channels_first(weight, data_format, axes)
         _check_kernels(name, weight, out_channel, kernel_size, mode, axes)
         steps = spatial(stride, axes), pad_mode, pad, spatial(dilation, axes)
@@ -201,17 +192,9 @@ def _convolution_operator(name: str, function: Callable[..., Tensor], axes: int)
 
 @operator_class("DepthwiseConv2dNative", "channel_multiplier kernel_size mode pad_mode pad stride dilation group")
 def _depthwise(
-    x: TensorLike,
-    weight: TensorLike,
-    channel_multiplier: int,
-    kernel_size: Sizes,
-    mode: int = 3,
-    pad_mode: str = "valid",
-    pad: Sizes = 0,
-    stride: Sizes = 1,
-    dilation: Sizes = 1,
-    group: int = 1,
-) -> Tensor:
+    x: TensorLike, weight: TensorLike, channel_multiplier: int, kernel_size: Sizes, mode: int = 3,
+    pad_mode: str = "valid", pad: Sizes = 0, stride: Sizes = 1, dilation: Sizes = 1, group: int = 1,
+) -> Tensor:  # fmt: skip
     """The cross-correlation of each channel alone with its kernels: of images (N, C, H, W), kernels (M, C, h, w).
 
     Gives N images of C * M channels, those of one channel together. The `group` is that of MindSpore and not used.
@@ -230,20 +213,10 @@ def _depthwise(
     "out_channel kernel_size pad_mode pad pad_list mode stride dilation group data_format",
 )
 def _input_gradient(
-    dout: TensorLike,
-    weight: TensorLike,
-    input_size: ShapeLike,
-    out_channel: int,
-    kernel_size: Sizes,
-    pad_mode: str = "valid",
-    pad: Sizes = 0,
-    pad_list: Sizes | None = None,
-    mode: int = 1,
-    stride: Sizes = 1,
-    dilation: Sizes = 1,
-    group: int = 1,
-    data_format: str = "NCHW",
-) -> Tensor:
+    dout: TensorLike, weight: TensorLike, input_size: ShapeLike, out_channel: int, kernel_size: Sizes,
+    pad_mode: str = "valid", pad: Sizes = 0, pad_list: Sizes | None = None, mode: int = 1, stride: Sizes = 1,
+    dilation: Sizes = 1, group: int = 1, data_format: str = "NCHW",
+) -> Tensor:  # fmt: skip
     """The gradient by its images, of shape `input_size`, of a convolution whose result has the gradient `dout`.
 
     `pad_list`, (top, bottom, left, right), is the padding where it is given. Raises GraphTypeError and GraphValueError
@@ -268,20 +241,10 @@ def _input_gradient(
     like=conv_transpose3d,
 )
 def _transposed_volumes(
-    x: TensorLike,
-    weight: TensorLike,
-    in_channel: int,
-    out_channel: int,
-    kernel_size: Sizes,
-    mode: int = 1,
-    pad_mode: str = "valid",
-    pad: Sizes = 0,
-    stride: Sizes = 1,
-    dilation: Sizes = 1,
-    group: int = 1,
-    output_padding: Sizes = 0,
-    data_format: str = "NCDHW",
-) -> Tensor:
+    x: TensorLike, weight: TensorLike, in_channel: int, out_channel: int, kernel_size: Sizes, mode: int = 1,
+    pad_mode: str = "valid", pad: Sizes = 0, stride: Sizes = 1, dilation: Sizes = 1, group: int = 1,
+    output_padding: Sizes = 0, data_format: str = "NCDHW",
+) -> Tensor:  # fmt: skip
     x, weight = channels_first(x, data_format, 3), channels_first(weight, data_format, 3)
     _check_kernels("Conv3DTranspose", weight, in_channel, kernel_size, mode, 3)
     if weight.shape[1] * group != out_channel:

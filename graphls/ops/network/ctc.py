@@ -32,14 +32,9 @@ IMPOSSIBLE = -1e30
 
 @operation
 def ctc_loss(
-    log_probs: TensorLike,
-    targets: TensorLike,
-    input_lengths: TensorLike,
-    target_lengths: TensorLike,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> tuple[Tensor, Tensor]:
+    log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, target_lengths: TensorLike, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """-log of the probability of the targets under all alignments, and the logarithms of the probabilities on the way.
 
     `log_probs` are (T, N, C), `targets` (N, S) and both lengths (N,): the first so many times and labels count. Labels

@@ -22,25 +22,13 @@ ALL = 2**31 - 1
 
 @operation(checks={"head_num": positive_int, "keep_prob": probability, "scalar_value": python_number})
 def flash_attention_score(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    head_num: int,
-    real_shift: TensorLike | None = None,
-    drop_mask: TensorLike | None = None,
-    padding_mask: TensorLike | None = None,
-    attn_mask: TensorLike | None = None,
-    prefix: TensorLike | None = None,
-    actual_seq_qlen: TensorLike | None = None,
-    actual_seq_kvlen: TensorLike | None = None,
-    keep_prob: float = 1.0,
-    scalar_value: float = 1.0,
-    pre_tokens: int = ALL,
-    next_tokens: int = ALL,
-    inner_precise: int = 0,
-    input_layout: str = "BSH",
+    query: TensorLike, key: TensorLike, value: TensorLike, head_num: int, real_shift: TensorLike | None = None,
+    drop_mask: TensorLike | None = None, padding_mask: TensorLike | None = None, attn_mask: TensorLike | None = None,
+    prefix: TensorLike | None = None, actual_seq_qlen: TensorLike | None = None,
+    actual_seq_kvlen: TensorLike | None = None, keep_prob: float = 1.0, scalar_value: float = 1.0,
+    pre_tokens: int = ALL, next_tokens: int = ALL, inner_precise: int = 0, input_layout: str = "BSH",
     sparse_mode: int = 0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """softmax(scalar_value * query @ key.T + real_shift) @ value for each of `head_num` heads, in the layout of query.
 
     `input_layout` is "BSH", "SBH", "BNSD" or "BSND"; key and value may have fewer heads, each of which serves several.

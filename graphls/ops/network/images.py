@@ -48,13 +48,9 @@ _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 @cell("Upsample", "size scale_factor mode align_corners recompute_scale_factor", shown="size scale_factor mode")
 @operation(names="upsample", also="mint.nn.functional")
 def interpolate(
-    input: TensorLike,
-    size: TensorLike | None = None,
-    scale_factor: TensorLike | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-) -> Tensor:
+    input: TensorLike, size: TensorLike | None = None, scale_factor: TensorLike | None = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+) -> Tensor:  # fmt: skip
     """Images (N, C, sizes...) resized to `size`, or by `scale_factor`: one number, or one for each axis.
 
     The modes are "nearest", "nearest-exact" and "area" for one to three axes, and "linear", "bilinear", "bicubic" and

@@ -117,13 +117,9 @@ def _bias_of(name: str, bias: TensorLike | None, shape: tuple[int, ...]) -> tupl
 
 @operation(checks={"max_norm": optional(positive), "padding_idx": optional(integer)})
 def embedding(
-    input: TensorLike,
-    weight: TensorLike,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-) -> Tensor:
+    input: TensorLike, weight: TensorLike, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows of a matrix (rows, size) that integers name: (...) to (..., size).
 
     The row `padding_idx` gets no gradient. With `max_norm`, rows that are named and have a norm of the order
@@ -223,15 +219,9 @@ def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
 
 @operation
 def conv3d_transpose(
-    inputs: TensorLike,
-    weight: TensorLike,
-    pad_mode: str = "valid",
-    padding: Sizes | str = 0,
-    stride: ShapeLike = 1,
-    dilation: ShapeLike = 1,
-    group: int = 1,
-    output_padding: ShapeLike = 0,
-) -> Tensor:
+    inputs: TensorLike, weight: TensorLike, pad_mode: str = "valid", padding: Sizes | str = 0, stride: ShapeLike = 1,
+    dilation: ShapeLike = 1, group: int = 1, output_padding: ShapeLike = 0,
+) -> Tensor:  # fmt: skip
     """The transposed convolution of (N, C, D, H, W) with kernels (C, O / group, ...); see `conv_transpose3d`."""
     return conv_transpose3d(inputs, weight, None, stride, padding, output_padding, group, dilation, pad_mode=pad_mode)
 
@@ -343,15 +333,9 @@ def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lstm(
-    input: TensorLike,
-    h: TensorLike,
-    c: TensorLike,
-    w: TensorLike,
-    hidden_size: int,
-    num_layers: int,
-    bidirectional: bool,
-    dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+    input: TensorLike, h: TensorLike, c: TensorLike, w: TensorLike, hidden_size: int, num_layers: int,
+    bidirectional: bool, dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The hidden states at all times, and the last hidden and cell states, of layers above each other.
 
     The input is (T, N, input size), both states (directions * layers, N, hidden size). `w` holds, for each layer and
@@ -409,18 +393,9 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
 
 
 def _lstm(
-    input: TensorLike,
-    h: TensorLike,
-    c: TensorLike,
-    w: TensorLike,
-    input_size: int,
-    hidden_size: int,
-    num_layers: int,
-    has_bias: bool,
-    bidirectional: bool,
-    dropout: float,
-    proj_size: int = 0,
-) -> tuple[Tensor, ...]:
+    input: TensorLike, h: TensorLike, c: TensorLike, w: TensorLike, input_size: int, hidden_size: int, num_layers: int,
+    has_bias: bool, bidirectional: bool, dropout: float, proj_size: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
     if proj_size:
         raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
     found = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)

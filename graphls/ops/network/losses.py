@@ -205,12 +205,9 @@ def binary_cross_entropy(
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
 @together
 def binary_cross_entropy_with_logits(
-    logits: TensorLike,
-    label: TensorLike,
-    weight: Any = None,
-    pos_weight: TensorLike | None = None,
+    logits: TensorLike, label: TensorLike, weight: Any = None, pos_weight: TensorLike | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The binary cross entropy of sigmoid(logits), which does not overflow, times a weight that broadcasts.
 
     `pos_weight` broadcasts too and multiplies the part of labels of 1.
@@ -274,12 +271,9 @@ def margin_ranking_loss(
 
 
 @cell(
-    "GaussianNLLLoss",
-    "* full eps reduction",
-    inputs="logits labels var",
-    finite="labels",
+    "GaussianNLLLoss", "* full eps reduction", inputs="logits labels var", finite="labels",
     checks={"full": boolean, "eps": positive},
-)
+)  # fmt: skip
 @operation(checks={"eps": positive})
 def gaussian_nll_loss(
     x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
@@ -296,21 +290,14 @@ def gaussian_nll_loss(
 
 
 @cell(
-    "PoissonNLLLoss",
-    "log_input full eps reduction",
-    inputs="input target",
-    finite="target",
+    "PoissonNLLLoss", "log_input full eps reduction", inputs="input target", finite="target",
     checks={"log_input": boolean, "full": boolean, "eps": positive},
-)
+)  # fmt: skip
 @operation(checks={"eps": positive})
 def poisson_nll_loss(
-    input: TensorLike,
-    target: TensorLike,
-    log_input: bool = True,
-    full: bool = False,
-    eps: float = 1e-8,
+    input: TensorLike, target: TensorLike, log_input: bool = True, full: bool = False, eps: float = 1e-8,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """exp(input) - target * input, or input - target * log(input + eps) where the input is no logarithm.
 
     With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
@@ -333,12 +320,9 @@ def _cosine(name: str, setting: str, value: object) -> float:
 
 
 @cell(
-    "CosineEmbeddingLoss",
-    "margin reduction",
-    inputs="logits_x1 logits_x2 labels",
-    finite="labels",
+    "CosineEmbeddingLoss", "margin reduction", inputs="logits_x1 logits_x2 labels", finite="labels",
     checks={"margin": _cosine},
-)
+)  # fmt: skip
 @operation(also="mint.nn.functional")
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
@@ -363,15 +347,9 @@ def cosine_embedding_loss(
 
 @operation
 def triplet_margin_loss(
-    anchor: TensorLike,
-    positive: TensorLike,
-    negative: TensorLike,
-    margin: Operand = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+    anchor: TensorLike, positive: TensorLike, negative: TensorLike, margin: Operand = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
 
     The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to

@@ -347,11 +347,9 @@ def hardswish(x: TensorLike) -> Tensor:
 
 
 @operation(
-    cells="Hardtanh",
-    settings="min_val max_val",
-    also="mint.nn.functional",
+    cells="Hardtanh", settings="min_val max_val", also="mint.nn.functional",
     checks={"min_val": number, "max_val": number},
-)
+)  # fmt: skip
 def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
 

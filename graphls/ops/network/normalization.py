@@ -29,12 +29,9 @@ from graphls.ops.state import assign, stop_gradient
 @operation
 @together
 def layer_norm(
-    input: TensorLike,
-    normalized_shape: Sizes,
-    weight: TensorLike | None = None,
-    bias: TensorLike | None = None,
+    input: TensorLike, normalized_shape: Sizes, weight: TensorLike | None = None, bias: TensorLike | None = None,
     eps: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
 
     Raises GraphValueError where the last sizes, or those of `weight` and `bias`, are others.
@@ -48,9 +45,7 @@ def layer_norm(
 
 
 @together
-def normalised_from(
-    x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float
-) -> Tensor:
+def normalised_from(x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float) -> Tensor:
     """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
     wide = _wide(x)
     centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
@@ -78,12 +73,9 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
 @operation(checks={"num_groups": integer})
 @together
 def group_norm(
-    input: TensorLike,
-    num_groups: int,
-    weight: TensorLike | None = None,
-    bias: TensorLike | None = None,
+    input: TensorLike, num_groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None,
     eps: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
 
     `weight` and `bias` have a number for each channel. Raises GraphTypeError and GraphValueError where the channels do
@@ -103,15 +95,9 @@ def group_norm(
 @operation
 @together
 def batch_norm(
-    input_x: TensorLike,
-    running_mean: TensorLike,
-    running_var: TensorLike,
-    weight: Any = None,
-    bias: Any = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+    input_x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of (N, C, ...).
 
     In training mean and variance are those of the batch, and running ones that are parameters become (1 - momentum) *
@@ -127,14 +113,9 @@ def batch_norm(
 
 
 def normalised_by_channel(
-    input_x: TensorLike,
-    running_mean: TensorLike,
-    running_var: TensorLike,
-    weight: Any,
-    bias: Any,
-    eps: float,
+    input_x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any, bias: Any, eps: float,
     moments: Callable[[Tensor], tuple[Tensor, Tensor]],
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """centred / sqrt(variance + eps) * weight + bias, where `moments` gives the centred batch and its variance."""
     x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
     if x.ndim < 2:
@@ -218,13 +199,9 @@ def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
 @cell("LRN", "depth_radius bias alpha beta norm_region", shown="depth_radius bias alpha beta")
 @operation(classes="LRN", settings="depth_radius bias alpha beta norm_region", checks={"depth_radius": integer})
 def lrn(
-    x: TensorLike,
-    depth_radius: int = 5,
-    bias: float = 1.0,
-    alpha: float = 1.0,
-    beta: float = 0.5,
+    x: TensorLike, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
     norm_region: str = "ACROSS_CHANNELS",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """x / (bias + alpha * sum of x ** 2 over the channels up to `depth_radius` away) ** beta, for images (N, C, H, W).
 
     The local response normalisation of Krizhevsky et al. (2012). Raises GraphTypeError and GraphValueError for
@@ -246,16 +223,9 @@ def lrn(
 
 @operator_class("BatchNorm", "is_training epsilon momentum data_format")
 def _batch_norm(
-    input_x: TensorLike,
-    scale: TensorLike,
-    bias: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    is_training: bool = False,
-    epsilon: float = 1e-5,
-    momentum: float = 0.1,
-    data_format: str = "NCHW",
-) -> tuple[Tensor, ...]:
+    input_x: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike, variance: TensorLike,
+    is_training: bool = False, epsilon: float = 1e-5, momentum: float = 0.1, data_format: str = "NCHW",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Batch normalisation, and the mean and variance that were used, twice; see `ops.batch_norm`.
 
     In training they are those of the batch, the variance the biased one, and parameters `mean` and `variance` move.
@@ -278,13 +248,9 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
 def _layer_norm(
-    input_x: TensorLike,
-    gamma: TensorLike,
-    beta: TensorLike,
-    begin_norm_axis: int = 1,
-    begin_params_axis: int = 1,
+    input_x: TensorLike, gamma: TensorLike, beta: TensorLike, begin_norm_axis: int = 1, begin_params_axis: int = 1,
     epsilon: float = 1e-7,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """x normalised over the axes from `begin_norm_axis` on, times gamma plus beta; the means and the variances.
 
     The last two give no gradient, as in MindSpore. Gamma and beta have the sizes of x from `begin_params_axis` on.

@@ -184,14 +184,9 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @operator_class("MaxPool3D", "kernel_size strides pad_mode pad_list ceil_mode data_format", like=max_pool3d)
 def _max_pool_volumes(
-    x: TensorLike,
-    kernel_size: Sizes = 1,
-    strides: Sizes = 1,
-    pad_mode: str = "VALID",
-    pad_list: Sizes = 0,
-    ceil_mode: bool | None = None,
-    data_format: str = "NCDHW",
-) -> Tensor:
+    x: TensorLike, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "VALID", pad_list: Sizes = 0,
+    ceil_mode: bool | None = None, data_format: str = "NCDHW",
+) -> Tensor:  # fmt: skip
     is_ceiled = bool(ceil_mode) and _lower(pad_mode) == "pad"
     y = max_pool3d(
         channels_first(x, data_format, 3), spatial(kernel_size, 3), spatial(strides, 3), pad_list,
@@ -204,16 +199,9 @@ def _max_pool_volumes(
     "AvgPool3D", "kernel_size strides pad_mode pad ceil_mode count_include_pad divisor_override data_format"
 )
 def _avg_pool_volumes(
-    x: TensorLike,
-    kernel_size: Sizes = 1,
-    strides: Sizes = 1,
-    pad_mode: str = "valid",
-    pad: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int = 0,
-    data_format: str = "NCDHW",
-) -> Tensor:
+    x: TensorLike, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "valid", pad: Sizes = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int = 0, data_format: str = "NCDHW",
+) -> Tensor:  # fmt: skip
     """The mean of each window of (N, C, D, H, W); see `ops.avg_pool3d`.
 
     Padding counts as zeros with `count_include_pad`, that of the mode "same" too.
@@ -236,14 +224,9 @@ def _max_pool_with_positions(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pa
 
 def _with_positions(function: Callable[..., Any]) -> Callable[..., Any]:
     def pooled(
-        x: TensorLike,
-        kernel_size: Sizes,
-        strides: Sizes | None = None,
-        pads: Sizes = 0,
-        dilation: Sizes = 1,
-        ceil_mode: bool = False,
-        argmax_type: DTypeLike = int64,
-    ) -> tuple[Tensor, Tensor]:
+        x: TensorLike, kernel_size: Sizes, strides: Sizes | None = None, pads: Sizes = 0, dilation: Sizes = 1,
+        ceil_mode: bool = False, argmax_type: DTypeLike = int64,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         y, positions = function(x, kernel_size, strides, pads, dilation, True, ceil_mode)
         return y, cast(positions, argmax_type)
 
@@ -252,15 +235,9 @@ def _with_positions(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @operator_class("MaxPool3DWithArgmax", "ksize strides pads dilation ceil_mode data_format argmax_type", like=max_pool3d)
 def _volumes_with_positions(
-    x: TensorLike,
-    ksize: Sizes,
-    strides: Sizes,
-    pads: Sizes,
-    dilation: Sizes = (1, 1, 1),
-    ceil_mode: bool = False,
-    data_format: str = "NCDHW",
-    argmax_type: DTypeLike = int64,
-) -> Any:
+    x: TensorLike, ksize: Sizes, strides: Sizes, pads: Sizes, dilation: Sizes = (1, 1, 1), ceil_mode: bool = False,
+    data_format: str = "NCDHW", argmax_type: DTypeLike = int64,
+) -> Any:  # fmt: skip
     pooled = _with_positions(max_pool3d)
     y = pooled(channels_first(x, data_format, 3), ksize, strides, pads, dilation, ceil_mode, argmax_type)
     return map_leaves(lambda t: as_given(t, data_format, 3), y)
@@ -335,14 +312,9 @@ def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, 
 
 def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def unpooled(
-        x: TensorLike,
-        argmax: TensorLike,
-        ksize: Sizes,
-        strides: Sizes = 0,
-        pads: Sizes = 0,
-        output_shape: Shape = (),
+        x: TensorLike, argmax: TensorLike, ksize: Sizes, strides: Sizes = 0, pads: Sizes = 0, output_shape: Shape = (),
         data_format: str = FORMATS[axes][0],
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         x, positions = (channels_first(t, data_format, axes) for t in (x, argmax))
         whole = tuple(output_shape) or None
         if whole and are_last(data_format, axes):

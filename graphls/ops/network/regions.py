@@ -19,14 +19,9 @@ from graphls.ops.state import stop_gradient
 
 @operator_class("ROIAlign", "pooled_height pooled_width spatial_scale sample_num roi_end_mode")
 def _roi_align(
-    features: TensorLike,
-    rois: TensorLike,
-    pooled_height: int,
-    pooled_width: int,
-    spatial_scale: float,
-    sample_num: int = 2,
-    roi_end_mode: int = 1,
-) -> Tensor:
+    features: TensorLike, rois: TensorLike, pooled_height: int, pooled_width: int, spatial_scale: float,
+    sample_num: int = 2, roi_end_mode: int = 1,
+) -> Tensor:  # fmt: skip
     """The features (N, C, H, W) of each region, (regions, C, pooled_height, pooled_width): means of points in its bins.
 
     A region is a row of `rois`, (number of the image, x0, y0, x1, y1), in which `spatial_scale` turns pixels of the

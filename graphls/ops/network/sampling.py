@@ -67,12 +67,9 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
 
 @operation(also="mint.nn.functional")
 def grid_sample(
-    input: TensorLike,
-    grid: TensorLike,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
+    input: TensorLike, grid: TensorLike, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Images (N, C, H, W) at points (N, h, w, 2), or volumes (N, C, D, H, W) at points (N, d, h, w, 3).
 
     A point is (x, y) or (x, y, z), from -1 to 1 across the image: from corner to corner or, with `align_corners`,
@@ -181,11 +178,9 @@ METHODS = ("bilinear", "nearest")
 
 @operation(classes="BoundingBoxEncode", settings="means stds")
 def bounding_box_encode(
-    anchor_box: TensorLike,
-    groundtruth_box: TensorLike,
-    means: TensorLike = (0.0, 0.0, 0.0, 0.0),
+    anchor_box: TensorLike, groundtruth_box: TensorLike, means: TensorLike = (0.0, 0.0, 0.0, 0.0),
     stds: TensorLike = (1.0, 1.0, 1.0, 1.0),
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """How boxes (N, 4) of (x0, y0, x1, y1) lie to anchors: (dx, dy, log of the widths, log of the heights).
 
     dx and dy are the distances of the centres, divided by the size of the anchor; a box from 2 to 3 is two wide.
@@ -205,13 +200,9 @@ def bounding_box_encode(
 
 @operation(classes="BoundingBoxDecode", settings="max_shape means stds wh_ratio_clip")
 def bounding_box_decode(
-    anchor_box: TensorLike,
-    deltas: TensorLike,
-    max_shape: TensorLike,
-    means: TensorLike = (0.0, 0.0, 0.0, 0.0),
-    stds: TensorLike = (1.0, 1.0, 1.0, 1.0),
-    wh_ratio_clip: float = 0.016,
-) -> Tensor:
+    anchor_box: TensorLike, deltas: TensorLike, max_shape: TensorLike, means: TensorLike = (0.0, 0.0, 0.0, 0.0),
+    stds: TensorLike = (1.0, 1.0, 1.0, 1.0), wh_ratio_clip: float = 0.016,
+) -> Tensor:  # fmt: skip
     """Boxes (N, 4) of (x0, y0, x1, y1) from anchors and what `bounding_box_encode` gives for them.
 
     They are cut off at the image of the height and width `max_shape`; the logarithms of sizes are at most
@@ -286,13 +277,9 @@ def _numbers(name: str, argument: str, values: TensorLike, count: int) -> list[f
 
 @operation(classes="CropAndResize", settings="method extrapolation_value")
 def crop_and_resize(
-    image: TensorLike,
-    boxes: TensorLike,
-    box_indices: TensorLike,
-    crop_size: TensorLike,
-    method: str = "bilinear",
+    image: TensorLike, boxes: TensorLike, box_indices: TensorLike, crop_size: TensorLike, method: str = "bilinear",
     extrapolation_value: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """What boxes cut out of images (N, H, W, C), each resized to `crop_size`: float32 (boxes, height, width, C).
 
     Boxes (boxes, 4) are (y0, x0, y1, x1), from 0 to 1 across the centres of the outermost pixels; the first may be the

@@ -23,14 +23,10 @@ from graphls.ops.record import operator_class
 
 @operator_class("CTCLoss", "preprocess_collapse_repeated ctc_merge_repeated ignore_longer_outputs_than_inputs")
 def _sparse_ctc_loss(
-    x: TensorLike,
-    labels_indices: TensorLike,
-    labels_values: TensorLike,
-    sequence_length: TensorLike,
-    preprocess_collapse_repeated: bool = False,
-    ctc_merge_repeated: bool = True,
+    x: TensorLike, labels_indices: TensorLike, labels_values: TensorLike, sequence_length: TensorLike,
+    preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
     ignore_longer_outputs_than_inputs: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The CTC loss of each sample, (N,), and its gradient by x, which are scores (T, N, C) that are no probabilities.
 
     Row i of `labels_indices` (L, 2) is the sample and the number in it of the label `labels_values[i]`, rising. The

@@ -16,15 +16,9 @@ from graphls.ops.state import stop_gradient
 
 
 def batch_norm_over_ranks(
-    x: TensorLike,
-    running_mean: TensorLike,
-    running_var: TensorLike,
-    weight: Any,
-    bias: Any,
-    momentum: float,
-    eps: float,
-    group: str,
-) -> Tensor:
+    x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any, bias: Any, momentum: float,
+    eps: float, group: str,
+) -> Tensor:  # fmt: skip
     """`ops.batch_norm` in training, by the mean and variance of the joined batches of all ranks of a group.
 
     Each rank may have another number of rows. The ranks communicate once in the forward and once in the backward.

@@ -322,14 +322,9 @@ def _normal_between(shape: tuple[int, ...], low: TensorLike, high: TensorLike, s
 
 @operator_class("ParameterizedTruncatedNormal", "seed seed2")
 def _parameterized_truncated_normal(
-    shape: ShapeLike,
-    mean: TensorLike,
-    stdevs: TensorLike,
-    min: TensorLike,
-    max: TensorLike,
-    seed: int = 0,
+    shape: ShapeLike, mean: TensorLike, stdevs: TensorLike, min: TensorLike, max: TensorLike, seed: int = 0,
     seed2: int = 0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Numbers of normal distributions between `min` and `max`, all four numbers or one for each index of axis 0."""
     sizes = shape_of(shape)
     columns = (len(sizes) - 1) * (1,)

@@ -149,9 +149,7 @@ class Backward(Parts):
         else:
             self.through_rule(node, node.primitive.vjp, gradients, active)
 
-    def through_rule(
-        self, node: Node, rule: Rule, gradients: tuple[Value | None, ...], active: set[Value]
-    ) -> None:
+    def through_rule(self, node: Node, rule: Rule, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         g: Any = gradients[0] if len(gradients) == 1 else gradients
         values = [*node.inputs, *node.outputs]
         if node.primitive.integer_gradient == "divided" and not node.output.type.dtype.is_float:
@@ -182,9 +180,7 @@ class Backward(Parts):
         for value, gradient in zip(captured, self.e.emit("cond", node.inputs[:1], regions=regions), strict=True):
             self.add(value, gradient)
 
-    def backward_region(
-        self, region: Graph, gradients: tuple[Value | None, ...], captured: Sequence[Value]
-    ) -> Graph:
+    def backward_region(self, region: Graph, gradients: tuple[Value | None, ...], captured: Sequence[Value]) -> Graph:
         builder = Builder(self.e.names)
         copied: dict[Value, Value] = {}
         builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")

@@ -83,9 +83,7 @@ class _Affine:
 
 
 class _FoldWeights(Rewriter):
-    def __init__(
-        self, graph: Graph, weights: Mapping[str, Weight], steady: Container[Hashable] | None
-    ) -> None:
+    def __init__(self, graph: Graph, weights: Mapping[str, Weight], steady: Container[Hashable] | None) -> None:
         super().__init__(graph)
         self.steady = steady
         self.weights: dict[Value, Weight] = {state: weights[state.name] for state in graph.states}

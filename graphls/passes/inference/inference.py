@@ -13,11 +13,8 @@ from graphls.passes.simplify.recurrent import Recurrent
 
 
 def for_inference(
-    graph: Graph,
-    weights: Mapping[str, Weight],
-    narrow: bool = False,
-    steady: Container[Hashable] | None = None,
-) -> tuple[Graph, dict[str, Weight]]:
+    graph: Graph, weights: Mapping[str, Weight], narrow: bool = False, steady: Container[Hashable] | None = None,
+) -> tuple[Graph, dict[str, Weight]]:  # fmt: skip
     """A graph that nothing differentiates, with weights folded and compositions recognised, and its weights.
 
     `weights` gives the values of the states of `graph`. What is computed of weights alone, such as the factors of a

@@ -42,14 +42,9 @@ class Cut:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        engine: str,
-        least: int,
-        bucket: int,
-        deferred: Set[Value] = frozenset(),
+        self, graph: Graph, engine: str, least: int, bucket: int, deferred: Set[Value] = frozenset(),
         on_host: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
         self.is_large = not has_stacks and is_too_large(graph, on_host)

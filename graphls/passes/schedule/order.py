@@ -94,12 +94,8 @@ class _Block:
     """The nodes of a graph or region, and the new values of states that are made there."""
 
     def __init__(
-        self,
-        nodes: Sequence[Node],
-        targets: Mapping[Value, Value],
-        aliases: Aliases,
-        leaving: Sequence[Value],
-    ) -> None:
+        self, nodes: Sequence[Node], targets: Mapping[Value, Value], aliases: Aliases, leaving: Sequence[Value],
+    ) -> None:  # fmt: skip
         self.targets = targets
         self.aliases = aliases
         self.times_used = Counter(leaving)

@@ -93,11 +93,7 @@ _CENTRED = "sub(x, mean(x, axis=AXES, keepdims=True))"
 _NORMALISED = f"mul({_CENTRED}, rsqrt(add(mean(square({_CENTRED}), axis=AXES, keepdims=True), EPSILON)))"
 
 
-@_composes(
-    f"add(mul({_NORMALISED}, gamma), beta)",
-    f"mul({_NORMALISED}, gamma)",
-    _NORMALISED,
-)
+@_composes(f"add(mul({_NORMALISED}, gamma), beta)", f"mul({_NORMALISED}, gamma)", _NORMALISED)
 def _layer_norm(e: Builder, node: Node, match: Match) -> Operator | None:
     x = match["x"].type
     axes = normalise_axes(match["AXES"], x.rank)

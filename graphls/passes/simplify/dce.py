@@ -153,9 +153,6 @@ def _with_parts(node: Node, nodes: Sequence[tuple[Node, ...]], used: Sequence[bo
     if "carries" in attrs:
         attrs["carries"] = sum(used[: attrs["carries"]])
     return replace(
-        node,
-        inputs=_picked(node.inputs, taken),
-        outputs=_picked(node.outputs, used),
-        attrs=attrs,
+        node, inputs=_picked(node.inputs, taken), outputs=_picked(node.outputs, used), attrs=attrs,
         regions=(*tests, region),
-    )
+    )  # fmt: skip

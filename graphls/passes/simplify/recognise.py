@@ -126,10 +126,6 @@ class _Block:
         region = Graph(operator.name, (), (), nodes, (), (result,))
         attrs = {"operator": operator.name, "since": operator.since, **operator.attributes}
         return replace(
-            node,
-            primitive=lookup("composition"),
-            inputs=operator.inputs,
-            outputs=node.outputs[:1],
-            attrs=attrs,
+            node, primitive=lookup("composition"), inputs=operator.inputs, outputs=node.outputs[:1], attrs=attrs,
             regions=(region,),
-        )
+        )  # fmt: skip

@@ -132,13 +132,9 @@ class _Recurrent(Rewriter):
         attrs |= {"direction": "reverse"} if node.attrs["reverse"] else {}
         attrs |= {"absent": absent} if absent and max(absent) < len(operands) else {}
         composed = replace(
-            node,
-            primitive=lookup("composition"),
-            inputs=tuple(operands),
-            outputs=outputs,
-            attrs=attrs,
+            node, primitive=lookup("composition"), inputs=tuple(operands), outputs=outputs, attrs=attrs,
             regions=(region,),
-        )
+        )  # fmt: skip
         e.append(composed)
         y, *last = (e.reshape(v, shape=old.type.shape) for v, old in zip(outputs, order, strict=True))
         return [*last, y]

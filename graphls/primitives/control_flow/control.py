@@ -210,12 +210,9 @@ class Cond(Primitive):
         return first
 
     def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Any, ...]:  # fmt: skip
         return run(0 if bool(arrays[0]) else 1, ())
 
     def vjp(self, e: Builder, g: Any, condition: Value, *outputs: Value) -> Any:
@@ -236,12 +233,9 @@ class Grouped(Primitive, abstract=True):
     flops_per_element = 0
 
     def run_regions(
-        self,
-        arrays: tuple[Any, ...],
-        attrs: Mapping[str, Any],
-        types: tuple[Type, ...],
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Any, ...]:  # fmt: skip
         return run(0, ())
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
@@ -296,9 +290,7 @@ class CustomGradient(Primitive):
             raise GraphTypeError(f"The region of custom_gradient takes {_listed(expected)}, not {_listed(given)}.")
         return types[:count]
 
-    def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
-    ) -> tuple[Any, ...]:
+    def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         return arrays[: attrs["outputs"]]
 
     def vjp(self, e: Builder, g: Any, *values: Value) -> Any:
@@ -331,9 +323,7 @@ class Gradient(Primitive):
                 raise GraphTypeError(f"The sensitivity of a {result} is a {result}, not a {seed}.")
         return tuple(sources)
 
-    def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
-    ) -> tuple[Any, ...]:
+    def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         raise GraphValueError("A graph with gradient nodes cannot run; apply the gradient pass first.")
 
     def onnx(self, e: Emitter, *names: str, of: int, wrt: int) -> str:

@@ -59,9 +59,7 @@ class Scan(Primitive):
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of scan itself")
 
-    def onnx(
-        self, e: Emitter, *names: str, carries: int, length: int | None, reverse: bool = False
-    ) -> tuple[str, ...]:
+    def onnx(self, e: Emitter, *names: str, carries: int, length: int | None, reverse: bool = False) -> tuple[str, ...]:
         return e.scan(names)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:

@@ -91,9 +91,7 @@ def set_auto_parallel_context(**kwargs: object) -> None:
         elif OneRank.is_forced and world().size == 1:
             _warn_once(name, value)
         else:
-            raise GraphRuntimeError(
-                f"{_what_there_is()}, where {name} is {_fixed(name)!r}, not {value!r}.",
-            )
+            raise GraphRuntimeError(f"{_what_there_is()}, where {name} is {_fixed(name)!r}, not {value!r}.",)
     _settings.update(wanted)
 
 

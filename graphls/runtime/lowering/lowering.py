@@ -45,14 +45,9 @@ class Lowered(Ports):
 
 
 def lower(
-    graph: Graph,
-    *,
-    device: str = "cpu",
-    kernel_is_right: KernelCheck = trust_kernels,
-    opset: int | None = None,
-    runtime: str | None = None,
-    target: Target | None = None,
-) -> Lowered:
+    graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels, opset: int | None = None,
+    runtime: str | None = None, target: Target | None = None,
+) -> Lowered:  # fmt: skip
     """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
     How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The

@@ -197,9 +197,7 @@ class _Blocks:
 
     def is_read_outside(self, value: Value, group: Sequence[Node]) -> bool:
         """Whether a node that is not of its group, or who called the step, reads a value."""
-        return value in self.graph.outputs or any(
-            self.inside.get(n) is not group for n in self.readers.get(value, ())
-        )
+        return value in self.graph.outputs or any(self.inside.get(n) is not group for n in self.readers.get(value, ()))
 
     def restore_shape(self, e: Builder, value: Value) -> None:
         """A value in its own shape, as others read it."""

@@ -62,9 +62,7 @@ class Model:
         device = asdict(self.device) if isinstance(self.device, Cuda) else self.device
         return {"engine": "onnxruntime", "build": build, "device": device, "in_any_shape": self.in_any_shape}
 
-    def _reopened(
-        self, create: Create, table: Mapping[str, Any], parts: Mapping[str, memoryview]
-    ) -> tuple[Any, Ports]:
+    def _reopened(self, create: Create, table: Mapping[str, Any], parts: Mapping[str, memoryview]) -> tuple[Any, Ports]:
         """The session of the model of an entry, which needs neither optimizations nor a trial, and its ports."""
         level = self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = self._created(create, bytes(parts[MODEL]), level, read_weights(table, parts))

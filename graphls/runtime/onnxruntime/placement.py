@@ -119,12 +119,9 @@ def _line(group: tuple[int, PlacedNode]) -> str:
 
 
 def place(
-    model: ModelProto,
-    runtime: str,
-    device: str = "cuda",
-    origins: Mapping[str, Node] | None = None,
+    model: ModelProto, runtime: str, device: str = "cuda", origins: Mapping[str, Node] | None = None,
     infer: Callable[[ModelProto], ModelProto] = with_types,
-) -> Placement:
+) -> Placement:  # fmt: skip
     """Where the operators of a model run on a version of ONNX Runtime, with the provider of a device beside the CPU's.
 
     The model may be any; `infer` gives one with the types of its tensors. `origins` tells the nodes that operators come

@@ -35,16 +35,9 @@ def target() -> Target:
     """The target for the processor at hand."""
     bfloat16 = BFLOAT16 if has_bfloat16() else frozenset[str]()
     return Target(
-        native_half=False,
-        is_gpu=False,
-        opset=PORTABLE,
-        bfloat16=bfloat16,
-        forms=FORMS,
-        guards_indices=True,
-        unrolls=True,
-        copies_what_is_read=True,
-        sums_rows=True,
-    )
+        native_half=False, is_gpu=False, opset=PORTABLE, bfloat16=bfloat16, forms=FORMS, guards_indices=True,
+        unrolls=True, copies_what_is_read=True, sums_rows=True,
+    )  # fmt: skip
 
 
 def _one(e: Writer, kind: str, *inputs: str) -> str:

@@ -146,10 +146,7 @@ def _difference(old: Any, new: Any) -> str:
 def _signature(inputs: tuple[Any, ...]) -> Any:
     if all(map(is_input, inputs)):
         return None, tuple([(as_dtype(tensor.dtype), tensor.shape) for tensor in inputs])
-    types = (
-        (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
-        for leaf in leaves(inputs)
-    )
+    types = ((as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf) for leaf in leaves(inputs))
     key = structure(inputs), tuple(types)
     try:
         hash(key)
@@ -176,11 +173,9 @@ def call_cell(cell: Cell, inputs: tuple[object, ...], options: dict[str, object]
 
 
 def call_compiled(
-    function: Callable[..., object],
-    caches: dict[object, CompileCache],
-    inputs: tuple[object, ...],
+    function: Callable[..., object], caches: dict[object, CompileCache], inputs: tuple[object, ...],
     options: dict[str, object],
-) -> Any:
+) -> Any:  # fmt: skip
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
     return _cache(function, caches, names)(*inputs, *(options[name] for name in names))

@@ -182,14 +182,9 @@ class JitConfig:
     """
 
     def __init__(
-        self,
-        jit_level: str = "",
-        exc_mode: str = "auto",
-        jit_syntax_level: str = "",
-        debug_level: str = "RELEASE",
-        infer_boost: str = "off",
-        **kwargs: object,
-    ) -> None:
+        self, jit_level: str = "", exc_mode: str = "auto", jit_syntax_level: str = "", debug_level: str = "RELEASE",
+        infer_boost: str = "off", **kwargs: object,
+    ) -> None:  # fmt: skip
         given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
         self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}
 

@@ -51,14 +51,9 @@ class InferenceModel:
 
 
 def inference_model(
-    net: Callable[..., object],
-    *inputs: object,
-    dynamic_axes: DynamicAxes | None = None,
-    opset: int | None = None,
-    precision: str = "float32",
-    external_data: int | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> InferenceModel:
+    net: Callable[..., object], *inputs: object, dynamic_axes: DynamicAxes | None = None, opset: int | None = None,
+    precision: str = "float32", external_data: int | None = None, metadata: Mapping[str, str] | None = None,
+) -> InferenceModel:  # fmt: skip
     """The model that `graphls.train.export` writes, without a file; the arguments are its own.
 
     Raises GraphTypeError and GraphValueError where `export` does.
@@ -83,12 +78,8 @@ def inference_model(
     with COMPILING.lock, evaluating(net):
         graphs, weights = derive([sizes], build, partial(_variants, precision == "float16"))
     make = partial(
-        lowering.inference_model,
-        at=sizes,
-        opset=opset,
-        native_half=precision == "float16",
-        threshold=external_data,
-    )
+        lowering.inference_model, at=sizes, opset=opset, native_half=precision == "float16", threshold=external_data,
+    )  # fmt: skip
     model, outside = checked(make, graphs, weights)
     for key, value in (metadata or {}).items():
         model.metadata_props.add(key=key, value=value)

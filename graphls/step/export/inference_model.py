@@ -29,14 +29,9 @@ OPSET = 20
 
 
 def inference_model(
-    variants: Sequence[Graph],
-    weights: Mapping[str, Callable[[], Array]],
-    *,
-    at: Sizes,
-    opset: int | None = None,
-    native_half: bool = False,
-    threshold: int | None = None,
-) -> tuple[ModelProto, Mapping[str, Array]]:
+    variants: Sequence[Graph], weights: Mapping[str, Callable[[], Array]], *, at: Sizes, opset: int | None = None,
+    native_half: bool = False, threshold: int | None = None,
+) -> tuple[ModelProto, Mapping[str, Array]]:  # fmt: skip
     """A graph as an ONNX model whose only inputs are those of the graph; `weights` give the values of its states.
 
     `variants` are the same graph for the sizes `at`, which stay open; one graph where there are none. The outputs are
@@ -68,12 +63,8 @@ def without_dead(lowered: Lowered) -> Lowered:
 
 
 def _with_weights(
-    model: ModelProto,
-    lowered: Lowered,
-    graph: Graph,
-    values: Mapping[str, Callable[[], Array]],
-    threshold: int | None,
-) -> Mapping[str, Array]:
+    model: ModelProto, lowered: Lowered, graph: Graph, values: Mapping[str, Callable[[], Array]], threshold: int | None,
+) -> Mapping[str, Array]:  # fmt: skip
     """Make constants of the inputs that are states; those that lie outside of the model."""
     main = model.graph
     declared = {info.name: info for info in main.input}

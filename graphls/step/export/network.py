@@ -14,17 +14,10 @@ FORMATS = ("AIR", "ONNX", "MINDIR")
 
 
 def export(
-    net: Callable[..., object],
-    *inputs: object,
-    file_name: str | os.PathLike[str] = "",
-    file_format: str = "MINDIR",
-    dynamic_axes: DynamicAxes | None = None,
-    opset: int | None = None,
-    precision: str = "float32",
-    external_data: int | None = None,
-    metadata: Mapping[str, str] | None = None,
-    **kwargs: object,
-) -> None:
+    net: Callable[..., object], *inputs: object, file_name: str | os.PathLike[str] = "", file_format: str = "MINDIR",
+    dynamic_axes: DynamicAxes | None = None, opset: int | None = None, precision: str = "float32",
+    external_data: int | None = None, metadata: Mapping[str, str] | None = None, **kwargs: object,
+) -> None:  # fmt: skip
     """Write a network in evaluation mode to an ONNX file, with its weights; whole or not at all.
 
     `inputs` are tensors of the shapes and dtypes that the model will take; numbers among them become constants. A size
@@ -63,14 +56,9 @@ def export(
     from graphls.runtime.lowering.weights import write_model
 
     made = inference_model(
-        net,
-        *inputs,
-        dynamic_axes=dynamic_axes,
-        opset=opset,
-        precision=precision,
-        external_data=external_data,
+        net, *inputs, dynamic_axes=dynamic_axes, opset=opset, precision=precision, external_data=external_data,
         metadata=metadata,
-    )
+    )  # fmt: skip
     text = os.fsdecode(file_name)
     write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), made.model, made.outside)
 

@@ -43,9 +43,7 @@ def wished_prediction(
         return None
 
 
-def dynamic_step(
-    cell: Cell, inputs: Sequence[Value], pipeline: Pipeline, lower: Callable[[Graph], Lowered]
-) -> Lowered:
+def dynamic_step(cell: Cell, inputs: Sequence[Value], pipeline: Pipeline, lower: Callable[[Graph], Lowered]) -> Lowered:
     """The model of a step for any number of rows of all its inputs.
 
     Raises GraphValueError, with the user's line, for a step that is another one for other numbers of rows.

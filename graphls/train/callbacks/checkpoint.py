@@ -109,11 +109,9 @@ class ModelCheckpoint(Callback):
     """
 
     def __init__(
-        self,
-        prefix: str | Callable[[Any], str] = "CKP",
-        directory: str | os.PathLike[str] | Callable[[Any], str] | None = None,
-        config: CheckpointConfig | None = None,
-    ) -> None:
+        self, prefix: str | Callable[[Any], str] = "CKP",
+        directory: str | os.PathLike[str] | Callable[[Any], str] | None = None, config: CheckpointConfig | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if not callable(prefix) and (not isinstance(prefix, str) or not prefix or "/" in prefix or "\0" in prefix):
             raise GraphValueError(
@@ -207,14 +205,9 @@ class ModelCheckpoint(Callback):
         if self._writes or ending:
             self._clean()
             save_checkpoint(
-                network,
-                path,
-                integrated_save=config.integrated_save,
-                async_save=config.async_save,
-                append_dict=self._appendix(place),
-                crc_check=config.crc_check,
-                format=config.format,
-            )
+                network, path, integrated_save=config.integrated_save, async_save=config.async_save,
+                append_dict=self._appendix(place), crc_check=config.crc_check, format=config.format,
+            )  # fmt: skip
             self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
         self._last_saved_step, self._last_time, self._latest = place.step_num, time.monotonic(), str(path)
         parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step_num, str(path)

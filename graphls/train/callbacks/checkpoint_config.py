@@ -39,23 +39,13 @@ class CheckpointConfig:
     """
 
     def __init__(
-        self,
-        save_checkpoint_steps: int | None = 1,
-        save_checkpoint_seconds: int | None = 0,
-        keep_checkpoint_max: int | None = 5,
-        keep_checkpoint_per_n_minutes: int | None = 0,
-        integrated_save: bool = True,
-        async_save: bool = False,
-        saved_network: Cell | None = None,
-        append_info: list[object] | None = None,
-        enc_key: bytes | None = None,
-        enc_mode: str = "AES-GCM",
-        exception_save: bool = False,
-        crc_check: bool = False,
-        remove_redundancy: bool = False,
-        format: str = "ckpt",
+        self, save_checkpoint_steps: int | None = 1, save_checkpoint_seconds: int | None = 0,
+        keep_checkpoint_max: int | None = 5, keep_checkpoint_per_n_minutes: int | None = 0,
+        integrated_save: bool = True, async_save: bool = False, saved_network: Cell | None = None,
+        append_info: list[object] | None = None, enc_key: bytes | None = None, enc_mode: str = "AES-GCM",
+        exception_save: bool = False, crc_check: bool = False, remove_redundancy: bool = False, format: str = "ckpt",
         map_param_inc: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.save_checkpoint_steps = _count("save_checkpoint_steps", save_checkpoint_steps)
         self.save_checkpoint_seconds = _count("save_checkpoint_seconds", save_checkpoint_seconds)
         self.keep_checkpoint_max = _count("keep_checkpoint_max", keep_checkpoint_max)

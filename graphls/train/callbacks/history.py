@@ -69,20 +69,12 @@ class LambdaCallback(Callback):
     """
 
     def __init__(
-        self,
-        on_train_epoch_begin: Hook | None = None,
-        on_train_epoch_end: Hook | None = None,
-        on_train_step_begin: Hook | None = None,
-        on_train_step_end: Hook | None = None,
-        on_train_begin: Hook | None = None,
-        on_train_end: Hook | None = None,
-        on_eval_epoch_begin: Hook | None = None,
-        on_eval_epoch_end: Hook | None = None,
-        on_eval_step_begin: Hook | None = None,
-        on_eval_step_end: Hook | None = None,
-        on_eval_begin: Hook | None = None,
-        on_eval_end: Hook | None = None,
-    ) -> None:
+        self, on_train_epoch_begin: Hook | None = None, on_train_epoch_end: Hook | None = None,
+        on_train_step_begin: Hook | None = None, on_train_step_end: Hook | None = None,
+        on_train_begin: Hook | None = None, on_train_end: Hook | None = None, on_eval_epoch_begin: Hook | None = None,
+        on_eval_epoch_end: Hook | None = None, on_eval_step_begin: Hook | None = None,
+        on_eval_step_end: Hook | None = None, on_eval_begin: Hook | None = None, on_eval_end: Hook | None = None,
+    ) -> None:  # fmt: skip
         given = {name: hook for name, hook in locals().items() if name.startswith("on_") and hook is not None}
         for name, hook in given.items():
             if not callable(hook):

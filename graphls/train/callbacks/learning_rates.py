@@ -83,16 +83,9 @@ class ReduceLROnPlateau(Callback):
     """
 
     def __init__(
-        self,
-        monitor: str = "eval_loss",
-        factor: float = 0.1,
-        patience: int = 10,
-        verbose: bool = False,
-        mode: str = "auto",
-        min_delta: float = 1e-4,
-        cooldown: int = 0,
-        min_lr: float = 0,
-    ) -> None:
+        self, monitor: str = "eval_loss", factor: float = 0.1, patience: int = 10, verbose: bool = False,
+        mode: str = "auto", min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0,
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.monitored = Monitored(name, monitor, mode, min_delta)
         self.factor = fraction(name, "factor", factor)
@@ -183,14 +176,9 @@ class LearningRateFinder(Callback):
     """
 
     def __init__(
-        self,
-        lowest: float = 1e-7,
-        highest: float = 1.0,
-        steps: int = 100,
-        smoothing: float = 0.9,
-        limit: float = 4.0,
+        self, lowest: float = 1e-7, highest: float = 1.0, steps: int = 100, smoothing: float = 0.9, limit: float = 4.0,
         verbose: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.lowest, self.highest = positive(name, "lowest", lowest), positive(name, "highest", highest)
         if lowest >= highest:

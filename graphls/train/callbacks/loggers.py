@@ -116,14 +116,9 @@ class MLflowLogger(RunLogger):
     package = "mlflow"
 
     def __init__(
-        self,
-        every: int = 1,
-        *,
-        experiment: str | None = None,
-        tracking_uri: str | None = None,
-        parameters: Mapping[str, object] | None = None,
-        **settings: Any,
-    ) -> None:
+        self, every: int = 1, *, experiment: str | None = None, tracking_uri: str | None = None,
+        parameters: Mapping[str, object] | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
         super().__init__(every)
         self.experiment, self.tracking_uri, self.parameters = experiment, tracking_uri, dict(parameters or {})
         self.settings = settings

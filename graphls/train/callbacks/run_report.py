@@ -58,14 +58,10 @@ class RunReport(Callback):
     """
 
     def __init__(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        compare: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-        every: int = 1,
-        refresh: float = 5.0,
+        self, directory: str | os.PathLike[str], *,
+        compare: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), every: int = 1, refresh: float = 5.0,
         title: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.directory = as_path(directory)
         self.every = positive_int("RunReport", "every", every)
         self.refresh = not_negative("RunReport", "refresh", refresh)

@@ -97,15 +97,9 @@ class EarlyStopping(Callback):
     """
 
     def __init__(
-        self,
-        monitor: str = "eval_loss",
-        min_delta: float = 0,
-        patience: int = 0,
-        verbose: bool = False,
-        mode: str = "auto",
-        baseline: float | None = None,
-        restore_best_weights: bool = False,
-    ) -> None:
+        self, monitor: str = "eval_loss", min_delta: float = 0, patience: int = 0, verbose: bool = False,
+        mode: str = "auto", baseline: float | None = None, restore_best_weights: bool = False,
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.monitored = Monitored(name, monitor, mode, min_delta)
         self.patience = not_negative_int(name, "patience", patience)
@@ -175,14 +169,10 @@ class OnRequestExit(Callback):
     """
 
     def __init__(
-        self,
-        save_ckpt: bool = True,
-        save_mindir: bool = True,
-        file_name: str = "Net",
-        directory: str | os.PathLike[str] = "./",
-        config_file: str | os.PathLike[str] | None = None,
+        self, save_ckpt: bool = True, save_mindir: bool = True, file_name: str = "Net",
+        directory: str | os.PathLike[str] = "./", config_file: str | os.PathLike[str] | None = None,
         sig: Any = signal.SIGTERM,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.save_ckpt = boolean(name, "save_ckpt", save_ckpt)
         self.save_mindir = boolean(name, "save_mindir", save_mindir)

@@ -235,17 +235,11 @@ class SummaryCollector(Callback):
     """
 
     def __init__(
-        self,
-        summary_dir: str | os.PathLike[str],
-        collect_freq: int = 10,
-        num_process: int = 32,
-        collect_specified_data: dict[str, object] | None = None,
-        keep_default_action: bool = True,
-        custom_lineage_data: dict[str, object] | None = None,
-        collect_tensor_freq: int | None = None,
-        max_file_size: int | None = None,
-        export_options: dict[str, object] | None = None,
-    ) -> None:
+        self, summary_dir: str | os.PathLike[str], collect_freq: int = 10, num_process: int = 32,
+        collect_specified_data: dict[str, object] | None = None, keep_default_action: bool = True,
+        custom_lineage_data: dict[str, object] | None = None, collect_tensor_freq: int | None = None,
+        max_file_size: int | None = None, export_options: dict[str, object] | None = None,
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.summary_dir = summary_dir
         self.collect_freq = positive_int(name, "collect_freq", collect_freq)

@@ -173,12 +173,9 @@ class ConfusionMatrixMetric(Metric):
     """
 
     def __init__(
-        self,
-        skip_channel: bool = True,
-        metric_name: str = "sensitivity",
-        calculation_method: bool = False,
+        self, skip_channel: bool = True, metric_name: str = "sensitivity", calculation_method: bool = False,
         decrease: str = "mean",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         check_type(self, "skip_channel", skip_channel, bool)
         check_type(self, "metric_name", metric_name, str)

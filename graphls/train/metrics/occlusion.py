@@ -37,12 +37,8 @@ class OcclusionSensitivity(Metric):
     inputs = ("classification model", "predicted value", "label")
 
     def __init__(
-        self,
-        pad_val: float = 0.0,
-        margin: int | list[int] = 2,
-        n_batch: int = 128,
-        b_box: list[int] | None = None,
-    ) -> None:
+        self, pad_val: float = 0.0, margin: int | list[int] = 2, n_batch: int = 128, b_box: list[int] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         check_type(self, "pad_val", pad_val, float)
         check_type(self, "margin", margin, list if isinstance(margin, list) else int)

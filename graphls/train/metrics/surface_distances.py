@@ -87,12 +87,9 @@ class HausdorffDistance(SurfaceMetric):
     """
 
     def __init__(
-        self,
-        distance_metric: str = "euclidean",
-        percentile: float | None = None,
-        directed: bool | None = False,
+        self, distance_metric: str = "euclidean", percentile: float | None = None, directed: bool | None = False,
         crop: bool | None = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if percentile is not None:
             check_type(self, "percentile", percentile, float)
             if not 0 <= percentile <= 100:

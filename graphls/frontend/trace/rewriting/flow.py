@@ -42,13 +42,9 @@ def going_on(flags: Callable[[], Sequence[object]]) -> Any:
 
 
 def loop(
-    test: Function,
-    body: Function,
-    variables: object,
-    stops: Callable[[], Sequence[object]],
-    growing: Sequence[str],
+    test: Function, body: Function, variables: object, stops: Callable[[], Sequence[object]], growing: Sequence[str],
     attributes: Attributes = (),
-) -> None:
+) -> None:  # fmt: skip
     """`while test(): body()`, a `while_loop` from where the graph computes the condition; `stops` has its jumps."""
 
     def condition() -> Any:
@@ -66,13 +62,9 @@ def loop(
 
 
 def each(
-    items: Iterable[object],
-    body: Function,
-    variables: object,
-    stops: Callable[[], Sequence[object]],
-    growing: Sequence[str],
-    attributes: Attributes = (),
-) -> None:
+    items: Iterable[object], body: Function, variables: object, stops: Callable[[], Sequence[object]],
+    growing: Sequence[str], attributes: Attributes = (),
+) -> None:  # fmt: skip
     """`for item in items: body(item)`; after a jump that the graph decides, the rest is guarded by conditions."""
     if isinstance(items, Steps):
         counted(items, body, State(variables, (body,), attributes), lambda: going_on(stops), growing)

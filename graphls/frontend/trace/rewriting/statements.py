@@ -205,13 +205,8 @@ class Statements(Expressions):
         return bool(jumps) and self._are_variables(jumps)
 
     def _branch(
-        self,
-        test: ast.expr,
-        yes: list[ast.stmt],
-        no: list[ast.stmt],
-        original: Sequence[ast.stmt],
-        like: ast.stmt,
-    ) -> list[ast.stmt]:
+        self, test: ast.expr, yes: list[ast.stmt], no: list[ast.stmt], original: Sequence[ast.stmt], like: ast.stmt,
+    ) -> list[ast.stmt]:  # fmt: skip
         names = self._state([*yes, *no])
         first, second = self._function("yes", yes, like), self._function("no", no, like)
         functions = [_load(f.name) for f in (first, second)]
@@ -268,15 +263,9 @@ class Statements(Expressions):
         return names, self._function("body", body, statement, *parameters)
 
     def _loop(
-        self,
-        statement: ast.For | ast.While,
-        kind: str,
-        first: list[ast.expr],
-        body: ast.FunctionDef,
-        names: tuple[str, str],
-        jumps: set[str],
-        growing: list[str],
-    ) -> list[ast.stmt]:
+        self, statement: ast.For | ast.While, kind: str, first: list[ast.expr], body: ast.FunctionDef,
+        names: tuple[str, str], jumps: set[str], growing: list[str],
+    ) -> list[ast.stmt]:  # fmt: skip
         flags = [names[0]] * ("break" in jumps) + [RETURNED] * ("return" in jumps)
         stops = later(placed(ast.Tuple([_load(n) for n in flags], ast.Load()), statement))
         state = self._variables(self._state([body]), statement)

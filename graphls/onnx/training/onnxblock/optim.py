@@ -85,13 +85,9 @@ class AdamW(_Optimizer):
     moments = MOMENTS
 
     def __init__(
-        self,
-        bias_correction: bool = True,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-6,
-        weight_decay: float = 0.0,
-        clip_grad: ClipGradNorm | None = None,
-    ) -> None:
+        self, bias_correction: bool = True, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6,
+        weight_decay: float = 0.0, clip_grad: ClipGradNorm | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(clip_grad)
         self._bias_correction = bias_correction
         self._betas = betas
