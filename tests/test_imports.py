@@ -80,8 +80,7 @@ PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
-    "graphls.runtime", "graphls.step.export.inference_model", "graphls.step.export.ports",
-    "graphls.step.export.predict",
+    "graphls.runtime", "graphls.step.export.inference_model", "graphls.step.export.predict",
     "graphls.step.export.step_model", "graphls.step.export.write", "graphls.cli.training", "graphls.onnx.importing",
     "graphls.onnx", "graphls.inspect.testing.laws", "graphls.inspect.testing.samples",
 )  # fmt: skip

@@ -21,8 +21,8 @@ import graphls.onnx
 from examples.digits import BATCH, LeNet, load, make_step
 from graphls import nn, ops
 from graphls.frontend.tensors.pytree import leaves as leaves_of
+from graphls.step.export.manifest import loop_source
 from graphls.step.export.names import chosen
-from graphls.step.export.programs import loop_source
 from graphls.train import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.bundles.steps import CASES, Case, digits
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import graphls
 from graphls.frontend.tensors.pytree import leaves
-from graphls.step.export.programs import loop_source
+from graphls.step.export.manifest import loop_source
 from tests.bundles.install import FOLDER, NATIVE, has_native, missing
 from tests.bundles.steps import CASES
 

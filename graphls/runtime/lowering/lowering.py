@@ -16,7 +16,6 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.reachability import computes_nothing
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
 from graphls.primitives.faults import missing
-from graphls.runtime.lowering.empty import results_of_nothing
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
 from graphls.runtime.lowering.finite import any_not_finite, checked_and_given, only_checked
 from graphls.runtime.lowering.indices import FAULT, Indices
@@ -260,3 +259,17 @@ class Lowering(Rules):
     def any_not_finite(self, values: Sequence[Value]) -> str:
         """Whether a float tensor holds an infinity or nan."""
         return any_not_finite(self, [v for v in values if v.type.size])
+
+
+def results_of_nothing(node: Node) -> list[Any]:
+    """The results of a node that computes nothing, as constants.
+
+    Optimizers of ONNX Runtime divide by the sizes of what an operator takes, which ends the process.
+    """
+    if not any(v.type.size for v in node.outputs):
+        return [np.zeros(v.type.shape) for v in node.outputs]
+    kinds = [v.type for v in node.inputs]
+    shapes = [(0, *kind.shape) if kind.stacked else kind.shape for kind in kinds]  # however many a stack will have
+    operands = tuple(np.zeros(shape, kind.dtype.numpy) for shape, kind in zip(shapes, kinds, strict=True))
+    with np.errstate(all="ignore"):
+        return list(node.primitive.evaluate(operands, node.attrs, tuple(v.type for v in node.outputs)))

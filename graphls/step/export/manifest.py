@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from graphls.base.errors import GraphValueError
-from graphls.base.files.files import parse_json
+from graphls.base.files.files import open_file, parse_json
 
 FORMAT, VERSION = "graphls bundle", 1
 MANIFEST, MODEL, PREDICT, IR, STATES = "step.json", "step.onnx", "predict.onnx", "step.ir", "state.safetensors"
 """The files of a bundle."""
+LOOPS = {"python": "step.py", "javascript": "step.mjs"}
+"""The training programs that are copied into a bundle, by language."""
+CHUNK = 2**20
+"""Bytes that are read at once."""
 ALGORITHM = "Philox4x64-10"
 """The generator of random numbers by Salmon, Moraes, Dror and Shaw, "Parallel random numbers" (2011)."""
 
@@ -57,6 +64,20 @@ class File:
 
     name: str
     sha256: str
+
+
+def file_of(path: Path) -> File:
+    """The name and the SHA-256 of a file."""
+    found = hashlib.sha256()
+    with open_file(path) as file:
+        while chunk := file.read(CHUNK):
+            found.update(chunk)
+    return File(path.name, found.hexdigest())
+
+
+def loop_source(language: str) -> bytes:
+    """The program that trains a bundle in that language."""
+    return (resources.files("graphls.step.export") / "loops" / LOOPS[language]).read_bytes()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from graphls.base.files.files import write_bytes
 from graphls.base.text.colours import theme
 from graphls.interop.formats.safetensors import encode
 from graphls.ir.types import float32, int32
-from graphls.step.export.programs import loop_source
+from graphls.step.export.manifest import loop_source
 
 if TYPE_CHECKING:
     from graphls.ir.graph import Graph

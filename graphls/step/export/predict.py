@@ -9,19 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
 
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import open_file, write_parts
 from graphls.ir.types import type_of
 from graphls.runtime.lowering import Lowered
 from graphls.runtime.lowering.protos import renamed
-from graphls.runtime.lowering.types import exchanged
+from graphls.runtime.lowering.types import ELEMENT_TYPES, exchanged
 from graphls.runtime.lowering.weights import write_model
-from graphls.step.export.hashes import CHUNK, file_of
-from graphls.step.export.manifest import PREDICT, Predict
+from graphls.step.export.manifest import CHUNK, PREDICT, Port, Predict, file_of
 from graphls.step.export.names import chosen, output_names
-from graphls.step.export.ports import ports_of
+
+DTYPES = {number: dtype.long_name for dtype, number in ELEMENT_TYPES.items()}
+
+
+def ports_of(model: ModelProto) -> dict[str, Port]:
+    """The inputs and outputs of a model by name; a size that is said nowhere is "?"."""
+    return {info.name: _port(info) for info in (*model.graph.input, *model.graph.output)}
+
+
+def _port(info: ValueInfoProto) -> Port:
+    kind = info.type.tensor_type
+    return Port(info.name, DTYPES[kind.elem_type], tuple(map(_size, kind.shape.dim)))
+
+
+def _size(dim: TensorShapeProto.Dimension) -> int | str:
+    return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
 
 
 @dataclass(frozen=True)

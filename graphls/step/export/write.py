@@ -20,12 +20,10 @@ from graphls.runtime.lowering import Lowered
 from graphls.runtime.lowering.protos import renamed
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.lowering.weights import write_model
-from graphls.step.export.hashes import file_of
+from graphls.step.export import manifest as bundle
 from graphls.step.export.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
 from graphls.step.export.names import NEXT, chosen, input_names, output_names
-from graphls.step.export.ports import ports_of
-from graphls.step.export.predict import Prediction, ReadPrediction
-from graphls.step.export.programs import LOOPS, loop_source
+from graphls.step.export.predict import Prediction, ReadPrediction, ports_of
 from graphls.step.export.results import structure_of
 
 
@@ -60,7 +58,7 @@ def write_bundle(
     write_text(folder / IR, text)
     write_bytes(folder / STATES, encode({n: _exchanged(a, names.types[n]) for n, a in states.items()}))
     for language in loops:
-        write_bytes(folder / LOOPS[language], loop_source(language))
+        write_bytes(folder / bundle.LOOPS[language], bundle.loop_source(language))
     of = source.prediction
     predict = None if of is None else of.write(folder, names.inputs)
     write_text(folder / MANIFEST, dump(replace(_manifest(source, names, model, folder), predict=predict)))
@@ -74,8 +72,8 @@ def _require_alone(graph: Graph) -> None:
 
 def _check_loops(loops: Sequence[str]) -> None:
     for language in loops:
-        if language not in LOOPS:
-            raise GraphValueError(f"There is no loop in {language!r}; there are {', '.join(LOOPS)}.")
+        if language not in bundle.LOOPS:
+            raise GraphValueError(f"There is no loop in {language!r}; there are {', '.join(bundle.LOOPS)}.")
 
 
 class _Names:
@@ -102,8 +100,8 @@ def _manifest(source: Source, names: _Names, model: ModelProto, folder: Path) ->
         step=source.graph.name,
         graphls=__version__,
         opset=next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
-        model=file_of(folder / MODEL),
-        ir=file_of(folder / IR),
+        model=bundle.file_of(folder / MODEL),
+        ir=bundle.file_of(folder / IR),
         inputs=tuple(ports[name] for name in names.inputs),
         outputs=tuple(ports[name] for name in names.outputs),
         results=structure_of(source.results, source.is_tensor),
