@@ -31,7 +31,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "graphls"
 NAMES = FOLDER / "compat" / "hook" / "mindspore_names.txt"
-SETTINGS = FOLDER / "context" / "mindspore_settings.json"
+SETTINGS = FOLDER / "runtime" / "context" / "mindspore_settings.json"
 PACKAGE = "mindspore"
 LEFT_OUT = ("_akg", "ops_generate", "ops._op_impl", "_extends.parallel_compile")
 """What builds MindSpore, or registers kernels of Ascend, and is imported by nothing else."""

@@ -19,7 +19,7 @@ from tests.bundles.steps import CASES
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 STEPS = 100
-LOOPS = Path(graphls.__file__).parent / "bundles" / "loops"
+LOOPS = Path(graphls.__file__).parent / "step" / "export" / "loops"
 CLOSE = 1e-5
 """Relative to the largest element, as sums of float32 in another order are."""
 
