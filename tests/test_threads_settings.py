@@ -44,7 +44,7 @@ def as_before() -> Iterator[None]:
 @pytest.mark.parametrize(("settings", "name", "value"), KEPT)
 def test_a_setting_holds_in_every_thread_also_while_others_change(settings: Settings, name: str, value: Any) -> None:
     """Threads that keep, change and reset other settings take none from the one that reads."""
-    with settings.kept():
+    with settings.preserved():
         settings.update({name: value})
 
         def work(number: int) -> None:
@@ -54,7 +54,7 @@ def test_a_setting_holds_in_every_thread_also_while_others_change(settings: Sett
                 elif number == 1:
                     settings.update({f"other{i}": i})
                 else:
-                    with settings.kept():
+                    with settings.preserved():
                         pass
 
         in_threads(3, work)

@@ -246,7 +246,7 @@ def test_large_steps_are_cut_and_others_are_not() -> None:
 
     assert Partition().run(chain(600, 600)).nodes[0].primitive.name == "exp"
     cut_into = plan_of(Partition().run(chain(2300, 2300))).segments
-    assert [len(s.graph.nodes) for s in cut_into] == [1000, 1000, 300]
+    assert [len(s.graph.nodes) for s in cut_into] == [2000, 300]
 
 
 def test_pieces_of_a_large_plan_write_states_in_place_where_nothing_reads_them_later(
