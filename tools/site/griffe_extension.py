@@ -9,6 +9,7 @@ from typing import Any
 
 import griffe
 
+from graphls.base.aliases import ALIASES
 from tools.site import reference
 
 FILE, LINKED = re.compile(r"\bdocs/([\w/]+\.md)"), r"[docs/\1](../\1)"
@@ -20,8 +21,18 @@ class Records(griffe.Extension):  # type: ignore[misc]
 
     def on_package(self, *, pkg: Any, **options: Any) -> None:
         """Mend a package once all of it is read."""
-        for path in reference.entries() if pkg.path == "graphls" else ():
-            _mend(pkg, path)
+        if pkg.path == "graphls":
+            for alias, name in ALIASES.items():
+                _add_alias(pkg, alias.removeprefix("graphls."), name.removeprefix("graphls."))
+            for path in reference.entries():
+                _mend(pkg, path)
+
+
+def _add_alias(package: Any, alias: str, name: str) -> None:
+    """Let a module be found by an import path that stands for it."""
+    home, _, leaf = alias.rpartition(".")
+    place = package[home] if home else package
+    place.set_member(leaf, griffe.Alias(leaf, package[name], parent=place))
 
 
 def _mend(package: Any, path: str) -> None:
