@@ -12,7 +12,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.inspect.profile import trace
-from graphls.inspect.profile.shares import DEEPEST
+from graphls.inspect.cell_tree import DEEPEST
 from graphls.ir import Graph, Location, Node, Value
 from graphls.ir.errors import GraphFileError
 from graphls.ir.registry import lookup

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import attrgetter
 
+from graphls.inspect.cell_tree import CellEntry, CellTree, cell_names
 from graphls.inspect.summary.plan import SegmentRow
 from graphls.ir.graph import PHASES, Node
 from graphls.runtime.kernels import Run, SegmentRun
-
-DEEPEST = 32
-"""Cells further inside are counted as one, with the rest of the path as their name."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,12 @@ class SegmentTime(Cost):
     hidden: float = 0.0
 
 
+@dataclass
+class _CellSums:
+    kernels: float = 0.0
+    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
 @dataclass(frozen=True)
 class Costs:
     """Kernels and seconds per step of each node, and the seconds of a step, which are the whole of all shares."""
@@ -167,16 +172,19 @@ class Costs:
 
     def by_cell(self) -> tuple[CellTime, ...]:
         """The tree of cells, each before those inside it, in the order in which the graph comes to them."""
-        root = _Tree("")
+        tree = CellTree(_CellSums())
         for node, seconds in self.seconds.items():
-            for tree in root.path(node.scope):
-                tree.kernels += self.kernels[node]
-                tree.phases[node.phase] += seconds
-        return tuple(self._cell(tree, depth) for tree, depth in root.walk())
+            for path in accumulate(cell_names(node.scope), "{}.{}".format):
+                tree.rows.setdefault(path, _CellSums())
+            for sums in tree.around(node.scope):
+                sums.kernels += self.kernels[node]
+                sums.phases[node.phase] += seconds
+        return tuple(self._cell(entry) for entry in tree.walk())
 
-    def _cell(self, tree: _Tree, depth: int) -> CellTime:
-        seconds = sum(tree.phases.values())
-        return CellTime(tree.kernels, seconds, self.share(seconds), tree.name, depth, dict(tree.phases))
+    def _cell(self, entry: CellEntry[_CellSums]) -> CellTime:
+        kernels, phases = entry.row.kernels, dict(entry.row.phases)
+        seconds = sum(phases.values())
+        return CellTime(kernels, seconds, self.share(seconds), entry.name, entry.depth, phases)
 
 
 def by_segment(rows: Sequence[SegmentRow], runs: Sequence[Run], step_seconds: float) -> tuple[SegmentTime, ...]:
@@ -197,30 +205,3 @@ def _segment(
     seconds, hidden = (sum(map(attrgetter(name), calls)) / steps for name in ("seconds", "hidden"))
     share = seconds / step_seconds if step_seconds else 0.0
     return SegmentTime(len(own) / steps, seconds, share, row, sum(own) / steps, len(calls), hidden)
-
-
-@dataclass
-class _Tree:
-    name: str
-    kernels: float = 0.0
-    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    children: dict[str, _Tree] = field(default_factory=dict)
-
-    def path(self, scope: str) -> Iterator[_Tree]:
-        """This tree and the ones down a path of cells."""
-        tree = self
-        yield tree
-        for name in cells(scope):
-            tree = tree.children.setdefault(name, _Tree(name))
-            yield tree
-
-    def walk(self, depth: int = 0) -> Iterator[tuple[_Tree, int]]:
-        """This tree and those below it, each with its depth."""
-        yield self, depth
-        for child in self.children.values():
-            yield from child.walk(depth + 1)
-
-
-def cells(scope: str) -> list[str]:
-    """The names of the cells along a path."""
-    return scope.split(".", DEEPEST - 1) if scope else []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, product
 from typing import Any
 
-from graphls.inspect.profile.shares import cells
+from graphls.inspect.cell_tree import cell_names
 from graphls.inspect.profile.texts import line_of, name_of, name_text
 from graphls.inspect.summary.plan import StepPlan
 from graphls.ir.graph import Node
@@ -48,7 +48,7 @@ def _events(name: str, runs: Sequence[Run], plan: StepPlan | None) -> Iterator[E
         leaves = _leaves([k for k in run.kernels if k.segment not in beside])
         yield _slice("steps", f"step {number}", run.start, run.seconds, {"kernels": len(run.kernels)})
         yield from _merged("phases", leaves, lambda node: [node.phase])
-        yield from _merged("cells", leaves, lambda node: cells(node.scope))
+        yield from _merged("cells", leaves, lambda node: cell_names(node.scope))
         for k in run.kernels:
             yield _kernel(k, plan.segments[k.segment].engine if plan else "", k.segment in beside)
         if plan:

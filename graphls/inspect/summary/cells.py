@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphls.base.text.html import Page
@@ -11,7 +11,8 @@ from graphls.base.text.plain import shown
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.calls import CellCall
 from graphls.frontend.trace.trace import Traced
-from graphls.inspect.summary.measure import Measures, measure
+from graphls.inspect.cell_tree import CellEntry, CellTree
+from graphls.inspect.summary.measure import measure
 from graphls.inspect.summary.summary import CellSummary, PhaseSummary, Summary
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
@@ -32,14 +33,19 @@ def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summ
     found = measure(graph)
     tree = _tree(graph, traced)
     for scope in found.flops:
-        _add(tree, found, scope)
+        for cell in tree.around(scope):
+            cell.flops += found.flops[scope]
+            cell.made += found.made[scope]
+            cell.kept += found.kept[scope]
     for (phase, scope), states in found.states.items():
-        _add_states(tree, scope, [state for state in states if _belongs(state, phase, traced.parameters)])
-    root = tree[""]
+        owned = dict.fromkeys(state for state in states if _belongs(state, phase, traced.parameters))
+        for cell in tree.around(scope):
+            cell.states.update(owned)
+    root = tree.rows[""]
     others = [state for state in graph.states if state not in root.states]
     return Summary(
         name=graph.name,
-        cells=tuple(_rows(tree, traced.parameters)),
+        cells=tuple(_row(entry, traced.parameters, graph.name) for entry in tree.walk()),
         phases=tuple(
             PhaseSummary(phase, found.phase_nodes[phase], found.phase_flops[phase], found.phase_made[phase])
             for phase in found.phase_nodes
@@ -85,32 +91,26 @@ def page_of(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> str:
 class _Cell:
     """A cell that ran, with all that is inside of it."""
 
-    name: str
     kind: str
     outputs: tuple[Type, ...] = ()
     varies: bool = False
     calls: int = 0
-    inner: list[str] = field(default_factory=list)
     states: dict[Value, None] = field(default_factory=dict)
     flops: int = 0
     made: int = 0
     kept: int = 0
 
 
-def _tree(graph: Graph, traced: Traced) -> dict[str, _Cell]:
-    """The cells that ran by their paths, each with those directly inside in the order in which they ran first."""
-    tree = {"": _Cell(graph.name, "", tuple(v.type for v in graph.outputs), calls=1)}
+def _tree(graph: Graph, traced: Traced) -> CellTree[_Cell]:
+    """The cells that ran by their paths, in the order in which they ran first."""
+    tree = CellTree(_Cell("", tuple(v.type for v in graph.outputs), calls=1))
     calls = _in_graph(traced)
     for call in calls:
         outputs = tuple(v.type for v in call.values)
-        cell = tree.setdefault(call.path, _Cell(call.path, call.kind, outputs))
+        cell = tree.rows.setdefault(call.path, _Cell(call.kind, outputs))
         cell.varies = cell.varies or cell.outputs != outputs
     for path, count in _counts(traced.graph, calls).items():
-        tree[path].calls = count
-    for path in list(tree)[1:]:
-        parent = _owner(tree, path.rpartition(".")[0])
-        tree[path].name = path[len(parent) + 1 :] if parent else path
-        tree[parent].inner.append(path)
+        tree.rows[path].calls = count
     return tree
 
 
@@ -148,21 +148,6 @@ def _counts_of(nodes: Iterable[Node], given: Iterable[Value], ends: Mapping[Valu
     return counts
 
 
-def _owner(tree: Mapping[str, _Cell], path: str) -> str:
-    """The innermost cell that ran and whose path this is, or begins with."""
-    while path and path not in tree:
-        path = path.rpartition(".")[0]
-    return path
-
-
-def _add(tree: Mapping[str, _Cell], found: Measures, scope: str) -> None:
-    """Count what the nodes of a scope take for its cell and for all around that."""
-    for cell in _holders(tree, scope):
-        cell.flops += found.flops[scope]
-        cell.made += found.made[scope]
-        cell.kept += found.kept[scope]
-
-
 def _belongs(state: Value, phase: str, parameters: Mapping[str, Parameter]) -> bool:
     """Whether a state that a phase reads is a parameter of the cell: for the backward only if it is trainable."""
     return phase == "forward" or (phase == "backward" and _is_trainable(state, parameters))
@@ -172,38 +157,14 @@ def _is_trainable(state: Value, parameters: Mapping[str, Parameter]) -> bool:
     return state.name in parameters and parameters[state.name].requires_grad
 
 
-def _add_states(tree: Mapping[str, _Cell], scope: str, states: Sequence[Value]) -> None:
-    for cell in _holders(tree, scope):
-        cell.states.update(dict.fromkeys(states))
-
-
-def _holders(tree: Mapping[str, _Cell], scope: str) -> Iterator[_Cell]:
-    """The innermost cell of a scope, and all around it up to the whole step."""
-    path = _owner(tree, scope)
-    yield tree[path]
-    while path:
-        path = _owner(tree, path.rpartition(".")[0])
-        yield tree[path]
-
-
-def _rows(tree: Mapping[str, _Cell], parameters: Mapping[str, Parameter]) -> list[CellSummary]:
-    """All cells, each before those inside of it."""
-    rows, waiting = [], [("", 0)]
-    while waiting:
-        path, depth = waiting.pop()
-        cell = tree[path]
-        rows.append(_row(cell, path, depth, parameters))
-        waiting.extend((inner, depth + 1) for inner in reversed(cell.inner))
-    return rows
-
-
-def _row(cell: _Cell, path: str, depth: int, parameters: Mapping[str, Parameter]) -> CellSummary:
+def _row(entry: CellEntry[_Cell], parameters: Mapping[str, Parameter], graph_name: str) -> CellSummary:
+    cell = entry.row
     trainable = (state for state in cell.states if _is_trainable(state, parameters))
     return CellSummary(
-        path=path,
-        name=cell.name,
+        path=entry.path,
+        name=entry.name or graph_name,
         kind=cell.kind,
-        depth=depth,
+        depth=entry.depth,
         outputs=cell.outputs,
         varies=cell.varies,
         calls=cell.calls,
