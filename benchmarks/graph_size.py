@@ -195,8 +195,8 @@ def compiled(
     from graphls.passes.windows import verify_windows
     from graphls.runtime.lowering import lower
     from graphls.runtime.lowering.weights import serialised
+    from graphls.runtime.target import ExecutionTarget
     from graphls.step import api
-    from graphls.step.step import Compiled
 
     with compiling(), clock("trace"):
         traced = graphls.trace_graph(cell, *inputs)
@@ -218,7 +218,7 @@ def compiled(
     with clock("model in bytes"):
         serialised(lowered.model)
     with compiling(), clock("session, lowering, partition"):
-        step = Compiled(traced, inputs, pipeline, result, partial(api._session, "onnxruntime", "cpu", engine))
+        step = api.open_step(traced, inputs, pipeline, result, ExecutionTarget("onnxruntime", "cpu", engine))
     return step, sum(1 for _ in walk(result.graph))
 
 

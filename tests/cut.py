@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphls import api
 from graphls.passes.schedule.partition import Partition
+from graphls.runtime import target
 from tests.left_out import skip_left_out
 
 LEFT_OUT = Path(__file__).with_name("cut_left_out.txt")
@@ -22,7 +22,7 @@ def everywhere(engine: str = "onnxruntime") -> Callable[..., Partition]:
 
 def pytest_configure() -> None:
     """Cut every step."""
-    api.Partition = everywhere()  # type: ignore[misc, assignment]
+    target.Partition = everywhere()  # type: ignore[misc, assignment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

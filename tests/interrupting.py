@@ -61,23 +61,23 @@ def _places_passed(most: int, function: Callable[[], Any]) -> int:
 def assert_steps_are_whole(
     made: Callable[[], tuple[Any, Callable[[], Any], Any]], values: Callable[[Any], object], least: int
 ) -> None:
-    """Interrupt a step at one place after the other: states are those of whole steps, for each count of the clock.
+    """Interrupt a step at one place after the other: states are those of whole steps, for each count of steps.
 
-    `made` gives something new that has states, its step, and the clock that counts it; `values` are the states. A step
-    has more than `least` places.
+    `made` gives something new that has states, its step, and the version that counts it; `values` are the states. A
+    step has more than `least` places.
     """
-    cell, run, clock = made()
-    found = {clock.ticks: values(cell)}
+    cell, run, version = made()
+    found = {version.ticks: values(cell)}
     place = 0
     while interrupted_at(place, run):
         now = values(cell)
-        assert found.setdefault(clock.ticks, now) == now, f"torn at place {place}"
+        assert found.setdefault(version.ticks, now) == now, f"torn at place {place}"
         place += 1
     assert place > least
-    cell, run, clock = made()
-    while clock.ticks < max(found):
+    cell, run, version = made()
+    while version.ticks < max(found):
         run()
-        assert found[clock.ticks] == values(cell)
+        assert found[version.ticks] == values(cell)
 
 
 def signalled_at(place: int, function: Callable[[], Any]) -> bool:
@@ -114,7 +114,7 @@ def signalled_at(place: int, function: Callable[[], Any]) -> bool:
 def assert_states_are_of_one_step(
     step: Any, run: Callable[[], Any], states: Callable[[Any], object], every: int
 ) -> None:
-    """Interrupt the same step at every few places: states are those before it or behind it, as its clock says.
+    """Interrupt the same step at every few places: states are those before it or behind it, as its version tells.
 
     `states` gives the states of the compiled `step`, which go back to where they were before each interruption.
     """
@@ -126,6 +126,6 @@ def assert_states_are_of_one_step(
     for place in range(0, places, every):
         for name, value in start.items():
             step.parameters[name].set_data(value)
-        ticks = step.clock.ticks
+        ticks = step.version.ticks
         interrupted_at(place, run)
-        assert states(step) == (whole if step.clock.ticks > ticks else before), place
+        assert states(step) == (whole if step.version.ticks > ticks else before), place

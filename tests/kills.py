@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import graphls
-from graphls import api, nn, ops
+from graphls import nn, ops
 from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
 from graphls.passes.schedule.partition import Partition
@@ -93,7 +93,7 @@ class PlanTraining(Training):
 
     def made(self) -> Model:
         """A model whose step is a plan; OpenVINO computes in it where that is installed."""
-        api.Partition = self.partition  # type: ignore[misc, assignment]
+        target.Partition = self.partition  # type: ignore[misc, assignment]
         net = nn.SequentialCell(nn.Dense(4, 16), nn.ReLU(), Host(), nn.Dropout(p=0.2), nn.Dense(16, 2))
         scale = DynamicLossScaleManager(2.0**127, 2, 2)
         engine = "openvino" if find_spec("openvino") else "numpy"

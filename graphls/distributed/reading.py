@@ -71,9 +71,9 @@ _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
 _gone: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
 _counted: tuple[int, tuple[Version, ...]] = (0, ())
-"""The steps of sessions that have gone, and the clocks of the others, in one piece, as a thread reads them."""
+"""The steps of sessions that have gone, and the versions of the others, in one piece, as a thread reads them."""
 _ended: deque[Version] = deque()
-"""The clocks of sessions that have gone since; what frees one, at any moment, does no more than to note that."""
+"""The versions of sessions that have gone since; what frees one, at any moment, does no more than to note that."""
 _counting = allocate_lock()
 
 
@@ -82,20 +82,20 @@ def forget_gone() -> None:
     _gone.clear()
 
 
-def count_steps(session: object, clock: Version) -> None:
+def count_steps(session: object, version: Version) -> None:
     """Know of what counts the steps of a session on divided states: ranks give each other those after equally many."""
     global _counted
     with _counting:
         ended = {id(gone): gone for gone in (_ended.popleft() for _ in range(len(_ended)))}
-        steps, clocks = _counted
-        left = tuple(one for one in clocks if id(one) not in ended)
-        _counted = steps + sum(gone.ticks for gone in ended.values()), (*left, clock)
-    finalize(session, _ended.append, clock).atexit = False
+        steps, versions = _counted
+        left = tuple(one for one in versions if id(one) not in ended)
+        _counted = steps + sum(gone.ticks for gone in ended.values()), (*left, version)
+    finalize(session, _ended.append, version).atexit = False
 
 
 def _steps() -> int:
-    steps, clocks = _counted
-    return steps + sum(clock.ticks for clock in clocks)
+    steps, versions = _counted
+    return steps + sum(version.ticks for version in versions)
 
 
 def ask(group: Group, parts: Parts, own: Array) -> list[Array]:

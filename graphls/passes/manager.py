@@ -150,12 +150,12 @@ class PipelineResult:
     seconds: dict[str, float] = field(default_factory=dict)
     folder: Path | None = None
 
-    def with_stage(self, name: str, graph: Graph) -> dict[str, Graph]:
-        """The stages and one more that was made of the final graph, which is written to where they are."""
+    def with_stage(self, name: str, graph: Graph) -> PipelineResult:
+        """The result with one more stage that was made of the final graph, written to where the others are."""
         name = f"{len(self.stages):02d}_{name}"
         if self.folder:
             write_text(self.folder / f"{name}.ir", dump(graph))
-        return {**self.stages, name: graph}
+        return replace(self, stages={**self.stages, name: graph})
 
 
 @dataclass(frozen=True)

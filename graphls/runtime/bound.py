@@ -15,7 +15,7 @@ from graphls.runtime.states import HasStorage
 
 
 class BoundStates(ABC):
-    """Bindings to the states of a graph: one, or one for each turn where states have two buffers, `swapped` by clocks.
+    """Bindings to the states of a graph: one, or one for each turn where states have two buffers, `swapped` by version.
 
     `types` are those in which the states are exchanged, by their names; `in_place` are those that are updated in their
     own buffer. `seen` is the count of replaced buffers up to which the bindings are known to be those of today.
@@ -27,7 +27,7 @@ class BoundStates(ABC):
     in_place: set[str]
     group: Group
     seen: int
-    clocks: tuple[Version, ...]
+    versions: tuple[Version, ...]
     bindings: dict[int, Any]
     bound: list[tuple[Storage, tuple[Any, ...], Version | None, int]]
 
@@ -40,8 +40,8 @@ class BoundStates(ABC):
         if self.seen != self.group.changes:
             self._follow_changes()
         turn = 0
-        for clock in self.clocks:
-            turn = 2 * turn + (clock.ticks & 1)
+        for version in self.versions:
+            turn = 2 * turn + (version.ticks & 1)
         if turn not in self.bindings:
             self.bindings[turn] = self._binding(turn)
         return self.bindings[turn]
@@ -77,16 +77,16 @@ class BoundStates(ABC):
         if not self.bindings or not all(map(self._is_current, self.bound)):
             for name in self.types:
                 self._settle(name)
-            self.clocks, self.bindings = tuple(dict.fromkeys(self.swapped.values())), {}
+            self.versions, self.bindings = tuple(dict.fromkeys(self.swapped.values())), {}
             storages = [self.parameters[name].storage for name in self.types]
             self.bound = [(s, s.buffers, s.version, s.index) for s in storages]
         self.seen = self.group.changes
 
     def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Version | None, int]) -> bool:
-        storage, buffers, clock, index = bound
-        if storage.buffers is not buffers or storage.version is not clock:
+        storage, buffers, version, index = bound
+        if storage.buffers is not buffers or storage.version is not version:
             return False
-        return clock in self.clocks or storage.index == index
+        return version in self.versions or storage.index == index
 
     def _settle(self, name: str) -> None:
         """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""

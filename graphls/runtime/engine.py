@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 class PlanContext:
     """The context of a plan that its parts share when they are opened.
 
-    `owner` is the session of the plan. `swapped` are the states that have two buffers, with the clocks by which these
+    `owner` is the session of the plan. `swapped` are the states that have two buffers, with the versions by which these
     change places. `boundary_buffers` are the arrays in which values cross between segments, in the dtypes in which they
     are exchanged; they never move. What a part needs for itself in the last call of a step may lie in `scratch`. The
     segments of `pre_flag` run before the host reads the flag, in Python, and may be run once more.

@@ -24,15 +24,15 @@ Changes = Iterable[tuple[Any, str, Any]]
 
 
 class Session(ABC):
-    """Runs one graph on the states in some parameters; `clock` counts the steps that are complete."""
+    """Runs one graph on the states in some parameters; `version` counts the steps that are complete."""
 
     def __init__(self, parameters: Mapping[str, HasStorage]) -> None:
         self.parameters = dict(parameters)
-        self.clock = Version()
+        self.version = Version()
         storages = [parameter.storage for parameter in self.parameters.values()]
         self.group: Group = merged_group(storages)
         if any(storage.division is not None for storage in storages):
-            count_steps(self, self.clock)
+            count_steps(self, self.version)
 
     def run(self, inputs: Inputs) -> list[Any]:
         """One step. Other threads wait that call it, or another step on a common state.
@@ -64,7 +64,7 @@ class Session(ABC):
         the tasks call is no function written in Python, for the same reason. Where one raises, those behind it are
         left in `tasks`.
         """
-        objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
+        objects, names, values = zip(*changes, (self.version, "ticks", self.version.ticks + 1), strict=True)
         deque(chain(map(partial.__call__, tasks), map(setattr, objects, names, values)), 0)
 
 

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-import graphls.runtime.engines  # noqa: F401  which plans find by their names
-from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path
 from graphls.base.reporting import checked
 from graphls.base.sharing.locks import compiling
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.inputs import read_inputs
 from graphls.frontend.trace.trace import PLACE, Traced
-from graphls.ir.engines import find_engine
-from graphls.ir.graph import Graph
 from graphls.ir.plan import is_plan
-from graphls.ir.verify import verify
 from graphls.nn.tracing import trace_graph as trace_graph
-from graphls.passes import Pipeline, as_pipeline
+from graphls.passes import Pipeline, PipelineResult, as_pipeline
 from graphls.passes.manager import DEFAULT_PASSES
 from graphls.passes.overflow.overflow import with_mode
 from graphls.passes.schedule.host_calls import verify_host_calls
-from graphls.passes.schedule.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.runtime.context import cuda_of_context, default_engine
 from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
+from graphls.runtime.step import Step
+from graphls.runtime.target import ExecutionTarget
 from graphls.step.export.read import read_bundle
 from graphls.step.export.results import tree_of
 from graphls.step.extra_outputs import check_stages
+from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint
 from graphls.step.placement import warn_of_placement
 from graphls.step.shards import divide_states, for_ranks
@@ -43,7 +39,6 @@ from graphls.step.step import Compiled
 GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
 _DEFAULT = re.compile(r"((?:^|,)\s*)default(?=\s*(?:,|$))")
-BACKENDS = ("onnxruntime", "numpy")
 
 
 def compile(
@@ -75,18 +70,19 @@ def compile(
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
     inputs = read_inputs(inputs)
-    _check_target(backend, device, engine)
+    target = ExecutionTarget(backend, device, engine)
+    target.check()
     with compiling():
-        return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
+        return _compiled(cell, inputs, target, passes, overflow_mode)
 
 
 def _compiled(
-    cell: Callable[..., object], inputs: Sequence[object], device: str | Cuda, passes: object, backend: str,
-    overflow_mode: str | None, engine: str,
+    cell: Callable[..., object], inputs: Sequence[object], target: ExecutionTarget, passes: object,
+    overflow_mode: str | None,
 ) -> Compiled:  # fmt: skip
     traced = trace_graph(cell, *inputs)
     passes = "default" if passes is None else passes
-    named = _named(passes, _default_passes(backend, device))
+    named = _named(passes, _default_passes(target))
     pipeline = _pipeline(named, overflow_mode)
     if named != passes:
         pipeline = for_ranks(pipeline, traced.parameters, shard_threshold())
@@ -96,10 +92,22 @@ def _compiled(
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
     Lint(cell, traced, result.graph).warn()
-    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
-    if device != "cpu":
+    step = open_step(traced, inputs, pipeline, result, target)
+    if target.device != "cpu":
         warn_of_placement(step)
     return step
+
+
+def open_step(
+    traced: Traced, inputs: Sequence[object], pipeline: Pipeline, result: PipelineResult, target: ExecutionTarget
+) -> Compiled:
+    """The compiled step of a final graph: its partition is the last stage, and its session runs that."""
+    effects = HostEffects(result.graph)
+    partitioned = target.partitioned(effects.graph)
+    if is_plan(partitioned):
+        result = result.with_stage("partition", partitioned)
+    step = Step(result.graph, effects.graph, partitioned, traced.parameters, traced.outputs, target)
+    return Compiled(traced, inputs, pipeline, result.stages, step, effects)
 
 
 def load_step(
@@ -135,7 +143,8 @@ def load_step(
     """
     device = cuda_of_context() if device == "cuda" else device
     engine = default_engine(device) if engine is None else engine
-    _check_target(backend, device, engine)
+    target = ExecutionTarget(backend, device, engine)
+    target.check()
     bundle = checked(read_bundle, as_path(directory), None if states is None else as_path(states))
     graph = bundle.graph
     parameters = {name: Parameter.holding(array, name) for name, array in bundle.states.items()}
@@ -144,27 +153,15 @@ def load_step(
     examples = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in graph.inputs]
     with compiling():
         result = pipeline.run(graph, source="step")
-        step = Compiled(traced, examples, pipeline, result, partial(_session, backend, device, engine))
+        step = open_step(traced, examples, pipeline, result, target)
     step.origin = bundle.origin
     return step
 
 
-def _default_passes(backend: str, device: str | Cuda) -> str:
-    if (backend, device) == ("onnxruntime", "cpu"):
+def _default_passes(target: ExecutionTarget) -> str:
+    if (target.backend, target.device) == ("onnxruntime", "cpu"):
         return CPU_PASSES
-    return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
-
-
-def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
-    """Raise GraphlsError for a backend, an engine or a device that is not known, or that is missing."""
-    find_engine(engine)
-    if backend not in BACKENDS:
-        raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
-    if backend == "onnxruntime":
-        for name in dict.fromkeys((backend, engine)):
-            find_engine(name).check(device)
-    elif device != "cpu":
-        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
+    return GRAPH_PASSES if isinstance(target.device, Cuda) and target.device.graph else DEFAULT_PASSES
 
 
 def _named(passes: object, default: str) -> object:
@@ -175,23 +172,3 @@ def _named(passes: object, default: str) -> object:
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
     pipeline = as_pipeline(passes)
     return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
-
-
-def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
-    if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
-        from graphls.runtime.numpy.reference import ReferenceSession
-
-        return ReferenceSession(graph, parameters)
-    plan = Partition(engine, skips=device == "cpu").run(graph)
-    if is_plan(plan):
-        verify(plan)
-        from graphls.runtime.plan import PlanSession
-
-        return PlanSession(plan, parameters, device)
-    if isinstance(device, Cuda) and device.graph:
-        from graphls.runtime.onnxruntime.captured import CapturedSession
-
-        return CapturedSession(graph, parameters, device)
-    from graphls.runtime.onnxruntime.ort import OrtSession
-
-    return OrtSession(graph, parameters, device)

@@ -77,10 +77,10 @@ class RepeatedStep:
         return self._extra.arrays()
 
     @property
-    def clock(self) -> Version:
+    def version(self) -> Version:
         """The counter of completed calls."""
-        clock: Version = self._session.clock
-        return clock
+        version: Version = self._session.version
+        return version
 
     def _run_on_drawn(self, draws: _Draws, arrays: Sequence[object]) -> list[Any]:
         """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""

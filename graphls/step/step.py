@@ -18,12 +18,12 @@ from graphls.frontend.tensors.tape import COMPILED, note
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.inputs import InputCheck
 from graphls.frontend.trace.trace import Traced, fill_outputs
-from graphls.ir.plan import is_plan
+from graphls.ir.graph import Graph
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
 from graphls.passes.schedule.host_calls import calls_for_results
-from graphls.runtime.step import OpenSession, Step
+from graphls.runtime.step import Step
 from graphls.step.dependencies import Dependent
 from graphls.step.export.network_prediction import is_place, wished_prediction
 from graphls.step.extra_outputs import ExtraOutputs
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from graphls.inspect.profile import Profile
     from graphls.inspect.summary import Summary
     from graphls.inspect.summary.plan import StepPlan
-    from graphls.passes import Pipeline, PipelineResult
+    from graphls.passes import Pipeline
     from graphls.runtime.onnxruntime.placement import Placement
     from graphls.step.export.predict import Prediction, ReadPrediction
     from graphls.step.export.read import Origin
@@ -68,20 +68,19 @@ class Compiled(Dependent):
     """
 
     def __init__(
-        self, traced: Traced, inputs: Sequence[object], pipeline: Pipeline, result: PipelineResult,
-        open_session: OpenSession,
+        self, traced: Traced, inputs: Sequence[object], pipeline: Pipeline, stages: dict[str, Graph], step: Step,
+        effects: HostEffects,
     ) -> None:  # fmt: skip
-        graph = result.graph
+        graph = step.graph
         super().__init__(traced.cells)
         self._extra = ExtraOutputs(traced.outputs, graph)
         self.graph = graph
         self.parameters: dict[str, Parameter] = traced.parameters
         self._traced = traced
         self._pipeline = pipeline
-        self._effects = HostEffects(graph)
-        self._step = Step(graph, self._effects.graph, self.parameters, traced.outputs, open_session).with_session()
-        planned = self._step.plan.graph
-        self.stages = result.with_stage("partition", planned) if is_plan(planned) else result.stages
+        self._effects = effects
+        self._step = step.with_session()
+        self.stages = stages
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -117,10 +116,10 @@ class Compiled(Dependent):
         return self._extra.arrays()
 
     @property
-    def clock(self) -> Version:
+    def version(self) -> Version:
         """The counter of completed steps."""
-        clock: Version = self._session.clock
-        return clock
+        version: Version = self._session.version
+        return version
 
     @property
     def plan(self) -> StepPlan:

@@ -123,12 +123,12 @@ class TrainRunner:
 
     def completed(self) -> int:
         """How many steps are complete, also where a Ctrl-C has come between a step and whoever counts."""
-        before, clock, start, count = self._progress
-        return before + (clock.ticks - start) * count
+        before, version, start, count = self._progress
+        return before + (version.ticks - start) * count
 
-    def _follow(self, clock: Version, count: int) -> None:
-        """Count by the clock of what runs next, a call of which is so many steps."""
-        self._progress = self.completed(), clock, clock.ticks, count
+    def _follow(self, version: Version, count: int) -> None:
+        """Count by the version of the session that runs next, a call of which is so many steps."""
+        self._progress = self.completed(), version, version.ticks, count
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
@@ -144,7 +144,7 @@ class TrainRunner:
         step = self.find(row)
         if self.optimizer is not None:
             self.optimizer.warn_after_schedule()
-        self._follow(step.clock, 1)
+        self._follow(step.version, 1)
         outputs = step(*row)
         self._watch(row, outputs)
         return outputs
@@ -171,7 +171,7 @@ class TrainRunner:
         if self.optimizer is not None:
             for _ in rows:
                 self.optimizer.warn_after_schedule()
-        self._follow(many.clock, many.count)
+        self._follow(many.version, many.count)
         outputs = many(*(np.stack(column) for column in zip(*rows, strict=True)))
         self._watch(rows[-1], outputs)
         return map_leaves(lambda leaf: leaf[-1] if isinstance(leaf, Tensor) else leaf, outputs)

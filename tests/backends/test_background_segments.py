@@ -60,7 +60,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
     monkeypatch.setattr(Ranks, "groups", {WORLD: Group(WORLD, (0, 1), 0, ("", ""), comm)})
     monkeypatch.setattr(collectives, "_operation", str)
     monkeypatch.setattr(collectives, "in_place", lambda: None)
-    monkeypatch.setattr("graphls.api.Partition", lambda engine, skips: Partition(engine, skips, bucket=0))
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, bucket=0))
     with kept_parallel_context():
         yield comm
 

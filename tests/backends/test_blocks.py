@@ -49,7 +49,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, kind: str, block: int, *, scaled: b
     optimizer = KINDS[kind][0](loss.trainable_params(), 0.05)
     cell: nn.Cell = nn.TrainOneStepCell(loss, optimizer)
     if scaled:
-        monkeypatch.setattr("graphls.api.Partition", lambda *arguments, **settings: Partition(least=0))
+        monkeypatch.setattr("graphls.runtime.target.Partition", lambda *arguments, **settings: Partition(least=0))
         cell = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.FixedLossScaleUpdateCell(16))
     step = graphls.compile(cell.set_train(), X, Y)
     for number in range(3):

@@ -38,7 +38,7 @@ def trained(is_plan: bool, monkeypatch: pytest.MonkeyPatch, **options: Any) -> g
     """A step with loss scaling, in segments or in one session, from the same seed."""
     graphls.set_seed(3)
     least = 0 if is_plan else 1 << 60
-    monkeypatch.setattr("graphls.api.Partition", lambda engine, skips: Partition(engine, skips, least))
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, least))
     network = Network()
     criterion = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
     loss = nn.WithLossCell(network.to_float(graphls.float16), criterion)
@@ -110,7 +110,7 @@ def test_a_failure_leaves_states_of_one_step_or_says_so(at: str, monkeypatch: py
         pass
     session = step._session
     part = session.first[0] if at == "before" else session.branches[1][-1]
-    before, ticks, begin = states(step), step.clock.ticks, part.begin
+    before, ticks, begin = states(step), step.version.ticks, part.begin
 
     def broken(fed: Any) -> Any:
         begin(fed)
@@ -119,7 +119,7 @@ def test_a_failure_leaves_states_of_one_step_or_says_so(at: str, monkeypatch: py
     monkeypatch.setattr(part, "begin", broken)
     with pytest.raises(GraphRuntimeError, match="could not run the step"):
         step(X, Y)
-    assert step.clock.ticks == ticks
+    assert step.version.ticks == ticks
     monkeypatch.undo()
     if at == "before":
         assert states(step) == before
@@ -144,7 +144,7 @@ def test_threads_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert together.clock.ticks == 40
+    assert together.version.ticks == 40
     assert {n: v for n, v in states(together).items() if n != "random_state"} == {
         n: v for n, v in states(alone).items() if n != "random_state"
     }
@@ -266,7 +266,7 @@ def test_large_updates_are_left_to_the_engine_that_writes_in_place(monkeypatch: 
     x, y = np.ones((4, 8), np.float32), np.zeros((4, 4), np.float32)
     whole = graphls.compile(cell, x, y, engine="openvino")
     assert [row.engine for row in whole.plan.segments] == ["openvino"]
-    monkeypatch.setattr("graphls.api.Partition", lambda engine, skips: Partition(engine, skips, 1024))
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, 1024))
     apart = graphls.compile(cell, x, y, engine="openvino")
     assert [row.engine for row in apart.plan.segments] == ["openvino", "onnxruntime"]
     assert {w.state.name for w in apart.plan.graph.writes if w.in_place} >= {p.name for p in network.trainable_params()}

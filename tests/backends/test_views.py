@@ -88,7 +88,7 @@ def trained(backend: str = "onnxruntime") -> tuple[graphls.Compiled, list[bytes]
 
 def test_gradients_cross_without_a_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     known = trained()[1]
-    monkeypatch.setattr("graphls.api.Partition", lambda engine, skips: Partition(engine, skips, 0))
+    monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, 0))
     monkeypatch.setenv("GRAPHLS_CACHE", str(tmp_path))
     for _ in range(2):  # the second time with the model that the first one kept
         step, states = trained()

@@ -10,6 +10,7 @@ import pytest
 
 from graphls import api
 from graphls.ir.graph import Graph
+from graphls.runtime.target import ExecutionTarget
 from tests.left_out import skip_left_out
 from tests.openvino.whole import is_taken, on_openvino
 
@@ -17,21 +18,14 @@ LEFT_OUT = Path(__file__).with_name("left_out.txt")
 """Tests that are about ONNX Runtime, or that OpenVINO cannot pass."""
 
 
-_open_session = api._session
-
-
 def pytest_configure() -> None:
     """Let every step that names no engine run on OpenVINO where that takes it."""
-    api._session = _session
+    api.ExecutionTarget = _target  # type: ignore[assignment,misc]
 
 
-def _session(name: str, device: Any, engine: str, graph: Graph, states: Any) -> Any:
-    """A session as the project opens it; a function with a name, so that steps which hold it can be pickled."""
-    return _open_session(name, device, _forced(name, device, engine), graph, states)
-
-
-def _forced(backend: str, device: Any, engine: str) -> str:
-    return "openvino" if (backend, device, engine) == ("onnxruntime", "cpu", "onnxruntime") else engine
+def _target(backend: str, device: Any, engine: str) -> ExecutionTarget:
+    forced = (backend, device, engine) == ("onnxruntime", "cpu", "onnxruntime")
+    return ExecutionTarget(backend, device, "openvino" if forced else engine)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.inspect.profile import trace
 from graphls.inspect.cell_tree import DEEPEST
+from graphls.inspect.profile import trace
 from graphls.ir import Graph, Location, Node, Value
 from graphls.ir.errors import GraphFileError
 from graphls.ir.registry import lookup

@@ -60,10 +60,10 @@ class InterpretedPart:
 
     def _write(self, write: Write, array: Any) -> None:
         """Put the new value of a state where it will be when the step is complete."""
-        storage, clock = self.context.parameters[write.state.name].storage, self.context.swapped[write.state.name]
-        if storage.version is not clock:
+        storage, version = self.context.parameters[write.state.name].storage, self.context.swapped[write.state.name]
+        if storage.version is not version:
             storage.move(storage.local_array())
-            storage.swap_with(np.empty_like(storage.current), clock)
+            storage.swap_with(np.empty_like(storage.current), version)
         storage.buffers[1 - storage.index][...] = array
 
     def end(self) -> Mapping[Value, Any]:

@@ -94,11 +94,11 @@ class CapturedSession(OrtSession):
         """Bring a state to this device, to where it was before if it comes from the host, so that recordings fit."""
         storage, homes = self.parameters[name].storage, self.homes.get(name)
         if homes is not None and isinstance(storage.current, np.ndarray):
-            turn = self.clock.ticks & 1 if len(homes) > 1 else 0
+            turn = self.version.ticks & 1 if len(homes) > 1 else 0
             homes[turn].value.update_inplace(in_rows(storage.read(), self.types[name].dtype.numpy))
             storage.move(homes[turn])
             if len(homes) > 1:
-                storage.swap_with(homes[1 - turn], self.clock)
+                storage.swap_with(homes[1 - turn], self.version)
         super()._settle(name)
         self.homes[name] = storage.buffers
 

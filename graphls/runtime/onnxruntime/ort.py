@@ -66,7 +66,7 @@ class OrtSession(Session, BoundStates):
         # A small state that an index out of range might find written already is swapped, so that it stays as it was.
         early = early_states(graph)
         self.in_place = {w.state.name for w in blocked.graph.writes if w.in_place and w.state.name not in early}
-        self.swapped = {w.state.name: self.clock for w in graph.writes if w.state.name not in self.in_place}
+        self.swapped = {w.state.name: self.version for w in graph.writes if w.state.name not in self.in_place}
         self.session: Any = None
         self._open()
         self.inputs = list(zip(self.ports.inputs, map(_wider, graph.inputs), strict=True))
