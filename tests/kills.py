@@ -27,6 +27,7 @@ from graphls import nn, ops
 from graphls.amp import DynamicLossScaleManager
 from graphls.dataset import NumpySlicesDataset
 from graphls.passes.schedule.partition import Partition
+from graphls.runtime import target
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.stopping import OnRequestExit
