@@ -31,8 +31,7 @@ from graphls.step.export.read import read_bundle
 from graphls.step.export.results import tree_of
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
-from graphls.step.lint import Lint
-from graphls.step.placement import warn_of_placement
+from graphls.step.lint import Lint, warn_of_placement
 from graphls.step.shards import divide_states, for_ranks
 from graphls.step.step import Compiled
 
@@ -92,10 +91,7 @@ def _compiled(
     verify_host_calls(result.graph)
     divide_states(result.graph, traced.parameters)
     Lint(cell, traced, result.graph).warn()
-    step = open_step(traced, inputs, pipeline, result, target)
-    if target.device != "cpu":
-        warn_of_placement(step)
-    return step
+    return open_step(traced, inputs, pipeline, result, target)
 
 
 def open_step(
@@ -107,7 +103,10 @@ def open_step(
     if is_plan(partitioned):
         result = result.with_stage("partition", partitioned)
     step = Step(result.graph, effects.graph, partitioned, traced.parameters, traced.outputs, target)
-    return Compiled(traced, inputs, pipeline, result.stages, step, effects)
+    compiled = Compiled(traced, inputs, pipeline, result.stages, step, effects)
+    if target.device != "cpu":
+        warn_of_placement(compiled)
+    return compiled
 
 
 def load_step(

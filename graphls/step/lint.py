@@ -1,9 +1,10 @@
-"""Lint of a compiled step: warnings about idle loss scaling, untrained weights and float64 weights."""
+"""Lint of a compiled step: warnings about loss scaling, weights, and operators that its device has no kernel for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from graphls.base.reporting import warn
@@ -16,8 +17,13 @@ from graphls.nn.cell import Cell
 from graphls.passes.overflow.overflow import can_overflow_early
 from graphls.passes.windows import windows
 
+if TYPE_CHECKING:
+    from graphls.step.step import Compiled
+
 _told: WeakSet[Parameter] = WeakSet()
 _SHOWN = 3
+"""The most names, or kinds of operators, that a warning lists."""
+
 
 
 class Lint:
@@ -121,3 +127,13 @@ def _untrained_text(names: list[str]) -> str:
         f"No optimizer trains {shown}, whose cell is no part of the network, as one in a plain list or dict; keep "
         "cells in nn.CellList or nn.CellDict, or set requires_grad=False if that is meant."
     )
+
+
+def warn_of_placement(step: Compiled) -> None:
+    """Warn once, with the user's lines and what is copied, where operators of a step have no kernel on its device."""
+    found = step.placement()
+    if found.sentences:
+        groups = sorted(found.groups, key=lambda group: group[1].copied, reverse=True)
+        listed = "; ".join(f"{node.operator}: {node.reason} ({node.line or 'no line'})" for _, node in groups[:_SHOWN])
+        more = f"; and {len(groups) - _SHOWN} others" if len(groups) > _SHOWN else ""
+        warn(f"{' '.join(found.sentences)} These are {listed}{more}; step.placement() tells all.")

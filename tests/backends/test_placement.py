@@ -22,7 +22,7 @@ from graphls.runtime.lowering import lower
 from graphls.runtime.lowering.kernel_tables import NEWEST, OLDEST, table
 from graphls.runtime.onnxruntime.kernel_checks import is_right
 from graphls.runtime.onnxruntime.placement import Placement, place
-from graphls.step.placement import warn_of_placement
+from graphls.step.lint import warn_of_placement
 from tests.cuda.double import make_up_a_gpu
 from tests.cuda.placed import compared
 from tests.networks.placements import PAGE, graph_of, row
