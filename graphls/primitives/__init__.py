@@ -1,7 +1,7 @@
-"""Every primitive, each in one class; importing this package registers them all.
+"""All primitives, one class each; importing this package registers them.
 
-It has what a primitive of your own needs: base classes, types and samples, what rules are written with, and checks.
-`graphls.testing.check_primitive` tries it, and `graphls.tensors.apply` applies it to tensors by its name.
+It exports what a primitive of your own needs: base classes, types, samples, builders and emitters, and checks.
+`graphls.testing.check_primitive` tests one, and `graphls.tensors.apply` applies it to tensors by name.
 """
 
 from graphls.ir.build import Builder
@@ -23,36 +23,28 @@ from graphls.ir.types import (
     uint8,
 )
 from graphls.primitives import (
-    activations,
     arithmetic,
-    bitwise,
     cast,
     collectives,
-    composition,
+    control,
     convolution,
-    division,
     extremes,
     functions,
     host,
     indexing,
     linear,
     logic,
+    loops,
     order,
     pooling,
-    position,
-    product,
-    quantized,
     random,
     reduction,
-    rounds,
     scatter,
     shape,
-    shards,
     softmax,
     special,
     trigonometric,
 )
-from graphls.primitives.control_flow import control, loops, scan
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import (
     Array,
@@ -71,10 +63,9 @@ from graphls.primitives.primitive import (
 
 __all__ = [
     "Array", "Builder", "DType", "Elementwise", "Emitter", "FloatElementwise", "Primitive", "Sample", "Type", "Value",
-    "activations", "arithmetic", "bfloat16", "bitwise", "bool_", "broadcast_shapes", "cast", "collectives",
-    "composition", "control", "convolution", "division", "extremes", "f32", "float16", "float32", "float64",
-    "functions", "host", "indexing", "int8", "int16", "int32", "int64", "linear", "logic", "lookup", "loops",
-    "normalise_axes", "normalise_axis", "of", "order", "pooling", "position", "product", "quantized", "random",
-    "reduction", "require_float", "rounds", "same_dtype", "sample", "scan", "scatter", "shape", "shards", "softmax",
-    "special", "trigonometric", "uint8",
+    "arithmetic", "bfloat16", "bool_", "broadcast_shapes", "cast", "collectives", "control", "convolution", "extremes",
+    "f32", "float16", "float32", "float64", "functions", "host", "indexing", "int8", "int16", "int32", "int64",
+    "linear", "logic", "lookup", "loops", "normalise_axes", "normalise_axis", "of", "order", "pooling", "random",
+    "reduction", "require_float", "same_dtype", "sample", "scatter", "shape", "softmax", "special", "trigonometric",
+    "uint8",
 ]  # fmt: skip

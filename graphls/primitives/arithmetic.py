@@ -8,10 +8,10 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float16, float64, int16, int32, uint8
-from graphls.primitives.elementary import square_root
+from graphls.ir.types import Type, float16, float64, int16, int32, int64, uint8
+from graphls.primitives.elementary import floor, square_root, with_sign_of
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Elementwise, FloatElementwise, f32, no_gradient, sample
+from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, no_gradient, of, sample
 
 PAIRS = (
     sample(f32(2, 3), f32(2, 3)),
@@ -86,7 +86,7 @@ class Div(FloatElementwise):
 
 
 class Pow(FloatElementwise):
-    """The power x ** y of floats, broadcasting; nan for a negative x with a broken y.
+    """The power x ** y of floats, broadcasting; nan for a negative x where y is not an integer.
 
     The slope by y is nan below x = 0, where no neighbouring y has a power.
     """
@@ -98,10 +98,10 @@ class Pow(FloatElementwise):
     numpy = np.power
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        """The slope of x ** 0 is 0 at x = 0, too, and that of 0 ** y by y is 0 for every y from 0 on.
+        """The slope of x ** 0 is 0 at x = 0 too, and that of 0 ** y by y is 0 for every y >= 0.
 
-        Other numbers in place of 0 come by arithmetic, as an exponent that stays one number has a quicker kernel, and a
-        selection would take longer than both. The difference keeps the sign of -0.0.
+        Arithmetic replaces 0 by other numbers: an exponent that stays a scalar has a faster kernel, and a selection
+        would take longer than both. The difference keeps the sign of -0.0.
         """
         dtype = x.type.dtype
         zero, smallest = e.constant(0.0, dtype), e.constant(6.2e-5 if dtype is float16 else 1.2e-38, dtype)
@@ -146,7 +146,7 @@ class Sign(Elementwise):
     vjp = no_gradient
 
     def onnx(self, e: Emitter, x: str) -> str:
-        """A GPU's kernel makes 0 of a nan."""
+        """Restores nan, of which a GPU's kernel makes 0."""
         if not e.in_types[0].dtype.is_float or e.is_right("Sign"):
             return e.Sign(x)
         return e.Where(e.IsNaN(x), x, e.Sign(x))
@@ -160,7 +160,7 @@ class Square(Elementwise):
     numpy = np.square
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
-        """2 g x: no array of 2 x is kept, but in float16 2 g overflows where a scaled loss leaves room for g alone."""
+        """2 g x: no array of 2 x is stored, but in float16 2 g overflows where a scaled loss leaves room for g only."""
         return e.mul(g, e.mul(x, 2.0)) if x.type.dtype is float16 else e.mul(e.mul(g, 2.0), x)
 
     def onnx(self, e: Emitter, x: str) -> str:
@@ -189,3 +189,113 @@ class Sqrt(FloatElementwise):
 
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.div(e.mul(g, 0.5), out)
+
+
+_QUOTIENTS = (
+    sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
+    sample(of(int32, 9), of(int32, 9), integers=(1, 9)),
+    sample(of(int32, 5, 9), of(int32, 9), integers=(-4, 5)),
+    sample(of(int64, 40), of(int64, 40), integers=(-2, 3)),
+)
+
+
+class FloorDiv(Elementwise):
+    """The quotient x / y rounded down, broadcasting; any numbers, an integer by 0 is 0; gradient zero."""
+
+    samples = _QUOTIENTS
+    vjp = no_gradient
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
+
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        if e.in_types[0].dtype.is_float:
+            return floor(e, e.Div(x, y))
+        zero, divisor = e.scalar(0), _safe(e, y)
+        quotient = e.Div(x, divisor)
+        remainder = e.Sub(x, e.Mul(quotient, divisor))
+        differs = e.Xor(e.Less(remainder, zero), e.Less(divisor, zero))
+        is_above = e.And(differs, e.Not(e.Equal(remainder, zero)))
+        return _of_integers(e, x, y, e.Sub(quotient, e.cast(is_above, e.in_types[0].dtype)))
+
+
+class TruncateDiv(Elementwise):
+    """The quotient x / y rounded towards 0, broadcasting; any numbers, an integer by 0 is 0; gradient zero."""
+
+    samples = _QUOTIENTS
+    vjp = no_gradient
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.asarray(np.trunc(np.divide(x, y)))
+        quotient = np.floor_divide(x, y)
+        has_remainder = (np.fmod(x, y) != 0) & (y != 0)
+        return np.asarray(quotient + ((x < 0) != (y < 0)) * has_remainder.astype(x.dtype), x.dtype)
+
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        if not e.in_types[0].dtype.is_float:
+            return _of_integers(e, x, y, e.Div(x, _safe(e, y)))
+        quotient = e.Div(x, y)
+        return with_sign_of(e, quotient, e.Floor(e.Abs(quotient)))
+
+
+class Mod(Elementwise):
+    """The remainder with the sign of the divisor (Python's %), broadcasting; any numbers, 0 of an integer by 0."""
+
+    is_remainder = True
+    integer_gradient = "whole"
+    samples = _QUOTIENTS
+    numpy = np.mod
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        """The quotient of a number by an infinity of the opposite sign is -1; float division would give -0.0."""
+        quotient = e.floor_div(x, y)
+        if x.type.dtype.is_float:
+            is_infinite = e.equal(e.abs(out), e.constant(np.inf, x.type.dtype))
+            quotient = e.where(is_infinite, e.constant(-1.0, x.type.dtype), quotient)
+        return g, e.neg(e.mul(g, quotient))
+
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        if not e.in_types[0].dtype.is_float:
+            divisor = _safe(e, y)
+            return e.Where(e.Equal(divisor, y), e.Mod(x, divisor), e.scalar(0))
+        remainder, zero = e.Mod(x, y, fmod=1), e.scalar(0.0)
+        opposite = e.Less(e.Mul(e.Sign(remainder), e.Sign(y)), zero)
+        return e.Where(opposite, e.Add(remainder, y), remainder)
+
+
+class Fmod(Elementwise):
+    """The remainder of x / y with the quotient rounded towards 0, so with the sign of x, broadcasting; any numbers."""
+
+    is_remainder = True
+    samples = (
+        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
+        sample(f32(40), f32(40), low=-3.0, high=3.0, gradient=False),
+        sample(f32(0, 3), f32(3)),
+        sample(of(int32, 40), of(int32, 40), integers=(-4, 5)),
+    )
+    numpy = np.fmod
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        ratio = e.div(x, y)
+        quotient = e.mul(e.sign(ratio), e.floor(e.abs(ratio)))
+        return g, e.neg(e.mul(g, quotient))
+
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        if e.in_types[0].dtype.is_float:
+            return e.Mod(x, y, fmod=1)
+        divisor = _safe(e, y)
+        remainder = e.Sub(x, e.Mul(e.Div(x, divisor), divisor))  # the kernel of Mod divides as doubles
+        return e.Where(e.Equal(divisor, y), remainder, e.scalar(0))
+
+
+def _of_integers(e: Emitter, x: str, y: str, quotient: str) -> str:
+    """An integer quotient from that by the safe divisor: -x by -1, and 0 by 0."""
+    zero, minus_one = e.scalar(0), e.scalar(-1)
+    return e.Where(e.Equal(y, zero), zero, e.Where(e.Equal(y, minus_one), e.Neg(x), quotient))
+
+
+def _safe(e: Emitter, y: str) -> str:
+    """An integer divisor, with 1 in place of 0 and -1: processors trap on x / 0 and on the least integer by -1."""
+    one = e.scalar(1)
+    return e.Where(e.Or(e.Equal(y, e.scalar(0)), e.Equal(y, e.scalar(-1))), one, y)

@@ -1,4 +1,4 @@
-"""Attributes of primitives, held to the types that the rules of these announce."""
+"""Checks attributes against the annotated parameters of a primitive's rules."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _WORDS: dict[object, str] = {
 
 
 def check_attributes(name: str, rules: tuple[Callable[..., Any], ...], attrs: Mapping[str, Any]) -> None:
-    """Raise GraphTypeError for an attribute that no rule of a primitive takes, or that is of another type than it says.
+    """Raise GraphTypeError for an attribute that no rule of a primitive takes, or whose type is not the annotated one.
 
-    What a rule takes without saying of which type may be anything.
+    A parameter without an annotation takes any type.
     """
-    hints, takes_others = _announced(rules)
+    hints, takes_others = _annotations(rules)
     for key, value in attrs.items():
         if key not in hints and not takes_others:
             raise GraphTypeError(f"{name} has no attribute {key!r}.")
@@ -32,15 +32,15 @@ def check_attributes(name: str, rules: tuple[Callable[..., Any], ...], attrs: Ma
 
 
 @cache
-def _announced(rules: tuple[Callable[..., Any], ...]) -> tuple[dict[str, Any], bool]:
-    """The types of keywords that rules take, and whether one of them takes any keyword."""
+def _annotations(rules: tuple[Callable[..., Any], ...]) -> tuple[dict[str, Any], bool]:
+    """The annotated types of the keywords of rules, and whether one of them takes any keyword."""
     parameters = [p for rule in rules for p in signature(rule).parameters.values()]
-    found: dict[str, Any] = {p.name: Any for p in parameters if p.kind is not Parameter.VAR_KEYWORD}
+    hints: dict[str, Any] = {p.name: Any for p in parameters if p.kind is not Parameter.VAR_KEYWORD}
     for rule in rules:
-        with suppress(NameError):  # of a type that is known to checkers only
-            found |= get_type_hints(rule)
+        with suppress(NameError):  # a type that only checkers import
+            hints |= get_type_hints(rule)
     is_open = len(rules) == 1 and any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    return found, is_open or not rules
+    return hints, is_open or not rules
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -57,7 +57,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _described(hint: Any) -> str:
-    """A type in words."""
+    """A type as words of an error message."""
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_described, get_args(hint)))
     if get_origin(hint) is tuple:

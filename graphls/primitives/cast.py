@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphls.base.errors import GraphTypeError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Primitive, f32, of, sample
+from graphls.primitives.primitive import Array, FloatElementwise, Primitive, f32, of, sample
 
 
 class Cast(Primitive):
     """The operand in another dtype, rounded to the nearest once; floats become integers towards zero.
 
-    A float beyond the range of an integer dtype becomes some integer; which one is not said. A float64 becomes a
-    bfloat16 by way of float32.
+    A float beyond the range of an integer dtype becomes an unspecified integer. A float64 becomes a bfloat16 by way of
+    float32.
     """
 
     half = "native"
@@ -52,21 +54,66 @@ class Cast(Primitive):
 
 
 def _rounded_once(e: Emitter, x: str) -> str:
-    """A float64 as a float16, where the runtime goes through float32 and so rounds twice.
+    """A float64 as a float16, rounded once; the runtime's own Cast goes through float32 and rounds twice.
 
-    Where the float32 lies halfway between two float16, the rest that float32 lost says to which side
-    x belongs. Numbers above 1 are scaled so that the neighbour of the largest float16 is finite.
+    Where the float32 lies halfway between two float16, the remainder that float32 lost decides the side of x.
+    Numbers above 1 are scaled so that the neighbour of the largest float16 is finite.
     """
     is_large = e.Greater(e.Abs(x), e.const(1.0, float64))
     x = e.Mul(x, e.Where(is_large, e.const(0.25, float64), e.const(1.0, float64)))
     single = e.cast(x, float32)
-    rest = e.Sub(x, e.cast(single, float64))
+    remainder = e.Sub(x, e.cast(single, float64))
     nearest = e.cast(e.cast(single, float16), float32)
     distance = e.Sub(single, nearest)
     other = e.Add(nearest, e.Add(distance, distance))
     zero = e.const(0.0, float64)
     is_other = e.Equal(e.cast(e.cast(other, float16), float32), other)
-    above, below = e.And(is_other, e.Greater(rest, zero)), e.And(is_other, e.Less(rest, zero))
+    above, below = e.And(is_other, e.Greater(remainder, zero)), e.And(is_other, e.Less(remainder, zero))
     rounded = e.Where(above, e.Max(nearest, other), e.Where(below, e.Min(nearest, other), nearest))
     unscaled = e.Mul(rounded, e.Where(is_large, e.const(4.0, float32), e.const(1.0, float32)))
     return e.cast(unscaled, float16)
+
+
+class FakeQuantize(FloatElementwise):
+    """x rounded to `steps` + 1 numbers from `low` to `high`, which broadcast and are shifted so that 0 is one of them.
+
+    The result of QuantizeLinear and DequantizeLinear with the scale (high - low) / steps, or 1 where that is not above
+    0, and the zero point -low / scale, rounded. The gradient passes straight through inside of the range; that of an
+    element outside goes to the nearer end of the range (as in TensorFlow's fake_quant_with_min_max_vars).
+    """
+
+    samples = (
+        sample(f32(2, 3), f32(), f32(), gradient=False),
+        sample(f32(2, 3), f32(2, 1), f32(2, 1), gradient=False, steps=254),
+        sample(of(float64, 5), of(float64), of(float64), gradient=False, steps=15),
+        sample(f32(0, 2), f32(), f32(), gradient=False),
+    )
+
+    def infer(self, *types: Type, steps: int = 255) -> Type:
+        return super().infer(*types)
+
+    def numpy(self, x: Array, low: Array, high: Array, steps: int = 255) -> Array:
+        with np.errstate(all="ignore"):
+            scale = (high - low) / x.dtype.type(steps)
+            scale = np.where(scale > 0, scale, np.ones((), x.dtype))
+            zero = np.clip(np.rint(-low / scale), 0, steps)
+            return np.asarray((np.clip(np.rint(x / scale) + zero, 0, steps) - zero) * scale)
+
+    def vjp(self, e: Builder, g: Value, x: Value, low: Value, high: Value, y: Value, steps: int = 255) -> Any:
+        width = e.div(e.sub(high, low), e.constant(steps, x.type.dtype))
+        scale = e.where(e.greater(width, 0.0), width, e.constant(1, x.type.dtype))
+        zero = e.minimum(e.maximum(e.round(e.div(e.neg(low), scale)), 0.0), float(steps))
+        below = e.less(x, e.neg(e.mul(zero, scale)))
+        above = e.greater(x, e.mul(e.sub(e.constant(steps, x.type.dtype), zero), scale))
+        none = e.constant(0, g.type.dtype)
+        inside = e.where(e.logical_or(below, above), none, g)
+        return inside, e.where(below, g, none), e.where(above, g, none)
+
+    def onnx(self, e: Emitter, x: str, low: str, high: str, steps: int = 255) -> str:
+        dtype = e.in_types[0].dtype
+        none, most, one = (e.const(number, dtype) for number in (0, steps, 1))
+        width = e.Div(e.Sub(high, low), most)
+        scale = e.Where(e.Greater(width, none), width, one)
+        zero = e.Min(e.Max(e.Round(e.Div(e.Neg(low), scale)), none), most)
+        quantized = e.Min(e.Max(e.Add(e.Round(e.Div(x, scale)), zero), none), most)
+        return e.Mul(e.Sub(quantized, zero), scale)

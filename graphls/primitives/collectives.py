@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.distributed import collectives
+from graphls.distributed import collectives, shards
 from graphls.distributed.world import Group, find_group
 from graphls.ir.types import TOKEN, Type, bool_, int32, parse_type
 from graphls.primitives.emitter import Emitter
@@ -17,10 +17,10 @@ from graphls.primitives.primitive import Array, same_dtype
 
 
 class Collective(Effect, abstract=True):
-    """What all ranks of a group do together. Its results, which lie behind a token, need the arrays of all of them.
+    """An operation that all ranks of a group run together; its results, after a token, depend on the arrays of all.
 
-    `group` is the name of the group, and `ranks` how many it has. It runs once in each step, whether anything needs
-    it or not, so that all ranks run the same.
+    `group` is the name of the group, and `ranks` their number. It runs once in each step, even if its results are
+    unused, so that all ranks run the same operations.
     """
 
     is_collective = True
@@ -29,26 +29,26 @@ class Collective(Effect, abstract=True):
         return self.together(self.group(attrs), arrays, attrs)
 
     def group(self, attrs: Mapping[str, Any]) -> Group:
-        """The group that communicates; raises GraphRuntimeError where it is not the one that it was compiled for."""
+        """The group that communicates; raises GraphRuntimeError where its size is not that at compile time."""
         group = find_group(attrs["group"])
         if group.size != attrs["ranks"]:
             text = f"This {self.name} was compiled for {attrs['ranks']} ranks, and there are {group.size}"
             raise GraphRuntimeError(f"{text}; compile the step again.")
         return group
 
-    def fill(self, given: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
-        """Communicate from the flat buffer of all operands to that of all results; False where that cannot be."""
+    def fill(self, operands: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
+        """Communicate from the flat buffer of all operands to that of all results; False where that is unsupported."""
         return False
 
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
-        """What the ranks do."""
+        """Run the operation on this rank's arrays; returns the results."""
         raise NotImplementedError
 
     def onnx(self, e: Emitter, *arrays: str, **attrs: Any) -> str:
         raise GraphValueError(f"A model of one process cannot hold {self.name}; save a step without it.")
 
     def numbers(self, *types: Type) -> None:
-        """Raise GraphTypeError for operands that cannot be put together."""
+        """Raise GraphTypeError for operands that cannot be reduced together."""
         if types and same_dtype(self.name, *types) is bool_:
             raise GraphTypeError(f"{self.name} takes numbers, not {types[0]}; cast it first.")
 
@@ -61,10 +61,10 @@ def _operation(name: str, op: str) -> str:
 
 
 class AllReduce(Collective):
-    """The elements of all ranks put together, on all of them: `op` is "sum", "max", "min" or "prod".
+    """The elementwise reduction over all ranks, on all of them: `op` is "sum", "max", "min" or "prod".
 
-    Several operands of one dtype take one communication. Those of several nodes with a `bucket`, a number and how many
-    bytes go together, are joined by the pass `buckets`.
+    Several operands of one dtype take one communication. The pass `buckets` joins nodes that have a `bucket`: its
+    number and its size in bytes.
     """
 
     fits_its_operands = True
@@ -77,8 +77,8 @@ class AllReduce(Collective):
     def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
         return tuple(collectives.all_reduce(group, arrays, attrs["op"]))
 
-    def fill(self, given: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
-        collectives.all_reduce_into(self.group(attrs), given, result, attrs["op"])
+    def fill(self, operands: Array, result: Array, attrs: Mapping[str, Any]) -> bool:
+        collectives.all_reduce_into(self.group(attrs), operands, result, attrs["op"])
         return True
 
     def vjp(self, e: Any, g: Any, *values: Any, op: str, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> Any:
@@ -95,7 +95,7 @@ class AllReduce(Collective):
 
 
 class AllReduceWhere(Collective):
-    """The elements of all ranks put together by `op` where the first operand is true, else the rank's own.
+    """The elementwise reduction over all ranks by `op` where the first operand is true, else the rank's own arrays.
 
     That operand is a bool of shape (), the same on all ranks, so that either all of them communicate or none.
     """
@@ -113,12 +113,12 @@ class AllReduceWhere(Collective):
 
 
 def _all_of(e: Any, gradients: Any, like: Any) -> list[Any]:
-    """The gradients, with zeros for those that nothing has."""
+    """The gradients, with zeros in place of None."""
     return [e.constant(0, v.type.dtype, v.type.shape) if g is None else g for g, v in zip(gradients, like, strict=True)]
 
 
 class AllGather(Collective):
-    """The arrays of all ranks, one after the other along the first axis, on all of them."""
+    """The arrays of all ranks, concatenated along the first axis, on all of them."""
 
     def infer(self, x: Type, *, group: str, ranks: int) -> tuple[Type, ...]:
         _require_axis(self.name, x)
@@ -132,7 +132,7 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """Each rank's part, along the first axis, of the arrays of all ranks put together by `op`."""
+    """Each rank's part, along the first axis, of the elementwise reduction over all ranks by `op`."""
 
     def infer(self, x: Type, *, op: str, group: str, ranks: int) -> tuple[Type, ...]:
         _operation(self.name, op)
@@ -200,7 +200,7 @@ def _require_root(name: str, root: int, ranks: int) -> None:
 
 
 class Barrier(Collective):
-    """Waits until all ranks are here; gives a zero, which others can be ordered behind."""
+    """Waits for all ranks; returns a zero, which orders other nodes after it."""
 
     def infer(self, *, group: str, ranks: int) -> tuple[Type, ...]:
         return TOKEN, Type(int32)
@@ -214,7 +214,7 @@ class Barrier(Collective):
 
 
 class AllToAll(Collective):
-    """The parts of an array along the first axis, one to each rank, and those that come from them."""
+    """Sends one part of the array along the first axis to each rank; returns the parts received from them."""
 
     def infer(self, x: Type, *, group: str, ranks: int) -> tuple[Type, ...]:
         _require_parts(self.name, x, ranks)
@@ -228,10 +228,10 @@ class AllToAll(Collective):
 
 
 class NeighborExchange(Collective):
-    """Arrays to the ranks `send`, one to each, and those that come from the ranks `receive`, of the types `results`.
+    """Sends one array to each rank of `send`; returns those received from the ranks `receive`, of the types `results`.
 
-    Ranks have lists of their own; one that has none takes no part. What goes to a rank is what that waits for, in the
-    order of both lists, and with the same `tag`.
+    Each rank has its own lists; one with empty lists takes no part. Sends and receives match in the order of both
+    lists, by the same `tag`.
     """
 
     is_of_rank = True
@@ -259,3 +259,42 @@ class NeighborExchange(Collective):
         kinds = tuple(str(v.type) for v in values[:count])
         back = {**attrs, "send": attrs["receive"], "receive": attrs["send"], "results": kinds}
         return e.emit(self, gradients, back)[1:]
+
+
+class ReduceShards(Collective):
+    """This rank's shard of the sum over all ranks of each operand, flat, with zeros after the last element.
+
+    The operands, of one dtype, take one communication; `bucket` is that of `all_reduce`.
+    """
+
+    fits_its_operands = True
+
+    def infer(self, *types: Type, group: str, ranks: int, bucket: tuple[int, ...] = ()) -> tuple[Type, ...]:
+        if not types:
+            raise GraphTypeError("reduce_shards takes one array or more.")
+        self.numbers(*types)
+        return (TOKEN, *(Type(t.dtype, (shards.shard_size(t.size, ranks),)) for t in types))
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        return tuple(shards.reduce_shards(group, arrays))
+
+
+class GatherShards(Collective):
+    """The full arrays from the shards of all ranks; `results` are their types.
+
+    The operands, of one dtype, take one communication.
+    """
+
+    def infer(self, *types: Type, results: tuple[str, ...], group: str, ranks: int) -> tuple[Type, ...]:
+        expected = tuple(map(parse_type, results))
+        if not types or len(types) != len(expected):
+            raise GraphTypeError(f"gather_shards takes a shard for each of {len(expected)} results, not {len(types)}.")
+        same_dtype(self.name, *types, *expected)
+        for shard, full in zip(types, expected, strict=True):
+            if shard.shape != (shards.shard_size(full.size, ranks),):
+                raise GraphValueError(f"{shard} is not the shard of each of {ranks} ranks of {full}.")
+        return (TOKEN, *expected)
+
+    def together(self, group: Group, arrays: tuple[Array, ...], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
+        shapes = [parse_type(result).shape for result in attrs["results"]]
+        return tuple(shards.gather_shards(group, arrays, shapes))

@@ -61,37 +61,37 @@ def _require_gradient(name: str, g: Type, expected: Type) -> None:
 
 
 def _products(y: Type, kernels: Shape) -> int:
-    """The operations of a convolution that gives y, of its size a product and a sum for each element of one kernel."""
+    """The operations of a convolution with the result y: a product and a sum per element of y and of one kernel."""
     return 2 * y.size * prod(kernels[1:])
 
 
 def _of_windows(g: Array, groups: int) -> Array:
-    """What all windows give, as (batch, groups, outputs of a group, windows)."""
+    """The outputs of all windows, as (batch, groups, outputs of a group, windows)."""
     return g.reshape(g.shape[0], groups, g.shape[1] // groups, prod(g.shape[2:]))
 
 
-def _in_columns(x: Array, kernel: Shape, at: Geometry) -> Array:
-    """What windows see, as matrices: (batch, groups, inputs of a group * places of the kernel, windows)."""
+def _columns(x: Array, kernel: Shape, at: Geometry) -> Array:
+    """im2col: the windows as matrices (batch, groups, inputs of a group * positions in the kernel, windows)."""
     seen = _places_first(windows(x, kernel, at))
     counts = seen.shape[2 + len(kernel) :]
     return seen.reshape(x.shape[0], at.groups, x.shape[1] // at.groups * prod(kernel), prod(counts))
 
 
 def _places_first(seen: Array) -> Array:
-    """Windows of (batch, channels, windows..., kernel...) as (batch, channels, kernel..., windows...), and back."""
+    """Transposes (batch, channels, windows..., kernel...) to (batch, channels, kernel..., windows...), and back."""
     axes = seen.ndim // 2 - 1
     return np.moveaxis(seen, range(2, 2 + axes), range(-axes, 0))
 
 
 def _in_rows(array: Array, groups: int) -> Array:
-    """Kernels as (groups, outputs of a group, inputs * places)."""
+    """Kernels as (groups, outputs of a group, inputs * positions)."""
     return array.reshape(groups, array.shape[0] // groups, prod(array.shape[1:]))
 
 
 class Convolution(Primitive):
     """The cross-correlation of images (N, C, sizes...) with kernels (O, C / groups, kernel...); floats.
 
-    The result is (N, O, windows...), for as many windows as lie on the images padded with zeros.
+    The result is (N, O, windows...), with one element for each window of the zero-padded images.
     """
 
     is_convolution = True
@@ -106,7 +106,7 @@ class Convolution(Primitive):
 
     def numpy(self, x: Array, w: Array, **geometry: Any) -> Array:
         at = Geometry.over(w.shape[2:], **geometry)
-        y = np.matmul(_in_rows(w, at.groups), _in_columns(x, w.shape[2:], at))
+        y = np.matmul(_in_rows(w, at.groups), _columns(x, w.shape[2:], at))
         return np.asarray(y.reshape(x.shape[0], w.shape[0], *at.counts(x.shape, w.shape[2:])))
 
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, y: Value, **geometry: Any) -> Any:
@@ -118,12 +118,12 @@ class Convolution(Primitive):
         return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """A multiplication and an addition for each element that a window sees, padding included."""
+        """A multiplication and an addition for each element of each window, padding included."""
         return _products(outputs[0], inputs[1].shape)
 
 
 class ConvolutionAdd(Primitive):
-    """`convolution` of images and kernels plus a number for each channel (O); 16-bit floats round behind the sum."""
+    """`convolution` of images and kernels plus a bias for each channel (O); 16-bit floats round after the sum."""
 
     is_convolution = True
     is_product = True
@@ -145,7 +145,7 @@ class ConvolutionAdd(Primitive):
         return *_CONVOLUTION.vjp(e, g, x, w, y, **geometry), e.sum(g, axis=axes)
 
     def onnx(self, e: Emitter, x: str, w: str, c: str, **geometry: Any) -> str:
-        """One operator where it computes in 16 bits, so that it rounds once."""
+        """One operator in 16 bits, so that it rounds once."""
         kind, kernels = (t.shape for t in e.in_types[:2])
         if e.is_gpu or not e.in_types[0].dtype.is_half:
             return e.Add(_CONVOLUTION.onnx(e, x, w, **geometry), reshaped(e, c, (-1, *(1,) * (len(kind) - 2))))
@@ -153,7 +153,7 @@ class ConvolutionAdd(Primitive):
         return e.Conv(x, w, c, **attributes(kernels[2:], at), group=at.groups)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """Those of the convolution, and an addition for each element."""
+        """The operations of the convolution, and an addition for each element."""
         return _CONVOLUTION.flops(inputs, outputs, attrs) + outputs[0].size
 
 
@@ -161,7 +161,7 @@ _CONVOLUTION = Convolution()
 
 
 class ConvolutionInputGradient(Primitive):
-    """The gradient of the images, which have the given shape, from that of a convolution with w.
+    """The gradient in the images, which have the given shape, from that of a convolution with w.
 
     Of five lowerings ConvTranspose was the fastest for small images and near the fastest for large ones.
     """
@@ -198,7 +198,7 @@ class ConvolutionInputGradient(Primitive):
 
 
 class ConvolutionWeightGradient(Primitive):
-    """The gradient of the kernels, which have the given shape, from that of a convolution of x.
+    """The gradient in the kernels, which have the given shape, from that of a convolution of x.
 
     One matrix product over all windows of all images was faster than a convolution with batch and channels exchanged.
     """
@@ -239,16 +239,16 @@ class ConvolutionWeightGradient(Primitive):
 
 
 def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
-    """The matrix product where windows have few channels: what each place of the kernel sees is a row for each."""
+    """The matrix product where windows have few channels: each position in the kernel has a row for each of them."""
     outputs, inputs = shape[:2]
     batch, _, *counts = e.in_types[1].shape
     places, windows_of_all = prod(shape[2:]), batch * prod(counts)
     order = (1, 0, *range(2, len(shape)))
     sizes = [n + sum(pads) for n, pads in zip(e.in_types[0].shape[2:], at.sides(), strict=True)]
     moved = e.Transpose(padded(e, x, at), perm=order)
-    seen = _seen_by_places(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
+    seen = _slices_by_position(e, reshaped(e, moved, (at.groups, 1, inputs, batch, *sizes)), shape[2:], counts, at)
     g = e.Transpose(g, perm=order)
-    if at.groups == 1:  # no runtime moves the columns in memory for this form
+    if at.groups == 1:  # no runtime copies the columns for this form
         rows, columns = (reshaped(e, t, (-1, windows_of_all)) for t in (g, seen))
         product = e.Gemm(rows, columns, transB=1)
     else:
@@ -259,8 +259,8 @@ def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     return reshaped(e, product, shape)
 
 
-def _seen_by_places(e: Emitter, x: str, kernel: Shape, counts: Sequence[int], at: Geometry) -> str:
-    """What each place of a kernel sees in all windows of x, (groups, 1, inputs, batch, sizes...), along its axis 1.
+def _slices_by_position(e: Emitter, x: str, kernel: Shape, counts: Sequence[int], at: Geometry) -> str:
+    """The elements of x, (groups, 1, inputs, batch, sizes...), at each position of a kernel in all windows, on axis 1.
 
     One axis after the other, from the last on: a kernel of 5x5 makes 10 slices, of which 5 are long rows, and not 25.
     """

@@ -1,4 +1,4 @@
-"""The ONNX forms of functions that many rules are made of, right where a runtime's own kernel is not."""
+"""Elementary functions as ONNX operators, correct where a runtime's own kernel is not."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from graphls.primitives.emitter import Emitter
 
 
 def square_root(e: Emitter, x: str) -> str:
-    """The square root; by way of float64, where a root has another kernel, if that of float32 is not right."""
+    """The square root; by way of float64, whose kernel is another one, if that of float32 is wrong."""
     if e.in_types[0].dtype is float64 or e.is_right("Sqrt"):
         return e.Sqrt(x)
     return e.cast(e.Sqrt(e.cast(x, float64)), e.in_types[0].dtype)
 
 
 def exponential(e: Emitter, x: str) -> str:
-    """e ** x; where the kernel of float64 does not reach 0, the square of half the way."""
+    """e ** x; where the kernel of float64 does not reach 0, the square of exp(x / 2)."""
     if e.is_right("Exp"):
         return e.Exp(x)
     half = e.Exp(e.Mul(x, e.scalar(0.5)))
@@ -27,9 +27,9 @@ def exponential(e: Emitter, x: str) -> str:
 
 
 def logarithm(e: Emitter, x: str) -> str:
-    """The natural logarithm; where the kernel takes denormal numbers for larger ones, of a multiple of them.
+    """The natural logarithm; where the kernel is wrong for denormal numbers, by that of a multiple of them.
 
-    Without a Where, which is ten times as slow where tensors have to be selected from.
+    Without a Where, which is ten times as slow when it selects from tensors.
     """
     if e.is_right("Log"):
         return e.Log(x)
@@ -57,10 +57,10 @@ def exponential_minus_one(e: Emitter, x: str) -> str:
 
 
 def logistic(e: Emitter, x: str) -> str:
-    """u / (1 + u) with u = exp(x), exact where it is tiny, as kernels that have 1 - something there are not.
+    """u / (1 + u) with u = exp(x), exact where it is tiny, unlike kernels that compute 1 - something there.
 
-    Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits a kernel may be as exact, and so
-    may that of another runtime than ONNX Runtime.
+    x is clipped at 40, from where the result is 1 in every dtype. In 16 bits, and in other runtimes than ONNX Runtime,
+    a kernel may be as exact.
     """
     dtype = e.in_types[0].dtype
     if (dtype.is_half or not (e.runs_as_written or e.is_gpu)) and e.is_right("Sigmoid"):
@@ -70,7 +70,7 @@ def logistic(e: Emitter, x: str) -> str:
 
 
 def floor(e: Emitter, x: str) -> str:
-    """The whole number below; where the kernel loses the sign of zero, by the nearest one, whose kernel does not."""
+    """The integer below; where the kernel loses the sign of zero, by the nearest one, whose kernel does not."""
     if e.is_right("Floor"):
         return e.Floor(x)
     nearest = e.Round(x)
@@ -78,17 +78,17 @@ def floor(e: Emitter, x: str) -> str:
 
 
 def ceiling(e: Emitter, x: str) -> str:
-    """The whole number above, with the sign of x where it is zero."""
+    """The integer above, with the sign of x where it is zero."""
     return e.Ceil(x) if e.is_right("Ceil") else e.Neg(floor(e, e.Neg(x)))
 
 
 def with_sign_of(e: Emitter, x: str, size: str) -> str:
-    """A number of 0 or more with the sign of x, for a function that is odd."""
+    """A non-negative number with the sign of x, for odd functions."""
     return e.Mul(size, e.Where(is_negative(e, x), e.scalar(-1.0), e.scalar(1.0)))
 
 
 def is_negative(e: Emitter, x: str) -> str:
-    """Whether the sign is minus, also that of -0.0."""
+    """True where the sign bit is set, also for -0.0."""
     zero = e.scalar(0.0)
     return e.Or(e.Less(x, zero), e.Less(e.Reciprocal(x), zero))
 

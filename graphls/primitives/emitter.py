@@ -1,4 +1,4 @@
-"""What an ONNX rule works with: an Emitter, which appends operators of ONNX to the model."""
+"""The Emitter, with which ONNX rules append operators to the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Append(Protocol):
     """Appends an operator to the model and returns the name of its result."""
 
     def __call__(self, *inputs: str, **attributes: Attribute) -> str:
-        """The inputs are names of tensors, "" for one that is left out."""
+        """The inputs are names of tensors, "" for an omitted one."""
 
 
 class Operator:
@@ -34,11 +34,11 @@ def _append(e: Emitter, kind: str, *inputs: str, **attributes: Attribute) -> str
 
 
 class Emitter(Protocol):
-    """The lowering as ONNX rules see it, which know tensors by their names.
+    """The interface of the lowering to ONNX rules, which refer to tensors by name.
 
-    Operators that the rules use are methods; any other is `operator("Celu", [x], {"alpha": 0.5})`, and one that has
-    several results is `results`. `in_types` and `out_types` are the types of the operands and results of the current
-    node as they are computed. `is_gpu` says that the model is made for a GPU.
+    Operators that the rules use are methods; any other is `operator("Celu", [x], {"alpha": 0.5})`, and one with
+    several results is `results`. `in_types` and `out_types` are the types in which the operands and results of the
+    current node are computed. `is_gpu` is true in a model for a GPU.
 
     Examples:
         >>> import numpy as np
@@ -129,64 +129,64 @@ class Emitter(Protocol):
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
+        """True in a model for a GPU, which has its own kernels and gaps among them."""
 
     @property
     def runs_as_written(self) -> bool:
-        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
+        """True if the runtime keeps the emitted operators, so that rules choose the fastest form."""
 
     @property
     def opset(self) -> int:
-        """The version of the operators of ONNX that the model is made of."""
+        """The ONNX opset version of the model."""
 
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
-        """Append an operator of ONNX, or of another domain such as "com.microsoft"; the name of its one result."""
+        """Append an operator of ONNX, or of another domain such as "com.microsoft"; returns the name of its result."""
 
     def results(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any], count: int, domain: str = ""
     ) -> tuple[str, ...]:
-        """Append an operator that has several results; their names."""
+        """Append an operator with several results; returns their names."""
 
     def cast(self, name: str, dtype: DType) -> str:
         """The tensor in another dtype."""
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
-        """A constant array or number; equal ones are stored once."""
+        """A constant array or number; equal constants are stored once."""
 
     def scalar(self, value: float) -> str:
         """A number as a constant of the dtype in which the current node is computed."""
 
     def ints(self, values: Iterable[int]) -> str:
-        """A constant list of int64, as shapes and axes are given."""
+        """A constant int64 list, the form of shapes and axes."""
 
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
-        """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+        """True if the kernel of an operator is correct, in the dtype of the current node or another."""
 
     def is_padded(self, name: str) -> bool:
-        """Whether a tensor is the result of Pad."""
+        """True if a tensor is the result of Pad."""
 
     def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
-        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        """True if the device has a kernel of an operator, for the dtype of the current node or another."""
 
     def form(self, value: Value, dtype: DType) -> str:
-        """The tensor that holds a value in this dtype, for rules that take values."""
+        """The tensor of a value in this dtype, for rules that take values."""
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
-        """Whether a float tensor among the values holds an infinity or nan."""
+        """A bool: true if a float tensor among the values contains an infinity or nan."""
 
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""
 
     def inlined(self) -> tuple[str, ...]:
-        """The results of the region of the current node, computed in its place."""
+        """The region of the current node, inlined; returns its results."""
 
     def scan(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The region of the current node along arrays."""
+        """The region of the current node as a Scan along arrays."""
 
     def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The regions of the current node as a loop."""
+        """The regions of the current node as a Loop."""
 
     def if_iterations(self, stack: str, some: Callable[[], str]) -> str:
-        """The result of the current node where a stack holds any round, else zeros."""
+        """The result of the current node where a stack has any element, else zeros."""

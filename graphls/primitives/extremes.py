@@ -1,7 +1,8 @@
-"""The larger and the smaller of two, and the largest and the smallest along axes."""
+"""Maximum and minimum: of two operands, along axes, and their positions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,16 +10,29 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, int32, int64
+from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.arithmetic import INTEGERS, PAIRS
 from graphls.primitives.emitter import Emitter
-from graphls.primitives.primitive import Array, Elementwise, f32, normalise_axes, of, sample
+from graphls.primitives.primitive import (
+    Array,
+    Elementwise,
+    Primitive,
+    f32,
+    float_elements,
+    no_gradient,
+    normalise_axes,
+    normalise_axis,
+    of,
+    sample,
+)
 from graphls.primitives.reduction import (
     FULL,
     Axes,
     Reduction,
     any_true,
     reduce,
+    reduced,
+    reduced_shape,
     require_elements,
     require_numbers,
     restored,
@@ -31,10 +45,10 @@ def _check_ties(name: str, ties: str) -> None:
 
 
 class OneOfTwo(Elementwise, abstract=True):
-    """One of x and y, broadcasting, nan where either is: that which `wins` a comparison with the other one.
+    """One of x and y, broadcasting, nan where either is: the one that `wins` a comparison with the other.
 
-    `ties` says who gets the gradient of equal ones: "shared" gives half of it to each, and of a nan all of it to both;
-    "first" gives it to x, and that of a nan to nobody.
+    `ties` chooses the operand that gets the gradient of equal ones: "shared" gives half of it to each, and for a nan
+    all of it to both; "first" gives it to x, and for a nan to neither.
     """
 
     half = "exact"
@@ -75,7 +89,7 @@ class Minimum(OneOfTwo):
 
 
 def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str) -> tuple[Value, Value]:
-    """Equal ones get a half; a comparison with nan is false, so nobody loses then."""
+    """Equal operands get half each; a comparison with nan is false, so both get all of it then."""
     zero, dtype = e.constant(0.0, g.type.dtype), g.type.dtype
     share = e.div(g, e.add(e.cast(e.equal(x, y), dtype=dtype), 1.0))
     return (e.where(getattr(e, x_loses)(x, y), zero, share), e.where(getattr(e, y_loses)(x, y), zero, share))
@@ -89,8 +103,8 @@ def _to_first(e: Builder, g: Value, x: Value, y: Value, first_wins: str) -> tupl
 class Extreme(Reduction, abstract=True):
     """The largest or smallest element along axes, nan where one is.
 
-    `ties` says who gets the gradient of equal ones: "shared" gives an even share to each, and nan where one is nan;
-    "first" gives it to the first of them along one axis, or to the first nan.
+    `ties` chooses the elements that get the gradient of equal ones: "shared" gives an equal share to each, and nan
+    where one is nan; "first" gives it to the first of them along one axis, or to the first nan.
     """
 
     half = "exact"
@@ -125,12 +139,12 @@ class Extreme(Reduction, abstract=True):
         wide = restored(e, g, x, axis)
         if ties == "first":
             return e.mul(wide, e.cast(_is_first(e, self.name, x, axis), dtype=g.type.dtype))
-        found = e.cast(e.equal(x, restored(e, y, x, axis)), dtype=g.type.dtype)
-        return e.mul(e.div(wide, e.sum(found, axis=axis, keepdims=True)), found)
+        mask = e.cast(e.equal(x, restored(e, y, x, axis)), dtype=g.type.dtype)
+        return e.mul(e.div(wide, e.sum(mask, axis=axis, keepdims=True)), mask)
 
 
 def _is_first(e: Builder, name: str, x: Value, axis: Axes) -> Any:
-    """Whether an element is the one at the position of the extreme: cheaper than to scatter the gradient there."""
+    """True at the position of the extreme: a mask is cheaper than scattering the gradient there."""
     (at,) = normalise_axes(axis, x.type.rank)
     places = np.arange(x.type.shape[at]).reshape([-1 if i == at else 1 for i in range(x.type.rank)])
     return e.equal(getattr(e, f"arg{name}")(x, axis=at, keepdims=True), e.constant(places))
@@ -149,16 +163,16 @@ class Min(Extreme):
 
 
 def _with_nans(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
-    """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
-    found = extreme_along(e, operator, x, axis, keepdims)
+    """An extreme that is nan where an element is: the CPU's kernels lose most nans."""
+    extreme = extreme_along(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
-        return found
+        return extreme
     is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
-    return e.Where(is_nan, e.scalar(np.nan), found)
+    return e.Where(is_nan, e.scalar(np.nan), extreme)
 
 
 def extreme_along(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
-    """The extreme by the operator itself where its kernel is right.
+    """The extreme by the operator itself where its kernel is correct.
 
     A GPU's gives the finite number nearest to an infinity where all elements are that infinity, and compares int64 by
     way of float64.
@@ -167,13 +181,86 @@ def extreme_along(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool)
     if not axes or not (dtype.is_float or dtype is int64) or e.is_right(operator):
         return reduce(e, operator, x, axis, keepdims)
     if dtype is int64:
-        return _first_in_order(e, x, axes, operator == "ReduceMax", keepdims)
+        return _by_top_k(e, x, axes, operator == "ReduceMax", keepdims)
     worst = e.scalar(-np.inf if operator == "ReduceMax" else np.inf)
     is_better = any_true(e, e.Not(e.Equal(x, worst)), axis, keepdims)
     return e.Where(is_better, reduce(e, operator, x, axis, keepdims), worst)
 
 
-def _first_in_order(e: Emitter, x: str, axes: tuple[int, ...], largest: bool, keepdims: bool) -> str:
+def _by_top_k(e: Emitter, x: str, axes: tuple[int, ...], largest: bool, keepdims: bool) -> str:
     for axis in axes:
         x, _ = e.results("TopK", [x, e.ints([1])], {"axis": axis, "largest": int(largest)}, 2)
     return x if keepdims else e.Squeeze(x, e.ints(axes))
+
+
+class Position(Primitive, abstract=True):
+    """The int64 position of one element along an axis, the first nan where there is one."""
+
+    half = "exact"
+    samples = (
+        sample(f32(4, 5), axis=-1, gradient=False),
+        sample(f32(2, 3, 4), axis=1, keepdims=True, gradient=False),
+        sample(of(int32, 3, 9), axis=1, integers=(0, 3)),
+        sample(of(int64, 9), axis=0, integers=(0, 3)),
+        sample(of(uint8, 9), axis=0, integers=(0, 3)),
+        sample(f32(0, 3), axis=1),
+    )
+    vjp = no_gradient
+
+    def infer(self, x: Type, axis: int, keepdims: bool = False) -> Type:
+        require_numbers(self.name, x)
+        axes = (normalise_axis(axis, x.rank),)
+        require_elements(self.name, x, axes)
+        return Type(int64, reduced_shape(x, axes, keepdims))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float among the operands."""
+        return float_elements(*inputs)
+
+
+def _position(e: Emitter, operator: str, x: str, axis: int, keepdims: bool) -> str:
+    """By the extremes where there is no kernel: for int64, and for most dtypes on a GPU."""
+    dtype = e.in_types[0].dtype
+    if dtype is int64 or not e.has_kernel(operator):
+        extreme = extreme_along(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
+        position = _first(e, e.Equal(x, extreme), axis, keepdims)
+    else:
+        position = e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)})
+    if not dtype.is_float:
+        return str(position)
+    is_nan = e.IsNaN(x)
+    first_nan = _first(e, is_nan, axis, True)
+    has_nan = e.GatherElements(is_nan, first_nan, axis=axis)
+    if not keepdims:
+        first_nan, has_nan = (e.Squeeze(name, e.ints([axis])) for name in (first_nan, has_nan))
+    return e.Where(has_nan, first_nan, position)
+
+
+def _first(e: Emitter, mask: str, axis: int, keepdims: bool) -> str:
+    """The position of the first true bool along an axis; unspecified where none is."""
+    if e.has_kernel("ArgMax", float32):
+        return e.ArgMax(e.cast(mask, float32), axis=axis, keepdims=int(keepdims))
+    shape = e.in_types[0].shape
+    last = shape[axis] - 1
+    places = np.arange(last + 1).reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))])
+    return reduced(e, "ReduceMin", e.Where(mask, e.const(places), e.ints([last])), [axis], keepdims)
+
+
+class Argmax(Position):
+    """The position of the largest number along an axis, the first of equal ones or of nans, as int64."""
+
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
+        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
+        return _position(e, "ArgMax", x, axis, keepdims)
+
+
+class Argmin(Position):
+    """The position of the smallest number along an axis, the first of equal ones or of nans, as int64."""
+
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
+        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
+        return _position(e, "ArgMin", x, axis, keepdims)

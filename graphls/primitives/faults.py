@@ -1,4 +1,4 @@
-"""What is told of primitives from outside of graphls whose rules raise, or give what does not fit."""
+"""Errors for primitives of plugins whose rules raise, or return results that do not fit."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ _FITTING: tuple[tuple[type[Exception], type[GraphlsError]], ...] = (
 
 
 def is_ours(operation: Operation) -> bool:
-    """Whether a primitive is one of graphls, in whose rules an error is a defect, which is shown as it is."""
+    """True for a primitive of graphls itself: an error in its rules is a defect and is not wrapped."""
     return type(operation).__module__.startswith(_PACKAGE)
 
 
 def tell(operation: Operation, rule: str, error: Exception) -> NoReturn:
-    """Raise what a user is told of an error that a rule raised: the error itself where it tells enough."""
+    """Raise the error that a user sees when a rule raised one: the error itself where it is clear enough."""
     if isinstance(error, (GraphlsError, MemoryError)) or is_ours(operation):
         raise error
     kind = next((ours for theirs, ours in _FITTING if isinstance(error, theirs)), GraphRuntimeError)
-    what = f"{_named(operation, rule)} raised {type(error).__name__}: {str(error).rstrip('.')}"
+    message = f"{_named(operation, rule)} raised {type(error).__name__}: {str(error).rstrip('.')}"
     if rule == "onnx" and isinstance(error, AttributeError) and (error.name or "")[:1].isupper():
-        what += f"; an operator that is no method is e.operator({error.name!r}, [x])"
-    raise kind(f"{what}; {_advice(operation, rule)}", line_of(error)) from error
+        message += f"; an operator that is no method is e.operator({error.name!r}, [x])"
+    raise kind(f"{message}; {_advice(operation, rule)}", line_of(error)) from error
 
 
-def unfit(operation: Operation, rule: str, given: str, wanted: str) -> GraphTypeError:
-    """The error for a rule that gives something else than what is wanted of it."""
-    return GraphTypeError(f"{_named(operation, rule)} gives {given} where {wanted}; {_advice(operation, rule)}")
+def unfit(operation: Operation, rule: str, results: str, expected: str) -> GraphTypeError:
+    """The error for a rule whose results are not the expected ones."""
+    return GraphTypeError(f"{_named(operation, rule)} gives {results} where {expected}; {_advice(operation, rule)}")
 
 
 def missing(operation: Operation, rule: str) -> GraphValueError:
-    """The error for a primitive that lacks a rule which is needed."""
+    """The error for a primitive that lacks a required rule."""
     return GraphValueError(f"The primitive {operation.name} has no {RULES[rule]}; give its class one, `{rule}`.")
 
 
 def listed(types: Iterable[object]) -> str:
-    """Types, or other things that a rule gives, in a message."""
+    """Types, or other results of a rule, as text for a message."""
     texts = (str(item) if isinstance(item, Type) else f"{type(item).__name__} {item!r}" for item in types)
     return ", ".join(texts) or "nothing"
 

@@ -108,7 +108,7 @@ class Erf(FloatElementwise):
         return e.mul(g, slope)
 
     def onnx(self, e: Emitter, x: str) -> str:
-        """The CPU's kernel makes 1 of a nan, which the smaller of x and -1 keeps."""
+        """The CPU's kernel returns 1 for nan, which the smaller of x and -1 restores."""
         if e.in_types[0].dtype is float64:
             return error_function(e, x)
         return e.Max(e.Erf(x), e.Min(x, e.scalar(-1.0)))
@@ -159,7 +159,7 @@ class Rsqrt(FloatElementwise):
 
 
 class Floor(FloatElementwise):
-    """The largest whole number that is not above x; gradient zero."""
+    """The largest integer that is not above x; gradient zero."""
 
     half = "exact"
     samples = _STEPS
@@ -169,7 +169,7 @@ class Floor(FloatElementwise):
 
 
 class Ceil(FloatElementwise):
-    """The smallest whole number that is not below x; gradient zero."""
+    """The smallest integer that is not below x; gradient zero."""
 
     half = "exact"
     samples = _STEPS
@@ -179,7 +179,7 @@ class Ceil(FloatElementwise):
 
 
 class Round(FloatElementwise):
-    """The nearest whole number, the even one of two; gradient zero."""
+    """The nearest integer, the even one of two; gradient zero."""
 
     half = "exact"
     samples = _STEPS
@@ -218,3 +218,26 @@ class ReluGradient(FloatElementwise):
 
     def onnx(self, e: Emitter, g: str, y: str) -> str:
         return e.Mul(g, e.cast(e.Greater(y, e.scalar(0.0)), e.in_types[0].dtype))
+
+
+class Softplus(FloatElementwise):
+    """log(1 + exp(x)), which does not overflow and is exact where it is tiny; its gradient is 1/2 at 0."""
+
+    widened_at = ("auto",)
+    session_from = 1 << 16
+    samples = (
+        sample(f32(2, 3)),
+        sample(f32(0, 2)),
+        sample(f32(2, 3), low=-30.0, high=-10.0),
+        sample(of(float64, 5), low=10.0, high=800.0),
+    )
+
+    def numpy(self, x: Array) -> Array:
+        return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.sigmoid(x))
+
+    def onnx(self, e: Emitter, x: str) -> str:
+        """max(x, 0) + log1p(exp(-abs(x))): the runtime's own kernel is 0 below -17."""
+        return e.Add(e.Relu(x), log_of_one_plus(e, exponential(e, e.Neg(e.Abs(x)))))

@@ -1,4 +1,4 @@
-"""Primitives that call Python with arrays in the middle of a step."""
+"""Host calls: primitives that call Python functions with arrays in the middle of a step."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphls.primitives.printed import show_printed
 
 
 class HostFunction(str):
-    """The name of a function in the text of a graph, which has the function itself, and the line that calls it.
+    """The name of a function in the text of a graph, with the function itself and the line that calls it.
 
-    A graph that was parsed has the name only.
+    A parsed graph has only the name.
     """
 
     __slots__ = ("function", "location")
@@ -27,26 +27,26 @@ class HostFunction(str):
     location: Location | None
 
     def __new__(cls, name: str, function: Callable[..., Any], location: Location | None = None) -> HostFunction:
-        made = super().__new__(cls, name)
-        made.function, made.location = function, location
-        return made
+        name_with_function = super().__new__(cls, name)
+        name_with_function.function, name_with_function.location = function, location
+        return name_with_function
 
     def __deepcopy__(self, memo: Mapping[int, object]) -> HostFunction:
         return self  # copies of a step call the same function, whatever object it is a method of
 
 
 def call(name: str, arrays: tuple[Array, ...], types: tuple[Type, ...]) -> tuple[Array, ...]:
-    """What a function gives for arrays, which it cannot change, as arrays of these types, which may be its own.
+    """Call a function with read-only arrays; returns its results as arrays of these types, which may be its own.
 
-    What it raises comes out as it is. Raises GraphRuntimeError for a function that is not known, and GraphTypeError and
-    GraphValueError, with the line of the call, where it gives something else than these types.
+    Its exceptions propagate unchanged. Raises GraphRuntimeError for an unknown function, and GraphTypeError and
+    GraphValueError, with the line of the call, where its results are not of these types.
     """
     if not isinstance(name, HostFunction):
         raise GraphRuntimeError(
             f"The function {name!r} is not known: a graph from a text has only its name; trace the step again."
         )
-    given = name.function(*map(_read_only, arrays))
-    results = given if isinstance(given, (tuple, list)) else () if given is None and not types else (given,)
+    returned = name.function(*map(_read_only, arrays))
+    results = returned if isinstance(returned, (tuple, list)) else () if returned is None and not types else (returned,)
     if len(results) != len(types):
         text = f"{name} gives {_counted(len(results))}, and {_counted(len(types))} are declared"
         raise GraphTypeError(f"{text}: {', '.join(map(str, types))}.", name.location)
@@ -63,29 +63,29 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def _fitted(name: HostFunction, result: object, wanted: Type) -> Array:
-    """A result as an array; Python's numbers take the type that is declared."""
+def _fitted(name: HostFunction, result: object, declared: Type) -> Array:
+    """A result as an array; Python numbers take the declared type."""
     if isinstance(result, (bool, int, float)) and not isinstance(result, np.generic):
         kinds = {bool: ("bool", "int", "uint", "float"), int: ("int", "uint", "float"), float: ("float",)}
-        if not wanted.shape and wanted.dtype.kind in kinds[type(result)]:
-            return _number(name, result, wanted)
+        if not declared.shape and declared.dtype.kind in kinds[type(result)]:
+            return _number(name, result, declared)
     try:
         array = np.asarray(result)
         kind = type_of(array)
     except (GraphTypeError, ValueError):
-        text = f"{name} gives {type(result).__name__} where {wanted} is declared."
+        text = f"{name} gives {type(result).__name__} where {declared} is declared."
         raise GraphTypeError(text, name.location) from None
-    if kind != wanted:
-        error = GraphTypeError if kind.dtype is not wanted.dtype else GraphValueError
-        raise error(f"{name} gives {kind} where {wanted} is declared; declare that or convert it.", name.location)
+    if kind != declared:
+        error = GraphTypeError if kind.dtype is not declared.dtype else GraphValueError
+        raise error(f"{name} gives {kind} where {declared} is declared; declare that or convert it.", name.location)
     return array
 
 
-def _number(name: HostFunction, result: float, wanted: Type) -> Array:
+def _number(name: HostFunction, result: float, declared: Type) -> Array:
     try:
-        return np.array(result, wanted.dtype.numpy)
+        return np.array(result, declared.dtype.numpy)
     except OverflowError:
-        text = f"{name} gives {result}, which does not fit the {wanted} that is declared."
+        text = f"{name} gives {result}, which does not fit the {declared} that is declared."
         raise GraphValueError(text, name.location) from None
 
 
@@ -97,27 +97,27 @@ def _declared(results: tuple[str, ...]) -> tuple[Type, ...]:
 
 
 class HostCall(Primitive, abstract=True):
-    """A call of Python with arrays."""
+    """A call of a Python function with arrays."""
 
     half = "native"
     calls_python = True
 
     def run(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
-        """The results, which may be arrays of the function's own; who keeps them copies them before the next call."""
+        """The results, which may be arrays that the function owns: copy them to keep them beyond the next call."""
         raise NotImplementedError
 
     def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         return tuple(np.array(result) for result in self.run(arrays, attrs, types))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """None that anybody knows of."""
+        """Unknown, so 0."""
         return 0
 
 
 class PureCallback(HostCall):
-    """What a function without effects gives for arrays; `results` are the types of what it gives.
+    """The results of a Python function without effects; `results` are their types.
 
-    It may be called as often as anybody likes, or not at all.
+    It may be called any number of times, or not at all.
     """
 
     def infer(self, *types: Type, function: str, results: tuple[str, ...]) -> tuple[Type, ...]:
@@ -131,15 +131,15 @@ class PureCallback(HostCall):
 
 
 class Effect(HostCall, abstract=True):
-    """A call that does something, once in each step. With `guarded`, only where its first operand is true.
+    """A host call with effects, once in each step. With `guarded`, only where its first operand is true.
 
-    `loops` are the numbers of iterations of loops around it: then it is done once in each, on the rows of its operands.
+    `loops` are the iteration counts of the loops around it: it then runs once per iteration, on rows of its operands.
     """
 
     has_effect = True
 
     def token(self, types: tuple[Type, ...], guarded: bool, loops: tuple[int, ...]) -> Type:
-        """The type of the first result; raises GraphTypeError where the guard is no bool, or rows are missing."""
+        """The type of the first result; raises GraphTypeError where the guard is not a bool, or rows are missing."""
         if guarded and types[:1] != (Type(bool_, loops),):
             raise GraphTypeError(f"The first operand of a guarded {self.name} is a {Type(bool_, loops)}.")
         if any(t.shape[: len(loops)] != loops for t in types):
@@ -158,7 +158,7 @@ class Effect(HostCall, abstract=True):
         return (_DONE,)
 
     def act(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
-        """Do it; returns what is left behind the token."""
+        """Perform the effect; returns the results after the token."""
         raise NotImplementedError
 
 
@@ -166,7 +166,7 @@ _DONE = np.zeros((), np.int32)
 
 
 class PyFunc(Effect):
-    """What a function with effects gives for arrays, behind a token; `results` are the types of what it gives."""
+    """The results of a Python function with effects, after a token; `results` are their types."""
 
     def infer(
         self, *types: Type, function: str, results: tuple[str, ...] = (), guarded: bool = False,
@@ -180,14 +180,14 @@ class PyFunc(Effect):
         return call(attrs["function"], arrays, types)
 
     def onnx(self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...] = (), **attrs: Any) -> str:
-        # Nothing is computed from what has no results, so a model is whole without it.
+        # Without results nothing depends on it, so the model is complete without it.
         if results:
             raise _no_model(function)
         return ""
 
 
 class Print(Effect):
-    """Prints texts and arrays, each on lines of its own; `parts` are the texts, and None where an operand stands."""
+    """Prints texts and arrays, each on its own lines; `parts` are the texts, with None in place of each operand."""
 
     def infer(
         self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False, loops: tuple[int, ...] = ()

@@ -1,6 +1,6 @@
-"""Convolution as ONNX: the runtime's kernels, or a Gather of all windows and one matrix product.
+"""Convolution in ONNX: the runtime's kernels, or im2col by a Gather of all windows and one matrix product.
 
-The latter computes a float64 as such, of which the runtime has no convolution, and gradients of kernels.
+The latter computes float64, for which the runtime has no convolution, and gradients of kernels.
 """
 
 from __future__ import annotations
@@ -16,40 +16,39 @@ from graphls.primitives.shape import reshaped
 from graphls.primitives.windows import Geometry, Shape, apart, attributes, padded, windows
 
 _FEWEST_CHANNELS, _FEWEST_OF_WINDOWS = 64, 128
-"""Channels below which ConvTranspose is the fastest form of the adjoint, for kernels of size 1 and larger ones."""
+"""Channels below which ConvTranspose is the fastest form of the adjoint: for kernels of size 1, and larger ones."""
 
 _FEW_WINDOWS, _MANY_WINDOWS = 128, 256
-"""Windows on an image up to which, and on all images from which on, other forms are faster; see `_not_folded`."""
+"""Windows per image up to which, and of all images from which on, other forms are faster; see `_not_folded`."""
 
 
 def convolved(e: Emitter, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
-    """The convolution of images of a shape with kernels of a shape, in the dtype of the current node."""
+    """The convolution of images of shape `shape` with kernels of shape `kernels`, in the dtype of the current node."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
         if e.is_gpu:
             x, at = (_framed(e, x, shape, at), at.without_pads()) if at.is_uneven() else (apart(e, x, shape), at)
         return e.Conv(x, w, **attributes(kernel, at), group=at.groups)
-    seen = columns(e, x, shape, _seen(shape, kernel, at), at.groups)
+    seen = columns(e, x, shape, _window_positions(shape, kernel, at), at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
     return _as_images(e, e.MatMul(seen, rows), (shape[0], kernels[0], *at.counts(shape, kernel)), at.groups)
 
 
 def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
-    """The adjoint in the images, which have a shape and of which the last rows may lie outside of all windows."""
+    """The adjoint in the images, of shape `shape`, whose last rows may lie outside of all windows."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
         faster = _not_folded(e, g, w, shape, kernels, at) if e.runs_as_written and at.groups == 1 else None
         if faster is not None:
             return faster
-        left_over = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]
-        options: dict[str, Attribute] = {"output_padding": left_over, "group": at.groups}
+        unused = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]
+        options: dict[str, Attribute] = {"output_padding": unused, "group": at.groups}
         if e.is_gpu and at.is_uneven():
             wide = e.ConvTranspose(g, w, **attributes(kernel, at.without_pads()), **options)
             return _within_frame(e, wide, shape, at)
         return e.ConvTranspose(g, w, **attributes(kernel, at), **options)
-    seen = columns(
-        e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), _seen_by(_seen(shape, kernel, at), shape), at.groups
-    )
+    places = _windows_of(_window_positions(shape, kernel, at), shape)
+    seen = columns(e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), places, at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 1, 2))
     return _as_images(e, e.MatMul(seen, rows), shape, at.groups)
 
@@ -59,7 +58,7 @@ def _not_folded(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Ge
 
     ONNX Runtime on a CPU (1.19 to 1.31) multiplies the kernels by one image at a time and folds each on one thread.
     One product of all images was 1.2 to 1.8 times as fast for kernels of size 1 and few windows; a convolution with
-    turned kernels spreads over threads, and is left where turning them would take longer than that saves.
+    flipped kernels spreads over threads, and is not used where flipping them would take longer than that saves.
     """
     inside = [reach - 1 - pad for reach, pad in zip(at.reach(kernels[2:]) * 2, at.pads, strict=True)]
     windows_of_one = prod(at.counts(shape, kernels[2:]))
@@ -72,8 +71,8 @@ def _not_folded(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Ge
         return _by_one_product(e, g, w, shape, kernels)
     if shape[0] * windows_of_one < _MANY_WINDOWS:
         return None
-    turned = _turned(e, w, kernels)
-    return e.Conv(g, turned, **attributes(kernels[2:], at._replace(pads=tuple(inside))))
+    flipped = _flipped(e, w, kernels)
+    return e.Conv(g, flipped, **attributes(kernels[2:], at._replace(pads=tuple(inside))))
 
 
 def _by_one_product(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape) -> str:
@@ -84,10 +83,10 @@ def _by_one_product(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape) ->
     return _moved(e, product, (batch, windows_of_one, inputs), (0, 2, 1), shape)
 
 
-def _turned(e: Emitter, w: str, kernels: Shape) -> str:
-    """Kernels (output, input, place) as (input, output, place), their places in the other order.
+def _flipped(e: Emitter, w: str, kernels: Shape) -> str:
+    """Kernels (output, input, position) as (input, output, position), with the positions reversed.
 
-    A product with ones across the diagonal turned them two to three times as fast as a Gather.
+    A product with ones on the antidiagonal was two to three times as fast as a Gather.
     """
     (outputs, inputs), places = kernels[:2], prod(kernels[2:])
     swapped = _moved(e, w, (outputs, inputs, places), (1, 0, 2), (inputs * outputs, places))
@@ -97,7 +96,7 @@ def _turned(e: Emitter, w: str, kernels: Shape) -> str:
 
 
 def _framed(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
-    """Images padded by a node of its own, for ONNX Runtime on CUDA.
+    """Images padded by a separate node, for ONNX Runtime on CUDA.
 
     Its kernels of convolutions with uneven padding write to a buffer of an earlier step (1.31.1).
     """
@@ -106,26 +105,26 @@ def _framed(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
 
 
 def _within_frame(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
-    """What lies within the padding of images of a shape."""
+    """Padded images without their padding."""
     starts = [before for before, _ in at.sides()]
     stops = [start + n for start, n in zip(starts, shape[2:], strict=True)]
     return e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, len(shape))))
 
 
 def weight_gradient(e: Emitter, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
-    """The adjoint in the kernels, from images of a shape and the gradient of their convolution."""
+    """The adjoint in the kernels, from images and the gradient of their convolution."""
     (batch, _), groups, kernel = shape[:2], at.groups, kernels[2:]
     places = prod(at.counts(shape, kernel))
-    seen = columns(e, x, shape, _seen(shape, kernel, at), groups)
+    seen = columns(e, x, shape, _window_positions(shape, kernel, at), groups)
     outputs = kernels[0] // groups
     rows = _moved(e, g, (batch, groups, outputs, places), (1, 2, 0, 3), (groups, outputs, batch * places))
     return _moved(e, e.MatMul(rows, seen), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
 
 
 def columns(e: Emitter, x: str, shape: Shape, places: Array, groups: int) -> str:
-    """What windows see, as (groups, images * windows, places * channels of a group).
+    """im2col: the windows as (groups, images * windows, positions * channels of a group).
 
-    `places` has a row for each window, of positions in the flat image; one past the end is a zero.
+    `places` has a row of positions in the flat image for each window; one past the end stands for a zero.
     """
     batch, channels, plane = shape[0], shape[1] // groups, prod(shape[2:])
     x = _moved(e, x, (batch, groups, channels, plane), (1, 0, 3, 2), (groups, batch, plane, channels))
@@ -135,25 +134,25 @@ def columns(e: Emitter, x: str, shape: Shape, places: Array, groups: int) -> str
     return reshaped(e, seen, (groups, batch * places.shape[0], places.shape[1] * channels))
 
 
-def _seen(shape: Shape, kernel: Shape, at: Geometry) -> Array:
-    """The position that each place of the kernel sees in each window: (windows, places)."""
+def _window_positions(shape: Shape, kernel: Shape, at: Geometry) -> Array:
+    """The position in the flat image of each element of each window: (windows, elements of the kernel)."""
     plane = prod(shape[2:])
     image = np.arange(plane).reshape(1, 1, *shape[2:])
     return windows(image, kernel, at, fill=plane).reshape(-1, prod(kernel))
 
 
-def _seen_by(seen: Array, shape: Shape) -> Array:
-    """The window in which each place of the kernel sees each position: (positions, places)."""
-    count, places = seen.shape
-    found = np.full((prod(shape[2:]) + 1, places), count)
-    found[seen, np.arange(places)] = np.arange(count)[:, None]
-    return found[:-1]
+def _windows_of(positions: Array, shape: Shape) -> Array:
+    """The window in which each element of the kernel meets each position: (positions, elements of the kernel)."""
+    count, places = positions.shape
+    result = np.full((prod(shape[2:]) + 1, places), count)
+    result[positions, np.arange(places)] = np.arange(count)[:, None]
+    return result[:-1]
 
 
 def _kernel_rows(e: Emitter, w: str, kernels: Shape, groups: int, order: Shape) -> str:
-    """Kernels (group, output, input, place) in another order, of which the middle two count the rows of a matrix.
+    """Kernels (group, output, input, position) transposed to `order`, whose middle two are the rows of a matrix.
 
-    The transposition keeps four axes: one of two that meets the product of float64 is fused into an operator that the
+    The transposition has four axes: one of two axes beside a float64 product is fused into an operator that the
     runtime has for float32 only.
     """
     sizes = (groups, kernels[0] // groups, kernels[1], prod(kernels[2:]))
@@ -167,12 +166,12 @@ def _as_images(e: Emitter, rows: str, shape: Shape, groups: int) -> str:
 
 
 def _moved(e: Emitter, x: str, shape: Shape, order: Shape, result: Shape) -> str:
-    """A tensor taken as one of a shape, its axes in another order, as one of another shape.
+    """Reshapes a tensor to `shape`, transposes it to `order`, and reshapes it to `result`.
 
-    The runtime is not given axes of size 1, with which its transposition took thirty times as long.
+    Axes of size 1 are left out, as the runtime's transposition took thirty times as long with them.
     """
-    kept = [axis for axis, size in enumerate(shape) if size != 1]
-    moved = [kept.index(axis) for axis in order if axis in kept]
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    moved = [axes.index(axis) for axis in order if axis in axes]
     if moved != sorted(moved):
-        x = e.Transpose(reshaped(e, x, [shape[axis] for axis in kept]), perm=moved)
+        x = e.Transpose(reshaped(e, x, [shape[axis] for axis in axes]), perm=moved)
     return reshaped(e, x, result)

@@ -1,6 +1,6 @@
-"""The ONNX forms of functions whose operators take float32 only, in float64: within a few roundings of the truth.
+"""float64 forms of functions whose ONNX kernels take float32 only, within a few roundings of the exact value.
 
-They are made of what every runtime has in float64: Exp, Log, Sin, Sqrt and arithmetic.
+They use the float64 operators that every runtime has: Exp, Log, Sin, Sqrt and arithmetic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from graphls.primitives.elementary import (
 from graphls.primitives.emitter import Emitter
 
 _LARGE = 2.0**28
-"""From here on, 1 is lost beside the square of a number."""
+"""From here on, adding 1 to the square of a number changes nothing."""
 
 
 def cosine(e: Emitter, x: str) -> str:
-    """sin(2 x) / (2 sin(x)) where the sine is large, else 1 - 2 sin(x / 2) ** 2: no angle is rounded."""
+    """sin(2 x) / (2 sin(x)) where the sine is large, else 1 - 2 sin(x / 2) ** 2; neither rounds the angle."""
     one, two, sine = e.scalar(1.0), e.scalar(2.0), e.Sin(x)
     half = e.Sin(e.Mul(x, e.scalar(0.5)))
     is_large = e.And(e.Greater(e.Abs(sine), e.scalar(0.5)), e.Less(e.Abs(x), e.scalar(2.0**1022)))
@@ -38,16 +38,16 @@ def tangent(e: Emitter, x: str) -> str:
 
 
 _ATAN = tuple((-1) ** n / (2 * n + 1) for n in reversed(range(22)))
-"""atan(x) / x in powers of x ** 2, its Taylor series, which needs no more up to tan(pi / 8)."""
+"""The Taylor series of atan(x) / x in powers of x ** 2, long enough up to tan(pi / 8)."""
 
 
 def arctangent(e: Emitter, x: str) -> str:
-    """By the angle of 0, pi / 4 or pi / 2 that is near, and the series for the rest."""
+    """The nearest angle of 0, pi / 4 and pi / 2, plus the series for the remainder."""
     one, size = e.scalar(1.0), e.Abs(x)
     is_far, is_near = e.Greater(size, e.scalar(math.sqrt(2) + 1)), e.Less(size, e.scalar(math.sqrt(2) - 1))
     middle = e.Div(e.Sub(size, one), e.Add(size, one))
-    rest = e.Where(is_near, size, e.Where(is_far, e.Neg(e.Reciprocal(size)), middle))
-    angle = e.Mul(rest, polynomial(e, e.Mul(rest, rest), _ATAN))
+    remainder = e.Where(is_near, size, e.Where(is_far, e.Neg(e.Reciprocal(size)), middle))
+    angle = e.Mul(remainder, polynomial(e, e.Mul(remainder, remainder), _ATAN))
     start = e.Where(is_near, e.scalar(0.0), e.Where(is_far, e.scalar(math.pi / 2), e.scalar(math.pi / 4)))
     return with_sign_of(e, x, e.Add(start, angle))
 
@@ -77,7 +77,7 @@ def hyperbolic_sine(e: Emitter, x: str) -> str:
 
 
 def hyperbolic_cosine(e: Emitter, x: str) -> str:
-    """(r ** 2 + 1 / r ** 2) / 2 with r = exp(|x| / 2), which does not overflow before the result."""
+    """(r ** 2 + 1 / r ** 2) / 2 with r = exp(|x| / 2), which does not overflow before the result does."""
     half = e.scalar(0.5)
     root = exponential(e, e.Mul(e.Abs(x), half))
     return e.Add(e.Mul(e.Mul(root, half), root), e.Div(e.Div(half, root), root))
@@ -111,7 +111,7 @@ def area_hyperbolic_tangent(e: Emitter, x: str) -> str:
 
 
 _ERF = tuple(2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in reversed(range(20)))
-"""erf(x) / x in powers of x ** 2: its Taylor series."""
+"""The Taylor series of erf(x) / x in powers of x ** 2."""
 
 _ERFC = (
     3.1114333809897596e-10, -2.6231073471329767e-09, -3.744210080967421e-09, 3.197926671666543e-08,
@@ -121,7 +121,7 @@ _ERFC = (
     -0.05869339857664934, 0.09230432116037748, -0.10880393014244462, 0.0822767384901452, 0.0035854154854790257,
     -0.14024059858554697, 1.2375126308378275,
 )  # fmt: skip
-"""(1 + 2 x) exp(x ** 2) erfc(x) in powers of (x - 3.75) / (x + 3.75), for x from 0 on.
+"""(1 + 2 x) exp(x ** 2) erfc(x) in powers of (x - 3.75) / (x + 3.75), for x >= 0.
 
 The Chebyshev series of Shepherd and Laframboise (Mathematics of Computation 36, 1981), computed with mpmath, 40 digits.
 """
@@ -145,7 +145,7 @@ def complementary_error_function(e: Emitter, x: str) -> str:
 
 
 def _upper_tail(e: Emitter, size: str) -> str:
-    """erfc of numbers from 0 on; the square in the exponent is made of two parts, since its rounding would show."""
+    """erfc of non-negative numbers; the square in the exponent is split in two, as its rounding would be visible."""
     size = e.Min(size, e.scalar(40.0))
     centre = e.scalar(3.75)
     series = polynomial(e, e.Div(e.Sub(size, centre), e.Add(size, centre)), _ERFC)
@@ -163,12 +163,12 @@ def gaussian(e: Emitter, size: str) -> str:
 
 
 def inverse_error_function(e: Emitter, x: str, approximate: str) -> str:
-    """Two steps of Newton's method from an approximation, in which what is missing is exact near 1 as well."""
+    """Two steps of Newton's method from an approximation, with residuals that are exact near 1 as well."""
     one, size, root = e.scalar(1.0), e.Abs(x), e.Abs(approximate)
     for _ in range(2):
         below = e.Sub(error_function(e, root), size)
         above = e.Sub(e.Sub(one, size), complementary_error_function(e, root))
-        missing = e.Where(e.Less(size, e.scalar(0.5)), below, above)
+        residual = e.Where(e.Less(size, e.scalar(0.5)), below, above)
         slope = e.Mul(gaussian(e, root), e.scalar(2 / math.sqrt(math.pi)))
-        root = e.Sub(root, e.Div(missing, slope))
+        root = e.Sub(root, e.Div(residual, slope))
     return with_sign_of(e, x, e.Where(e.Equal(size, one), e.scalar(np.inf), root))

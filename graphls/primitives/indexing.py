@@ -1,4 +1,4 @@
-"""Selection by integer indices, and the sums by index that are its gradients."""
+"""Gathering by integer indices, and its gradients, which add by index."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def require_indices(name: str, indices: Type) -> None:
 
 
 def axis_size(node: Node) -> int:
-    """How many elements the axis has that the indices of a node, its second operand, choose from."""
+    """The size of the axis that the second operand of a node indexes."""
     size: int = node.attrs.get("size") or node.inputs[0].type.shape[node.attrs["axis"]]
     return size
 
 
 class OneHot(Primitive):
-    """1 at the position along a new axis of size `depth` that each index names, 0 elsewhere.
+    """1 at the position of each index along a new axis of size `depth`, 0 elsewhere.
 
     The new axis is at `axis` of the result. An index outside of range(depth) gives zeros only.
     """
@@ -76,10 +76,10 @@ def _computed(dtype: DType) -> Any:
 
 
 class Gather(Primitive):
-    """The slices of x along an axis that the indices name, in the place of that axis.
+    """The slices of x at the indices along an axis; the axes of the indices replace that axis.
 
-    Negative indices count from the end. One that is outside of the axis raises an error in NumPy and on the
-    CPU; on an accelerator the result is not said.
+    Negative indices count from the end. One outside of the axis raises an error in NumPy and on the CPU; on an
+    accelerator the result is unspecified.
     """
 
     half = "native"
@@ -112,7 +112,7 @@ class Gather(Primitive):
 class GatherGradient(Primitive):
     """Zeros with `size` slices along an axis, to which the slices of g are added by index.
 
-    The adjoint of `gather`, with the axis and the indices of that: slices of g with one index add up.
+    The adjoint of `gather` with the same axis and indices: slices of g with the same index add up.
     """
 
     integer_gradient = "whole"
@@ -145,16 +145,16 @@ class GatherGradient(Primitive):
         return e.gather(gg, indices, axis=axis), None
 
     def onnx(self, e: Emitter, g: str, indices: str, axis: int, size: int) -> str:
-        """Sums by ScatterElements, because ScatterND adds repeated indices in a race."""
-        given, picked = e.in_types
-        at = normalise_axis(axis, given.rank - picked.rank + 1)
-        before, after = given.shape[:at], given.shape[at + picked.rank :]
+        """Adds by ScatterElements, because ScatterND adds repeated indices with a data race."""
+        source, picked = e.in_types
+        at = normalise_axis(axis, source.rank - picked.rank + 1)
+        before, after = source.shape[:at], source.shape[at + picked.rank :]
         shape = (*before, prod(picked.shape), *after)
         column = reshaped(e, indices, (*[1] * len(before), prod(picked.shape), *[1] * len(after)))
         return _added(e, reshaped(e, g, shape), e.Expand(column, e.ints(shape)), at)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """One for each float that is added."""
+        """One for each added float."""
         return float_elements(inputs[0])
 
 
@@ -165,7 +165,7 @@ def _added(e: Emitter, g: str, indices: str, axis: int) -> str:
 
 
 class GatherElements(Primitive):
-    """The elements of x that the indices name along an axis; the other sizes of both are equal.
+    """The elements of x at the indices along an axis; the other sizes of both are equal.
 
     Indices count as in `gather`.
     """
@@ -196,7 +196,7 @@ class GatherElements(Primitive):
 
 
 def require_same_others(name: str, x: Type, indices: Type, axis: int) -> None:
-    """Raise GraphValueError unless both have the same sizes along all axes but one."""
+    """Raise GraphValueError unless both have the same sizes along all axes except one."""
     others = [t.shape[:axis] + t.shape[axis + 1 :] for t in (x, indices)]
     if x.rank != indices.rank or others[0] != others[1]:
         raise GraphValueError(f"{name} of {x} does not fit the indices {indices}: sizes off axis {axis} differ.")
@@ -238,5 +238,5 @@ class GatherElementsGradient(Primitive):
         return _added(e, g, indices, axis)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """One for each float that is added."""
+        """One for each added float."""
         return float_elements(inputs[0])

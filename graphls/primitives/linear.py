@@ -67,7 +67,7 @@ class Matmul(Primitive):
     def onnx(self, e: Emitter, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> str:
         ranks = [t.rank for t in e.in_types[:2]]
         if 0 in e.in_types[0].shape:
-            # A sum over nothing, of which not every kernel writes the result.
+            # A sum of zero terms, for which some kernels leave the result unwritten.
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         if ranks == [2, 2]:
             if transpose_b and not transpose_a and _is_faster_swapped(e):
@@ -78,16 +78,16 @@ class Matmul(Primitive):
         return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """A multiplication and an addition for each term of each element: 2 * m * n * k in every matrix."""
+        """A multiplication and an addition for each term of each element: 2 * m * n * k for every matrix."""
         return 2 * outputs[0].size * inputs[0].shape[-2 if attrs.get("transpose_a") else -1]
 
 
 _FEW_ROWS = range(8, 65)
-"""Rows of a, multiplied with a large transposed b, for which the swapped product is faster; for one it is slower."""
+"""Row counts of a with which a @ b.T is slower than (b @ a.T).T for a large b; for one row it is faster."""
 
 
 def _is_faster_swapped(e: Emitter) -> bool:
-    """Whether a @ b.T takes longer than (b @ a.T).T: ONNX Runtime copies its second operand, here the larger one.
+    """True if (b @ a.T).T is faster than a @ b.T: ONNX Runtime copies the second operand, here the larger one.
 
     With 64, 32 and 16 rows and 1024 x 1024, 1024 x 256 and 1024 x 1024 weights it took 1.16, 1.3 and 1.7 times as long
     (1.19 and 1.31), the transposition of the result included; from 128 rows on and for small weights as long.
@@ -98,7 +98,7 @@ def _is_faster_swapped(e: Emitter) -> bool:
 
 
 def _swapped_product(e: Emitter, a: str, b: str) -> str:
-    """(b @ a.T).T; the Reshape to the same shape keeps the runtime from making a @ b.T of it again."""
+    """(b @ a.T).T; the Reshape to the same shape prevents the runtime from rewriting it as a @ b.T."""
     shape = e.out_types[0].shape[::-1]
     return e.Transpose(e.Reshape(e.Gemm(b, a, transB=1), e.ints(shape)), perm=[1, 0])
 
@@ -114,7 +114,7 @@ def _gradient_of_second(e: Builder, g: Value, a: Value, b: Value, transpose_a: b
 
 
 def _by_einsum(e: Emitter, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
-    """The product of float64 batches: the runtime fuses MatMul with a transposition into what float32 alone has."""
+    """A product of float64 batches: the runtime fuses MatMul and a transposition into an operator for float32 only."""
     batch = e.out_types[0].shape[:-2]
     types = e.in_types[:2]
     shapes = ((*batch, *t.shape[-2:]) for t in types)
@@ -130,7 +130,7 @@ def _swapped(e: Emitter, name: str, rank: int, transpose: bool) -> str:
 
 
 class MatmulAdd(Primitive):
-    """The product of a (..., m, k) and a matrix (k, n), plus a row (n): floats; 16-bit ones are rounded behind the sum.
+    """The product of a (..., m, k) and a matrix (k, n), plus a row (n): floats; 16-bit floats round after the sum.
 
     `transpose_b` exchanges the axes of the matrix first.
     """
@@ -165,7 +165,7 @@ class MatmulAdd(Primitive):
         return *_MATMUL.vjp(e, g, a, b, y, transpose_b=transpose_b), e.sum(g, axis=tuple(range(g.type.rank - 1)))
 
     def onnx(self, e: Emitter, a: str, b: str, c: str, transpose_b: bool = False) -> str:
-        """One operator where it computes in 16 bits, so that it rounds once."""
+        """One operator in 16 bits, so that it rounds once."""
         x, y = e.in_types[0], e.out_types[0]
         if not x.dtype.is_half or 0 in x.shape:
             return e.Add(_MATMUL.onnx(e, a, b, transpose_b=transpose_b), c)
@@ -174,7 +174,7 @@ class MatmulAdd(Primitive):
         return total if x.rank == 2 else reshaped(e, total, y.shape)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """Those of the product, and an addition for each element."""
+        """The operations of the product, and an addition for each element."""
         return _MATMUL.flops(inputs, outputs, {}) + outputs[0].size
 
 
@@ -182,7 +182,7 @@ _MATMUL = Matmul()
 
 
 class Transpose(Primitive):
-    """The axes in another order: axis i of the result is axis `permutation[i]` of x."""
+    """Permutes the axes: axis i of the result is axis `permutation[i]` of x."""
 
     half = "exact"
     flops_per_element = 0

@@ -14,6 +14,7 @@ from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, 
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import (
     Array,
+    Elementwise,
     Primitive,
     Sample,
     f32,
@@ -23,6 +24,7 @@ from graphls.primitives.primitive import (
     same_dtype,
     sample,
 )
+from graphls.primitives.shape import by_halves
 
 _PAIRS = (
     sample(f32(2, 3), f32(3), gradient=False),
@@ -34,7 +36,7 @@ _PAIRS = (
 
 
 class Comparison(Primitive, abstract=True):
-    """A bool for each pair of operands of one dtype, broadcasting."""
+    """A comparison of two operands of one dtype, broadcasting."""
 
     half = "exact"
     samples: ClassVar[tuple[Sample, ...]] = _PAIRS
@@ -52,7 +54,7 @@ class Comparison(Primitive, abstract=True):
 
 
 class Equal(Comparison):
-    """Whether x == y, broadcasting; nan equals nothing."""
+    """Elementwise x == y, broadcasting; nan equals nothing."""
 
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
@@ -60,7 +62,7 @@ class Equal(Comparison):
 
 
 class NotEqual(Comparison):
-    """Whether x != y, broadcasting; true where either is nan."""
+    """Elementwise x != y, broadcasting; true where either is nan."""
 
     samples = (*_PAIRS, sample(of(bool_, 6), of(bool_, 6)))
     operator = "Equal"
@@ -71,35 +73,35 @@ class NotEqual(Comparison):
 
 
 class Less(Comparison):
-    """Whether x < y, broadcasting; false where either is nan."""
+    """Elementwise x < y, broadcasting; false where either is nan."""
 
     operator = "Less"
     numpy = np.less
 
 
 class LessEqual(Comparison):
-    """Whether x <= y, broadcasting; false where either is nan."""
+    """Elementwise x <= y, broadcasting; false where either is nan."""
 
     operator = "LessOrEqual"
     numpy = np.less_equal
 
 
 class Greater(Comparison):
-    """Whether x > y, broadcasting; false where either is nan."""
+    """Elementwise x > y, broadcasting; false where either is nan."""
 
     operator = "Greater"
     numpy = np.greater
 
 
 class GreaterEqual(Comparison):
-    """Whether x >= y, broadcasting; false where either is nan."""
+    """Elementwise x >= y, broadcasting; false where either is nan."""
 
     operator = "GreaterOrEqual"
     numpy = np.greater_equal
 
 
 class Logical(Primitive, abstract=True):
-    """A bool from bools, broadcasting."""
+    """A logical function of bools, broadcasting."""
 
     half = "exact"
     samples = (sample(of(bool_, 2, 3), of(bool_, 3)), sample(of(bool_, 0, 3), of(bool_)))
@@ -113,7 +115,7 @@ class Logical(Primitive, abstract=True):
 
 
 class LogicalAnd(Logical):
-    """Whether both x and y are true, broadcasting."""
+    """Elementwise x and y, broadcasting; bools."""
 
     neutral = ((0, True), (1, True))
     onnx = "And"
@@ -121,7 +123,7 @@ class LogicalAnd(Logical):
 
 
 class LogicalOr(Logical):
-    """Whether x or y is true, broadcasting."""
+    """Elementwise x or y, broadcasting; bools."""
 
     neutral = ((0, False), (1, False))
     onnx = "Or"
@@ -129,14 +131,14 @@ class LogicalOr(Logical):
 
 
 class LogicalXor(Logical):
-    """Whether just one of x and y is true, broadcasting."""
+    """True where exactly one of x and y is true, broadcasting; bools."""
 
     onnx = "Xor"
     numpy = np.logical_xor
 
 
 class LogicalNot(Logical):
-    """Whether x is false."""
+    """Elementwise not x; bools."""
 
     samples = (sample(of(bool_, 2, 3)), sample(of(bool_)))
     onnx = "Not"
@@ -144,7 +146,7 @@ class LogicalNot(Logical):
 
 
 class IsFinite(Primitive):
-    """Whether a float is neither an infinity nor nan."""
+    """True where a float is neither an infinity nor nan."""
 
     half = "exact"
     samples = (sample(f32(2, 3), gradient=False), sample(f32(40), low=-1e39, high=1e39, gradient=False))
@@ -193,3 +195,73 @@ class Where(Primitive):
         if e.in_types[1].dtype is not bool_:
             return e.Where(condition, x, y)
         return e.Or(e.And(condition, x), e.And(e.Not(condition), y))
+
+
+FIRST_OPSET = 18
+"""The first opset with bitwise operators."""
+
+
+class Bitwise(Elementwise, abstract=True):
+    """A bitwise function of two integers, broadcasting: it sets the bits that `counts` of the two have."""
+
+    counts: ClassVar[tuple[int, ...]]
+
+    samples = (
+        sample(of(int32, 2, 9), of(int32, 9), integers=(-99, 99)),
+        sample(of(int64, 3, 1), of(int64, 3)),
+        sample(of(uint8, 9), of(uint8, 9), integers=(0, 256)),
+        sample(of(int8, 9), of(int8), integers=(-128, 128)),
+        sample(of(int32, 0, 3), of(int32, 3)),
+    )
+    vjp = no_gradient
+
+    def infer(self, *types: Type) -> Type:
+        for kind in types:
+            if kind.dtype.kind not in ("int", "uint"):
+                raise GraphTypeError(f"{self.name} takes integers, not {kind}; cast it first.")
+        return super().infer(*types)
+
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        """Bit by bit before opset 18 and on a GPU, where there is no bitwise operator."""
+        operator = type(self).__name__
+        if e.opset >= FIRST_OPSET and e.has_kernel(operator):
+            return e.operator(operator, [x, y])
+        last = 8 * e.in_types[0].dtype.itemsize - 1
+        powers, two = e.const(2 ** np.arange(last), e.in_types[0].dtype), e.scalar(2)
+        counts = e.Add(*(_bits(e, name, powers, two) for name in (x, y)))
+        bits = e.Mul(self._chosen(e, counts), powers)
+        low = e.Squeeze(by_halves(e, e.Add, bits, last), e.ints([-1]))
+        negative = e.Add(*(e.cast(e.Less(name, e.scalar(0)), e.in_types[0].dtype) for name in (x, y)))
+        return e.Add(low, e.Mul(self._chosen(e, negative), e.scalar(-(2**last))))
+
+    def _chosen(self, e: Emitter, counts: str) -> str:
+        """1 where the number of operands with the bit is one of `counts`, else 0."""
+        is_one = [e.Equal(counts, e.scalar(count)) for count in self.counts]
+        return e.cast(is_one[0] if len(is_one) == 1 else e.Or(*is_one), e.in_types[0].dtype)
+
+
+def _bits(e: Emitter, x: str, powers: str, two: str) -> str:
+    """All bits except the sign bit along a new last axis: x divided by each power of 2, modulo 2."""
+    wide = e.Unsqueeze(x, e.ints([-1]))
+    return e.Mod(e.Div(e.Sub(wide, e.Mod(wide, powers)), powers), two)
+
+
+class BitwiseAnd(Bitwise):
+    """The bits that both x and y have, broadcasting; integers."""
+
+    counts = (2,)
+    numpy = np.bitwise_and
+
+
+class BitwiseOr(Bitwise):
+    """The bits that x or y has, broadcasting; integers."""
+
+    counts = (1, 2)
+    numpy = np.bitwise_or
+
+
+class BitwiseXor(Bitwise):
+    """The bits that exactly one of x and y has, broadcasting; integers."""
+
+    counts = (1,)
+    numpy = np.bitwise_xor

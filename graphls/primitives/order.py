@@ -1,4 +1,4 @@
-"""Primitives that put elements in another order: reversed, or sorted."""
+"""Reversed order, and the k largest or smallest elements in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST = -(2**63)
 
 
 class Reverse(Primitive):
-    """The elements in the opposite order along some axes."""
+    """The elements in reverse order along some axes."""
 
     half = "exact"
     flops_per_element = 0
@@ -64,7 +64,7 @@ class Reverse(Primitive):
 class TopK(Primitive):
     """The k largest or smallest numbers along an axis, in order, and their int64 positions.
 
-    Of equal numbers the first comes first. A nan counts as an infinity, and stays a nan.
+    Equal numbers keep their order. A nan counts as an infinity, and stays a nan.
     """
 
     half = "exact"
@@ -117,12 +117,12 @@ class TopK(Primitive):
 
 
 def _falling(x: Array, axis: int) -> Array:
-    """The order from the largest to the smallest, in which equal ones stay as they were."""
-    from_behind = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return np.flip(x.shape[axis] - 1 - from_behind, axis)
+    """A stable argsort from the largest to the smallest."""
+    reverse = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - reverse, axis)
 
 
 def _finite(e: Emitter, key: str) -> str:
-    """The same order without infinities, of which a GPU's kernel loses the positions; float64 has larger numbers."""
+    """A finite key in the same order: a GPU's kernel loses positions of infinities, and float64 has larger numbers."""
     least, most = (e.const(sign * float(np.finfo(np.float64).max), float64) for sign in (-1, 1))
     return e.Max(e.Min(e.cast(key, float64), most), least)

@@ -1,4 +1,4 @@
-"""Maximum and average over windows of images of one to three axes.
+"""Maximum and average pooling of images with one to three axes.
 
 `strides`, `pads` and, for the maximum, `dilations` have the defaults of `Geometry.over`.
 """
@@ -58,16 +58,16 @@ def _pooled(name: str, x: Type, kernel: Shape, at: Geometry) -> Type:
     return x.with_shape((*x.shape[:2], *at.counts(x.shape, kernel)))
 
 
-def _seen(y: Type, kernel: Shape) -> int:
-    """How many elements the windows see that give y."""
+def _elements_in_windows(y: Type, kernel: Shape) -> int:
+    """The number of elements in all windows of the result y."""
     return y.size * prod(kernel)
 
 
 class MaxPool(Primitive):
     """The largest element of each window of images (N, C, sizes...), nan where one is, and its position.
 
-    The positions are int64 and count the elements of x in row-major order; the first of equal ones is taken, and of a
-    window with nan the first nan or infinity. That of nothing but -inf is not said. Padding is never the largest.
+    The positions are int64 and count the elements of x in row-major order: that of the first of equal ones, and in a
+    window with nan that of the first nan or infinity. In a window of -inf only it is unspecified. Padding never wins.
     """
 
     half = "exact"
@@ -103,12 +103,12 @@ class MaxPool(Primitive):
         return e.reshape(e.gather_gradient(flat, places, axis=0, size=x.type.size), shape=x.type.shape)
 
     def onnx(self, e: Emitter, x: str, kernel: Shape, **geometry: Any) -> tuple[str, ...]:
-        """By strided slices: the CPU's MaxPool skips nans, and its positions took longer than all of this."""
+        """By strided slices: the CPU's MaxPool skips nans, and its position output was slower."""
         kind, counts = e.in_types[0], e.out_types[0].shape[2:]
         at = Geometry.over(kernel, **geometry)
         seen = slices(e, x, kernel, counts, at, fill=-np.inf)
         y = e.Max(*seen)
-        steps = _steps(kind.shape[2:])
+        steps = _row_major_strides(kind.shape[2:])
         offsets = [int(np.dot(np.multiply(place, at.dilations), steps)) for place in np.ndindex(*kernel)]
         bound = e.Where(e.IsNaN(y), e.const(np.inf, kind.dtype), y)
         first = e.Add(_first_equal(e, seen, bound, offsets), e.const(_corners(steps, counts, at)))
@@ -116,12 +116,12 @@ class MaxPool(Primitive):
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """A comparison for each element that a window sees, padding included."""
-        return _seen(outputs[0], attrs["kernel"])
+        """A comparison for each element of each window, padding included."""
+        return _elements_in_windows(outputs[0], attrs["kernel"])
 
 
-def _steps(sizes: Shape) -> Shape:
-    """How many elements of an image lie between neighbours along each axis."""
+def _row_major_strides(sizes: Shape) -> Shape:
+    """The row-major stride of each axis of an image, in elements."""
     return tuple(accumulate((1, *sizes[:0:-1]), lambda a, b: a * b))[::-1]
 
 
@@ -135,9 +135,9 @@ def _corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
 
 
 def _first_equal(e: Emitter, seen: list[str], y: str, offsets: list[int]) -> str:
-    """The int64 offset of the first element that is nan or not less than y, in floats, which hold it exactly.
+    """The int64 offset of the first element that is nan or not less than y, computed in floats, which are exact here.
 
-    It is d1 * (x0 < y) + d2 * (x0 < y and x1 < y) + ... for the differences d of the offsets, from the inside out.
+    It is d1 * (x0 < y) + d2 * (x0 < y and x1 < y) + ... for the differences d of the offsets, evaluated from the end.
     """
     total = e.const(0.0, float32)
     for x, step in zip(seen[-2::-1], np.diff(offsets)[::-1], strict=True):
@@ -148,7 +148,7 @@ def _first_equal(e: Emitter, seen: list[str], y: str, offsets: list[int]) -> str
 class AvgPool(Primitive):
     """The mean of each window of images (N, C, sizes...).
 
-    Padding counts as zeros with `count_include_pad`, and else not at all.
+    Padding counts as zeros with `count_include_pad`, else not at all.
     """
 
     session_from = 1 << 18
@@ -175,8 +175,8 @@ class AvgPool(Primitive):
         return _averages(e, x, e.in_types[0].shape, kernel, at)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """An addition for each element that a window sees, padding included; the last stands for the division."""
-        return _seen(outputs[0], attrs["kernel"])
+        """An addition for each element of each window, padding included; the last one counts as the division."""
+        return _elements_in_windows(outputs[0], attrs["kernel"])
 
 
 def _averaged(name: str, x: Type, kernel: Shape, at: Geometry) -> Type:
@@ -193,12 +193,12 @@ def _pool_attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:
 
 
 def _averages(e: Emitter, x: str, shape: Shape, kernel: Shape, at: Geometry) -> str:
-    """The operator itself on a tensor of that shape."""
+    """AveragePool itself on a tensor of that shape."""
     return e.AveragePool(apart(e, x, shape), **_pool_attributes(kernel, at))
 
 
 def _padded_first(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
-    """Zeros around first, because newer runtimes miscount padding that is counted or that is uneven."""
+    """Pads with zeros first, because newer runtimes miscount uneven padding and padding that counts."""
     shape, inner = e.in_types[0].shape, at.without_pads()
     sizes = (n + first + last for n, (first, last) in zip(shape[2:], at.sides(), strict=True))
     means = _averages(e, padded(e, x, at), (*shape[:2], *sizes), kernel, inner)
@@ -207,7 +207,7 @@ def _padded_first(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include
 
 
 def _summed(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
-    """Sums by a convolution of single channels, for a dtype of which the runtime has no average."""
+    """Sums by a convolution of single channels, for a dtype without AveragePool."""
     shape, dtype = e.in_types[0].shape, e.in_types[0].dtype
     images = (shape[0] * shape[1], 1, *shape[2:])
     ones = e.const(np.ones((1, 1, *kernel)), dtype)
@@ -217,14 +217,14 @@ def _summed(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: 
 
 
 def _sizes(shape: Shape, kernel: Shape, at: Geometry, count_include_pad: bool) -> Array:
-    """How many elements the mean of each window is over, as float32 in the shape of one image of the result."""
+    """The element count of each window's mean, as float32 in the shape of one image of the result."""
     ones = np.ones((1, 1, *shape[2:]), np.float32)
     seen = windows(ones, kernel, at, fill=float(count_include_pad))[0, 0]
     return np.asarray(seen.reshape(*seen.shape[: len(kernel)], -1).sum(axis=-1))
 
 
 class AvgPoolGradient(Primitive):
-    """The gradient of the images, which have the given shape, from that of their average pooling."""
+    """The gradient in the images, which have the given shape, from that of their average pooling."""
 
     session_from = 1 << 18
     keywords = Geometry.over
@@ -252,7 +252,7 @@ class AvgPoolGradient(Primitive):
     def onnx(
         self, e: Emitter, g: str, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any
     ) -> Any:
-        """A convolution of single channels; Expand took five times as long for all but one window."""
+        """A transposed convolution of single channels; Expand took five times as long except for one window."""
         at, dtype = Geometry.over(kernel, **geometry), e.in_types[0].dtype
         batch, channels, *counts = e.in_types[0].shape
         shares = e.Div(g, e.const(_sizes(shape, kernel, at, count_include_pad), dtype))
@@ -264,5 +264,5 @@ class AvgPoolGradient(Primitive):
         return reshaped(e, transposed(e, shares, ones, images, (1, 1, *kernel), at), shape)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """An addition for each element that a window sees, padding included, and a division for each window."""
-        return _seen(inputs[0], attrs["kernel"]) + inputs[0].size
+        """An addition for each element of each window, padding included, and a division for each window."""
+        return _elements_in_windows(inputs[0], attrs["kernel"]) + inputs[0].size

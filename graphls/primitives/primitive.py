@@ -1,4 +1,4 @@
-"""What a primitive is: everything the project knows of an operation, in one class."""
+"""The base class of primitives: types, NumPy rule, gradient, ONNX rule and facts of an operation in one class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphls.primitives.attributes import check_attributes
 from graphls.primitives.faults import is_ours, listed, missing, tell, unfit
 
 MOST_ELEMENTS = 2**47
-"""As many elements as the addresses of a process have bytes: no tensor is as large."""
+"""The number of bytes that a process can address: no tensor has as many elements."""
 
 _PACKAGE = __name__.partition(".")[0] + "."
 
@@ -27,10 +27,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """One use of a primitive that the generated test tries: operand types, attributes, value range.
+    """A test case of a primitive: operand types, attributes and the range of values.
 
     Float operands are drawn uniformly from [low, high), integer ones from range(int(low), int(high))
-    and bools evenly. `gradient` says that the point is smooth enough for a finite difference.
+    and bools evenly. `gradient` is true if the function is smooth enough there for a finite difference.
 
     Examples:
         >>> from graphls.primitives import Sample, f32
@@ -99,9 +99,9 @@ class Primitive(Operation):
                                      a rule `onnx(e, *names, **attrs)` over an Emitter `e`.
     Defining the class registers its one instance under `name`, which is the class name in snake case.
 
-    `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`. What else
-    others must know is a fact with a default, which a subclass states where it is another one (`Operation` lists them).
-    `is_view`, `may_be_operand`, `moves` and `is_transparent` follow from the rest where nothing is said.
+    `flops_per_element` of 0 means that it only moves or selects elements; for another count, define a method `flops`.
+    All other facts have defaults, which a subclass overrides (`Operation` lists them). `is_view`, `may_be_operand`,
+    `moves` and `is_transparent` are derived where a class does not set them.
 
     Examples:
         >>> import numpy as np
@@ -129,7 +129,7 @@ class Primitive(Operation):
             register(cls())
 
     keywords: ClassVar[Callable[..., Any] | None] = None
-    """What takes the attributes that a rule takes as others (`**name`), where something does."""
+    """The function whose parameters are the attributes that a rule takes as `**name`, if any."""
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the output; raises GraphlsError where the operands do not fit."""
@@ -141,17 +141,17 @@ class Primitive(Operation):
 
     @property
     def may_be_operand(self) -> bool:
-        """Whether a result may turn out to be an operand of its size, which then must stay while the result is read.
+        """True if a result may share the buffer of an operand of its size, which must then outlive it.
 
-        A runtime drops a move that moves nothing and makes views of others, such as the transposition of one row. What
-        the ONNX rule of a user's class makes is not known.
+        A runtime drops a move that moves nothing and turns others into views, such as the transposition of one row.
+        The ONNX rule of a user's class may emit anything.
         """
         if self.is_view:
             return True
         return not self.elementwise and (self.flops_per_element == 0 or not type(self).__module__.startswith(_PACKAGE))
 
     def check_attributes(self, attrs: Mapping[str, object]) -> None:
-        """Raise GraphTypeError for attributes other than those that the type rule takes, or the ONNX rule."""
+        """Raise GraphTypeError for attributes that the type rule, or else the ONNX rule, does not take."""
         own = type(self).infer is not Primitive.infer
         rules = type(self).infer if own else type(self).onnx, self.keywords
         check_attributes(self.name, tuple(filter(callable, rules)), attrs)
@@ -176,8 +176,8 @@ class Primitive(Operation):
             tell(self, "infer", error)
         results = result if isinstance(result, tuple) else (result,)
         if not all(isinstance(kind, Type) for kind in results):
-            wanted = "a Type is wanted for each result, such as x.with_shape((2, 3))"
-            raise unfit(self, "infer", listed(results), wanted)
+            expected = "a Type is expected for each result, such as x.with_shape((2, 3))"
+            raise unfit(self, "infer", listed(results), expected)
         for kind in results:
             if kind.size >= MOST_ELEMENTS or (not kind.size and prod(n or 1 for n in kind.shape) >= MOST_ELEMENTS):
                 raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
@@ -186,18 +186,18 @@ class Primitive(Operation):
     def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
         """The outputs, always as a tuple; half inputs are computed in float32.
 
-        Raises GraphTypeError where a primitive from outside of graphls gives others than its type rule says.
+        Raises GraphTypeError where the results of a plugin's primitive are not of the types of its type rule.
         """
         results = self.computed(arrays, attrs)
         if not is_ours(self):
-            given = tuple(map(_type_or_object, results))
-            wanted = tuple(t.with_dtype(float32) if t.dtype.is_half and self.half != "native" else t for t in types)
-            if given not in (wanted, types):
-                raise unfit(self, "numpy", listed(given), f"its type rule says {listed(wanted)}")
+            actual = tuple(map(_type_or_object, results))
+            expected = tuple(t.with_dtype(float32) if t.dtype.is_half and self.half != "native" else t for t in types)
+            if actual not in (expected, types):
+                raise unfit(self, "numpy", listed(actual), f"its type rule says {listed(expected)}")
         return results
 
     def computed(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What the NumPy rule gives, always as a tuple; half inputs are computed in float32."""
+        """The results of the NumPy rule, always as a tuple; half inputs are computed in float32."""
         if self.half != "native":
             arrays = tuple([a.astype(np.float32) if _is_half(a.dtype) else a for a in arrays])
         try:
@@ -210,11 +210,11 @@ class Primitive(Operation):
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:  # fmt: skip
-        """The outputs of a node with regions, which `run(index, arrays)` runs; here, none of them."""
+        """The outputs of a node with regions, which `run(index, arrays)` runs; the default runs none."""
         return self.evaluate(arrays, attrs, types)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """How many floating point operations one run takes, without those of its regions.
+        """The floating point operations of one run, without those of its regions.
 
         A sum, product, comparison or elementary function of one element is one operation, so a multiplication with an
         addition is two (as Golub and Van Loan count in Matrix Computations, chapter 1). Without a rule of its own, a
@@ -226,17 +226,17 @@ class Primitive(Operation):
         return self.flops_per_element * max((t.size for t in outputs if t != TOKEN), default=0)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """How often each region runs, given how many operations each of them takes: here, once."""
+        """The number of runs of each region, from the operation counts of all of them: by default, once."""
         return (1,) * len(flops)
 
 
 def no_gradient(primitive: Primitive, e: Any, g: Any, *values: Any, **attrs: Any) -> tuple[None, ...]:
-    """The gradient rule `vjp` of a primitive whose slope is zero: no operand has a gradient."""
+    """The gradient rule `vjp` of a primitive with derivative zero: no operand has a gradient."""
     return (None,) * len(primitive.samples[0].types)
 
 
 def float_elements(*types: Type) -> int:
-    """How many floats arrays of these types hold."""
+    """The number of floats in arrays of these types."""
     return sum(t.size for t in types if t.dtype.is_float)
 
 
@@ -251,7 +251,7 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
 
 
 def same_dtype(name: str, *types: Type) -> DType:
-    """The dtype that all operands have; raises GraphTypeError where they differ.
+    """The common dtype of all operands; raises GraphTypeError where they differ.
 
     Examples:
         >>> import graphls
@@ -268,7 +268,7 @@ def same_dtype(name: str, *types: Type) -> DType:
 
 
 def require_float(name: str, *types: Type) -> DType:
-    """The float dtype that all operands have; raises GraphTypeError for any other.
+    """The common float dtype of all operands; raises GraphTypeError for any other.
 
     Examples:
         >>> from graphls.primitives import f32, require_float
@@ -282,7 +282,7 @@ def require_float(name: str, *types: Type) -> DType:
 
 
 def normalise_axis(axis: int, rank: int) -> int:
-    """The axis counted from the front; raises GraphValueError where an array of that rank has none such.
+    """The axis counted from the front; raises GraphValueError where an array of that rank has no such axis.
 
     Examples:
         >>> from graphls.primitives import normalise_axis
@@ -295,7 +295,7 @@ def normalise_axis(axis: int, rank: int) -> int:
 
 
 def normalise_axes(axis: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """The axes in order, all of them for None; raises GraphValueError for one that is missing or repeated.
+    """The axes in ascending order, all of them for None; raises GraphValueError for a missing or repeated one.
 
     Examples:
         >>> from graphls.primitives import normalise_axes

@@ -1,4 +1,4 @@
-"""Arrays as MindSpore's graphs print them."""
+"""Text of arrays in the format of MindSpore's printed graphs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from graphls.ir.types import DType, type_of
 
 Array = np.ndarray[Any, Any]
 
-WHOLE_ROW, WHOLE_AXIS, EDGE = 1000, 6, 3
-"""Up to how many elements a row alone is shown whole, and an axis of others; else this many from each end."""
+FULL_ROW, FULL_AXIS, EDGE = 1000, 6, 3
+"""The largest size of a vector, and of an axis of other arrays, that is shown in full; else EDGE from each end."""
 
-A_LINE = {"int": 24, "uint": 24}
-"""How many elements of a row alone stand on a line; of other dtypes 12."""
+PER_LINE = {"int": 24, "uint": 24}
+"""The number of elements of a vector on a line; of other dtypes 12."""
 
 
 def show_printed(parts: Sequence[str | None], arrays: Iterable[Array]) -> None:
-    """Print texts and, in place of each None, the next array, each on lines of its own."""
+    """Print texts and, in place of each None, the next array, each on its own lines."""
     values = iter(arrays)
     print("\n".join(printed(next(values)) if part is None else part for part in parts), flush=True)
 
 
 def printed(array: Array) -> str:
-    """An array with its shape and dtype; one without axes is its number alone."""
+    """The text of an array with its shape and dtype; of an array without axes, the number only."""
     kind = type_of(array)
     if not kind.rank:
         return number_text(float(array) if kind.dtype.is_float else int(array))
@@ -34,7 +34,7 @@ def printed(array: Array) -> str:
     if not kind.size:
         return f"{head}{array.tolist()})"
     if kind.rank == 1:
-        return f"{head}[{_row(array, text, A_LINE.get(kind.dtype.kind, 12))}])"
+        return f"{head}[{_row(array, text, PER_LINE.get(kind.dtype.kind, 12))}])"
     return f"{head}\n{_block(array, text, 0)})"
 
 
@@ -43,12 +43,12 @@ def _name(dtype: DType) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number alone; a bool is one as well."""
+    """The text of a single number or bool."""
     return f"{value:g}" if isinstance(value, float) else str(int(value))
 
 
 def _element(array: Array) -> Callable[[Any], str]:
-    """What writes an element in the width that all have."""
+    """A formatter of elements with a common width."""
     kind = type_of(array).dtype
     if kind.is_float:
         return (lambda x: f"{float(x):11.4e}") if kind.is_half else (lambda x: f"{float(x):15.8e}")
@@ -59,7 +59,7 @@ def _element(array: Array) -> Callable[[Any], str]:
 
 
 def _shown(array: Array) -> Array:
-    """The elements that are shown."""
+    """The elements that the text shows."""
     for axis in range(array.ndim):
         before, after = _edges(array.shape[axis], array.ndim)
         array = np.take(array, [*before, *after], axis) if after else array
@@ -67,8 +67,8 @@ def _shown(array: Array) -> Array:
 
 
 def _edges(size: int, rank: int) -> tuple[range, range]:
-    """The indices that are shown of an axis, before and behind the dots."""
-    if size <= (WHOLE_ROW if rank == 1 else WHOLE_AXIS):
+    """The shown indices of an axis, before and after the dots."""
+    if size <= (FULL_ROW if rank == 1 else FULL_AXIS):
         return range(size), range(0)
     return range(EDGE), range(size - EDGE, size)
 

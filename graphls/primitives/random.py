@@ -1,4 +1,4 @@
-"""Random arrays that are functions of the seed, the step and the place in the program."""
+"""Random arrays as functions of the seed, the step and the call site."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _require_state(name: str, state: Type) -> None:
 def _words(state: Array, site: int, count: int) -> Array:
     """64-bit words of the Philox generator with the key (seed, site) and a counter that starts at the step.
 
-    NumPy promises that this stream stays the same in later versions. The blocks of a step are
-    counted in the low half of the counter, so that steps never meet.
+    NumPy promises that this stream stays the same in later versions. The blocks of a step are counted in the low half
+    of the counter, so that the streams of two steps never overlap.
     """
     seed, step = (int(n) % 2**64 for n in state)
     key = np.array([seed, site % 2**64], np.uint64)
@@ -34,7 +34,7 @@ def _words(state: Array, site: int, count: int) -> Array:
 
 
 class RandomArray(Primitive, abstract=True):
-    """Numbers that the host draws from a state of (seed, step) and the number of the call site."""
+    """Random numbers that the host generates from a state of (seed, step) and the number of the call site."""
 
     half = "native"
     flops_per_element = 0

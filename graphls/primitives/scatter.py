@@ -1,4 +1,4 @@
-"""Products and extremes by index: what is written several times to one index meets there."""
+"""Scatter with a reduction: products and extremes of all updates for one index."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _placed = partial(sample, low=0.5, high=1.5, integers=(-4, 4))
 
 
 class Scatter(Primitive, abstract=True):
-    """x, with the elements of `updates` at the indices that `indices` has along an axis joined to what is there.
+    """x with the elements of `updates` combined into those at `indices` along an axis.
 
-    Indices and updates have one shape, which is that of x but for the axis. Indices count as in `gather`.
+    Indices and updates have one shape, which is that of x except for the axis. Indices count as in `gather`.
     """
 
     takes_indices = True
     may_be_operand = True
-    """Without updates, all elements stay."""
+    """Without updates, the result is x itself."""
 
     reduction: str
     ufunc: Any
@@ -57,7 +57,7 @@ class Scatter(Primitive, abstract=True):
         return result
 
     def onnx(self, e: Emitter, x: str, indices: str, updates: str, axis: int) -> str:
-        """Halves are joined in float32; nan, which the kernels of extremes lose, is put in again."""
+        """Halves are combined in float32; nans, which the kernels of extremes lose, are restored."""
         if not e.in_types[2].size:
             return e.Identity(x)
         dtype = e.out_types[0].dtype
@@ -68,28 +68,28 @@ class Scatter(Primitive, abstract=True):
         return _with_nans(e, result, x, indices, updates, axis) if loses_nans else result
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
-        """One for each float that is joined to what is there."""
+        """One for each float among the updates."""
         return float_elements(inputs[2])
 
 
 def _with_nans(e: Emitter, result: str, x: str, indices: str, updates: str, axis: int) -> str:
-    before, given = (e.cast(e.IsNaN(name), int32) for name in (x, updates))
-    is_nan = e.cast(e.ScatterElements(before, indices, given, axis=axis, reduction="max"), bool_)
+    before, new = (e.cast(e.IsNaN(name), int32) for name in (x, updates))
+    is_nan = e.cast(e.ScatterElements(before, indices, new, axis=axis, reduction="max"), bool_)
     return e.Where(is_nan, e.const(np.nan, e.out_types[0].dtype), result)
 
 
 class ScatterExtreme(Scatter, abstract=True):
-    """The largest or smallest of what is there and what is written; equal ones share the gradient."""
+    """The largest or smallest of an element and its updates; equal ones share the gradient."""
 
     half = "exact"
 
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, updates: Value, y: Value, axis: int) -> Any:
         dtype, size = g.type.dtype, x.type.shape[axis]
-        stays = e.cast(e.equal(x, y), dtype=dtype)
-        taken = e.cast(e.equal(updates, e.gather_elements(y, indices, axis=axis)), dtype=dtype)
-        count = e.add(stays, e.gather_elements_gradient(taken, indices, axis=axis, size=size))
+        own_wins = e.cast(e.equal(x, y), dtype=dtype)
+        update_wins = e.cast(e.equal(updates, e.gather_elements(y, indices, axis=axis)), dtype=dtype)
+        count = e.add(own_wins, e.gather_elements_gradient(update_wins, indices, axis=axis, size=size))
         share = e.div(g, count)
-        return e.mul(share, stays), None, e.mul(e.gather_elements(share, indices, axis=axis), taken)
+        return e.mul(share, own_wins), None, e.mul(e.gather_elements(share, indices, axis=axis), update_wins)
 
 
 class ScatterMax(ScatterExtreme):
@@ -107,15 +107,15 @@ class ScatterMin(ScatterExtreme):
 class ScatterMul(Scatter):
     """The product of the element of x and of the updates for its index.
 
-    First and second derivatives are right where updates are 0; a third one needs all of them to differ from 0.
+    First and second derivatives are correct where updates are 0; a third one needs all of them to differ from 0.
     """
 
     reduction, ufunc = "mul", np.multiply
 
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, updates: Value, y: Value, axis: int) -> Any:
-        """The product of the other factors: that of the nonzero updates, times the others that are 0.
+        """The product of the other factors: that of the nonzero updates, times that of the other zeros.
 
-        Of one other that is 0, the product keeps the slope by taking it as a sum; that of two has the slope 0 as well.
+        With one other zero, a sum in place of the product keeps its derivative; with two, the derivative is 0 as well.
         """
         dtype, size = g.type.dtype, x.type.shape[axis]
         zero, one = e.constant(0.0, dtype), e.constant(1.0, dtype)
@@ -129,7 +129,7 @@ class ScatterMul(Scatter):
             for v, own in zip(sums, (zeros, zero_updates), strict=True)
         )
         product = e.mul(g, e.scatter_mul(x, indices, nonzero, axis=axis))
-        rest = e.div(e.gather_elements(product, indices, axis=axis), nonzero)
+        quotient = e.div(e.gather_elements(product, indices, axis=axis), nonzero)
         factors = e.scatter_mul(ones, indices, updates, axis=axis)
         of_zeros = e.where(e.equal(others, zero), one, e.where(e.equal(others, one), other, zero))
-        return e.mul(g, factors), None, e.mul(rest, of_zeros)
+        return e.mul(g, factors), None, e.mul(quotient, of_zeros)

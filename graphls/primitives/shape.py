@@ -1,4 +1,4 @@
-"""Primitives that move elements: reshape, broadcast, join and cut."""
+"""Primitives that move elements: reshape, broadcast, concat and slice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, 
 Shape = tuple[int, ...]
 
 MOST_PARTS = 32
-"""What a Concat takes while the runtime records a CUDA graph."""
+"""The most operands of a Concat while the runtime records a CUDA graph."""
 
 
 class Reshape(Primitive):
@@ -60,7 +60,7 @@ def _completed(x: Type, shape: Shape) -> Shape:
 
 
 def reshaped(e: Emitter, x: str, shape: Sequence[int]) -> str:
-    """The ONNX tensor in another shape, whose sizes of 0 are meant."""
+    """The ONNX tensor in another shape, in which a size of 0 is a size."""
     zeros = {"allowzero": 1} if 0 in shape else {}
     return e.Reshape(x, e.ints(shape), **zeros)
 
@@ -140,16 +140,16 @@ class Concat(Primitive):
 
 
 def joined(e: Emitter, parts: Iterable[tuple[str, int]], axis: int) -> str:
-    """ONNX tensors, given with their numbers of elements, behind each other along an axis.
+    """The concatenation of ONNX tensors, given with their numbers of elements, along an axis, without empty ones.
 
-    Optimizers of ONNX Runtime divide by the size of a part that is a constant, so that an empty one ends the process.
+    Optimizers of ONNX Runtime divide by the size of a constant part, so an empty one crashes the process.
     """
     names = [name for name, size in parts if size]
     return concatenated(e, names, axis) if len(names) > 1 else e.Identity(names[0])
 
 
 def concatenated(e: Emitter, names: Sequence[str], axis: int) -> str:
-    """Tensors behind each other; on a GPU no operator takes more than a CUDA graph can hold."""
+    """The concatenation of tensors; on a GPU no operator takes more of them than a CUDA graph allows."""
     while e.is_gpu and len(names) > MOST_PARTS:
         names = [_in_one(e, names[i : i + MOST_PARTS], axis) for i in range(0, len(names), MOST_PARTS)]
     return _in_one(e, names, axis)
@@ -160,20 +160,20 @@ def _in_one(e: Emitter, names: Sequence[str], axis: int) -> str:
 
 
 def by_halves(e: Emitter, combine: Callable[[str, str], str], x: str, count: int) -> str:
-    """What an operation makes of each row of `count` elements: the first half with the second until one is left."""
+    """Reduces each row of `count` elements: combines the first half with the second until one element is left."""
     while count > 1:
         half = count // 2
         ends = (0, half), (half, 2 * half), (2 * half, count)
-        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([-1])) if a < b else "" for a, b in ends)
-        x = joined(e, ((combine(first, second), half), (rest, count % 2)), axis=-1)
+        first, second, odd = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([-1])) if a < b else "" for a, b in ends)
+        x = joined(e, ((combine(first, second), half), (odd, count % 2)), axis=-1)
         count -= half
     return x
 
 
 def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
-    """The positions that `x[start:stop:step]` takes along each axis, by Python's rules.
+    """The positions of `x[start:stop:step]` along each axis, by Python's rules.
 
-    Raises GraphValueError unless there is one of each per axis and every step is positive.
+    Raises GraphValueError unless there is one of each for each axis and every step is positive.
     """
     if not len(shape) == len(starts) == len(stops) == len(steps):
         raise GraphValueError(f"slice takes a start, a stop and a step for each of the {len(shape)} axes.")
@@ -183,7 +183,7 @@ def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
     return [range(*slice(start, stop, step).indices(n)) for n, start, stop, step in bounds]
 
 
-_WHOLE: dict[str, Any] = {"starts": (0, 0), "stops": (4, 5), "steps": (1, 1)}
+_ALL: dict[str, Any] = {"starts": (0, 0), "stops": (4, 5), "steps": (1, 1)}
 _NEGATIVE: dict[str, Any] = {"starts": (-3, 1), "stops": (99, -1), "steps": (1, 1)}
 _STRIDED: dict[str, Any] = {"starts": (1, 0), "stops": (4, 5), "steps": (2, 3)}
 _NOTHING: dict[str, Any] = {"starts": (3, 0), "stops": (1, 5), "steps": (1, 1)}
@@ -196,7 +196,7 @@ class Slice(Primitive):
     flops_per_element = 0
     integer_gradient = "whole"
     samples = (
-        sample(f32(4, 5), **_WHOLE),
+        sample(f32(4, 5), **_ALL),
         sample(f32(4, 5), **_NEGATIVE),
         sample(f32(4, 5), **_STRIDED),
         sample(f32(4, 5), **_NOTHING),
@@ -215,12 +215,12 @@ class Slice(Primitive):
 
     def onnx(self, e: Emitter, x: str, starts: Shape, stops: Shape, steps: Shape) -> str:
         shape = e.in_types[0].shape
-        taken = cut(shape, starts, stops, steps)
-        axes = [i for i, n in enumerate(shape) if len(taken[i]) < n]
+        positions = cut(shape, starts, stops, steps)
+        axes = [i for i, n in enumerate(shape) if len(positions[i]) < n]
         if not axes:
             return e.Identity(x)
-        bounds = zip(*((taken[i].start, taken[i].stop) for i in axes), strict=True)
-        return e.Slice(x, *map(e.ints, bounds), e.ints(axes), e.ints(taken[i].step for i in axes))
+        bounds = zip(*((positions[i].start, positions[i].stop) for i in axes), strict=True)
+        return e.Slice(x, *map(e.ints, bounds), e.ints(axes), e.ints(positions[i].step for i in axes))
 
 
 def _index(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> tuple[slice, ...]:
@@ -228,13 +228,13 @@ def _index(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> tuple[sli
 
 
 class SliceGradient(Primitive):
-    """Zeros of a shape with g at the places that `slice` takes from it; it pads and spreads."""
+    """The adjoint of `slice`: zeros of a shape with g at the positions of the slice."""
 
     half = "exact"
     flops_per_element = 0
     integer_gradient = "whole"
     samples = (
-        sample(f32(4, 5), shape=(4, 5), **_WHOLE),
+        sample(f32(4, 5), shape=(4, 5), **_ALL),
         sample(f32(3, 3), shape=(4, 5), **_NEGATIVE),
         sample(f32(2, 2), shape=(4, 5), **_STRIDED),
         sample(f32(0, 5), shape=(4, 5), **_NOTHING),
@@ -243,9 +243,9 @@ class SliceGradient(Primitive):
     )
 
     def infer(self, g: Type, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Type:
-        taken = tuple(map(len, cut(shape, starts, stops, steps)))
-        if g.shape != taken:
-            raise GraphValueError(f"The slice of the shape {shape} has the shape {taken}, not that of {g}.")
+        sliced = tuple(map(len, cut(shape, starts, stops, steps)))
+        if g.shape != sliced:
+            raise GraphValueError(f"The slice of the shape {shape} has the shape {sliced}, not that of {g}.")
         return g.with_shape(shape)
 
     def numpy(self, g: Array, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Array:
@@ -259,30 +259,30 @@ class SliceGradient(Primitive):
         return e.slice(gg, starts=starts, stops=stops, steps=steps)
 
     def onnx(self, e: Emitter, g: str, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> str:
-        taken = cut(shape, starts, stops, steps)
-        strides = [r.step if len(r) > 1 else 1 for r in taken]
+        positions = cut(shape, starts, stops, steps)
+        strides = [r.step if len(r) > 1 else 1 for r in positions]
         g = _spread(e, g, strides)
-        before = [r.start for r in taken]
-        after = [n - r.start - len(r) * s for n, r, s in zip(shape, taken, strides, strict=True)]
+        before = [r.start for r in positions]
+        after = [n - r.start - len(r) * s for n, r, s in zip(shape, positions, strides, strict=True)]
         wide = [n * s for n, s in zip(e.in_types[0].shape, strides, strict=True)]
         return _framed(e, g, wide, before, after) if any(before) or any(after) else e.Identity(g)
 
 
 def _spread(e: Emitter, g: str, strides: Sequence[int]) -> str:
-    """The elements with stride - 1 zeros behind each, along every axis."""
+    """The elements with stride - 1 zeros after each, along every axis."""
     shape = e.in_types[0].shape
     if max(strides, default=1) == 1:
         return g
     g = reshaped(e, g, [*chain.from_iterable((n, 1) for n in shape)])
-    behind = [*chain.from_iterable((0, s - 1) for s in strides)]
-    g = _framed(e, g, [*chain.from_iterable((n, 1) for n in shape)], [0] * len(behind), behind)
+    after = [*chain.from_iterable((0, s - 1) for s in strides)]
+    g = _framed(e, g, [*chain.from_iterable((n, 1) for n in shape)], [0] * len(after), after)
     return reshaped(e, g, [n * s for n, s in zip(shape, strides, strict=True)])
 
 
 def _framed(e: Emitter, x: str, shape: Sequence[int], before: Sequence[int], after: Sequence[int]) -> str:
-    """Zeros before and behind along each axis, fewer than none behind take elements away.
+    """Pads with zeros before and after each axis; a negative number after it removes elements.
 
-    A GPU has no Pad of integers: there each axis gets its zeros by Concat.
+    A GPU has no Pad for integers: there each axis gets its zeros by Concat.
     """
     if e.has_kernel("Pad"):
         return e.Pad(x, e.ints([*before, *after]))

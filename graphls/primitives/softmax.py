@@ -28,7 +28,7 @@ class AlongAxis(Primitive, abstract=True):
 
     samples = _SAMPLES
     flops_per_element = 5
-    """The largest, a difference, the exponential, the sum, and a quotient or another difference."""
+    """The maximum, a difference, the exponential, the sum, and a quotient or another difference."""
 
     def infer(self, x: Type, axis: int) -> Type:
         require_float(self.name, x)
@@ -41,7 +41,7 @@ def _shifted(x: Array, axis: int) -> Array:
 
 
 class Softmax(AlongAxis):
-    """exp(x) divided by its sum along an axis, which does not overflow."""
+    """exp(x) divided by its sum along an axis, without overflow."""
 
     session_from = 1 << 18
 
@@ -56,10 +56,10 @@ class Softmax(AlongAxis):
         return e.sub(gy, e.mul(y, e.sum(gy, axis=(axis,), keepdims=True)))
 
     def onnx(self, e: Emitter, x: str, axis: int) -> str:
-        """In float64, where kernels lose what is nan or -inf, by the definition."""
+        """By the definition in float64, where kernels lose nan and -inf."""
         if e.in_types[0].dtype is not float64:
             return e.Softmax(x, axis=axis)
-        y = exponential(e, _less_largest(e, x, axis))
+        y = exponential(e, _minus_maximum(e, x, axis))
         return e.Div(y, _total(e, y, axis))
 
 
@@ -78,14 +78,14 @@ class LogSoftmax(AlongAxis):
         return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))
 
     def onnx(self, e: Emitter, x: str, axis: int) -> str:
-        """In float64, where kernels lose what is nan, by the definition."""
+        """By the definition in float64, where kernels lose nan."""
         if e.in_types[0].dtype is not float64:
             return e.LogSoftmax(x, axis=axis)
-        shifted = _less_largest(e, x, axis)
+        shifted = _minus_maximum(e, x, axis)
         return e.Sub(shifted, e.Log(_total(e, exponential(e, shifted), axis)))
 
 
-def _less_largest(e: Emitter, x: str, axis: int) -> str:
+def _minus_maximum(e: Emitter, x: str, axis: int) -> str:
     return e.Sub(x, reduced(e, "ReduceMax", x, [axis], keepdims=True))
 
 

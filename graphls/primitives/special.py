@@ -1,4 +1,4 @@
-"""Special functions that need care to be exact: near 0, far out, or near their poles."""
+"""Special functions with care for accuracy near 0, in the tails and near poles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Expm1(FloatElementwise):
 
 
 class Logaddexp(FloatElementwise):
-    """log(exp(x) + exp(y)), broadcasting, which does not overflow; equal infinities share the gradient."""
+    """log(exp(x) + exp(y)), broadcasting, without overflow; equal infinities share the gradient."""
 
     session_from = 1 << 16
     samples = (
@@ -42,14 +42,14 @@ class Logaddexp(FloatElementwise):
     numpy = np.logaddexp
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        """The logistic function of the difference, which is 0 of equal infinities."""
+        """The logistic function of the difference, which is 0 for equal infinities."""
         infinite = e.equal(e.abs(x), e.constant(math.inf, x.type.dtype))
         both, zero = e.logical_and(infinite, e.equal(x, y)), e.constant(0.0, x.type.dtype)
         difference = e.sub(e.where(both, zero, x), e.where(both, zero, y))
         return e.mul(g, e.sigmoid(difference)), e.mul(g, e.sigmoid(e.neg(difference)))
 
     def onnx(self, e: Emitter, x: str, y: str) -> str:
-        """The larger one plus log(1 + exp(-distance)), whose small results `log1p` keeps."""
+        """The larger one plus log1p(exp(-distance)), exact for small results."""
         distance = e.Where(e.Equal(x, y), e.scalar(0.0), e.Abs(e.Sub(x, y)))
         return e.Add(e.Max(x, y), log_of_one_plus(e, exponential(e, e.Neg(distance))))
 
@@ -58,7 +58,7 @@ _ERFC = (
     0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368,
     -1.26551223,
 )  # fmt: skip
-"""The exponent of erfc(x) / t as a polynomial in t, but for -x ** 2 (Press et al., Numerical Recipes, 6.2)."""
+"""The exponent of erfc(x) / t plus x ** 2, as a polynomial in t (Press et al., Numerical Recipes, 6.2)."""
 
 
 class Erfc(FloatElementwise):
@@ -106,12 +106,12 @@ class Erfinv(FloatElementwise):
     samples = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(40), low=-0.9999, high=0.9999, gradient=False))
 
     def numpy(self, x: Array) -> Array:
-        """Giles's approximation, then two steps of Newton's method in float64, near 1 by what is missing there."""
+        """Giles's approximation, then two steps of Newton's method in float64, near 1 by the residual of erfc."""
         size = np.abs(x.astype(np.float64))
         y = _approximate_erfinv(size)
         for _ in range(2):
-            missing = np.where(size < 0.5, _array(_erf(y)) - size, 1 - size - _array(_erfc(y)))
-            y = y - missing * (math.sqrt(math.pi) / 2 * np.exp(y * y))
+            residual = np.where(size < 0.5, _array(_erf(y)) - size, 1 - size - _array(_erfc(y)))
+            y = y - residual * (math.sqrt(math.pi) / 2 * np.exp(y * y))
         return np.asarray(np.copysign(np.where(size == 1, np.inf, y), x), x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:

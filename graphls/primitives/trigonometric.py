@@ -20,7 +20,7 @@ _INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0
 
 
 class Composed(FloatElementwise, abstract=True):
-    """A function whose ONNX operator, of the name of the class, takes float32 only, and its form in float64."""
+    """A function whose ONNX operator, named as the class, takes float32 only, with its form in float64."""
 
     in_double: ClassVar[Callable[[Any, str], str]]
 
@@ -96,7 +96,7 @@ class Atan2(FloatElementwise):
         return np.arctan2(y, x)
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
-        """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
+        """x and -y over x ** 2 + y ** 2, scaled so that nothing above 1 is squared; 0 at (0, 0)."""
         size = e.maximum(e.abs(x), e.abs(y))
         is_zero = e.cast(e.equal(size, e.constant(0.0, size.type.dtype)), dtype=size.type.dtype)
         scale = _scale(e, e.add(size, is_zero))
@@ -105,7 +105,7 @@ class Atan2(FloatElementwise):
         return e.div(e.mul(share, wide), scale), e.neg(e.div(e.mul(share, high), scale))
 
     def onnx(self, e: Emitter, y: str, x: str) -> str:
-        """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
+        """atan(|y| / |x|) in the right quadrant; the ratio of two infinities is 1, that of two zeros 0."""
         zero, high, wide = e.scalar(0.0), e.Abs(y), e.Abs(x)
         infinite = e.And(e.Equal(high, e.scalar(np.inf)), e.Equal(wide, e.scalar(np.inf)))
         ratio = e.Where(infinite, e.scalar(1.0), e.Div(high, wide))
@@ -116,7 +116,7 @@ class Atan2(FloatElementwise):
 
 
 def _scale(e: Builder, size: Value) -> Any:
-    """A size as a finite number, of which second derivatives take no notice."""
+    """A size as a finite number, constant in second derivatives."""
     dtype = size.type.dtype
     return e.stop_gradient(e.minimum(size, e.constant(6e4 if dtype is float16 else 1e30, dtype)))
 
@@ -153,14 +153,14 @@ class Asinh(Composed):
     numpy = np.arcsinh
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
+        """1 / sqrt(x ** 2 + 1), scaled so that nothing above 1 is squared."""
         scale = _scale(e, e.maximum(e.abs(x), e.constant(1.0, x.type.dtype)))
         length = e.sqrt(e.add(e.square(e.div(x, scale)), e.square(e.reciprocal(scale))))
         return e.div(e.div(g, scale), length)
 
 
 class Acosh(Composed):
-    """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
+    """The non-negative number whose hyperbolic cosine is x; nan below 1."""
 
     samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
     in_double = in_double.area_hyperbolic_cosine

@@ -15,9 +15,9 @@ Shape = tuple[int, ...]
 
 
 class Geometry(NamedTuple):
-    """How windows lie on an image: the attributes of convolution and, without groups, of pooling.
+    """The layout of windows on an image: the attributes of convolution and, without groups, of pooling.
 
-    Each has one number per axis of the image, but `pads` two: what is added before every axis, then after every axis.
+    Each has one number per axis of the image, but `pads` two: the padding before every axis, then after every axis.
     """
 
     strides: Shape
@@ -34,11 +34,11 @@ class Geometry(NamedTuple):
         return cls(strides or ones, pads or (0, 0) * len(kernel), dilations or ones, groups)
 
     def is_uneven(self) -> bool:
-        """Whether an axis is padded more on one side than on the other."""
+        """True if an axis is padded more on one side than on the other."""
         return any(before != after for before, after in self.sides())
 
     def without_pads(self) -> Geometry:
-        """The same on images that are padded already."""
+        """The same for images that are already padded."""
         return self._replace(pads=(0,) * len(self.pads))
 
     def sides(self) -> list[tuple[int, int]]:
@@ -51,16 +51,16 @@ class Geometry(NamedTuple):
         return tuple(d * (k - 1) + 1 for k, d in zip(kernel, self.dilations, strict=True))
 
     def room(self, shape: Shape, kernel: Shape) -> Shape:
-        """How far a kernel can move along each axis of a padded image."""
+        """The distance that a kernel can move along each axis of a padded image."""
         sizes = zip(shape[2:], self.sides(), self.reach(kernel), strict=True)
         return tuple(n + sum(pads) - reach for n, pads, reach in sizes)
 
     def counts(self, shape: Shape, kernel: Shape) -> Shape:
-        """How many windows lie on an image along each axis."""
+        """The number of windows on an image along each axis."""
         return tuple(room // s + 1 for room, s in zip(self.room(shape, kernel), self.strides, strict=True))
 
     def place_inside(self, shape: Shape, kernel: Shape) -> Shape | None:
-        """A place of the kernel that lies within the images in all windows; None where there is none."""
+        """A position in the kernel that lies within the images in all windows; None where there is none."""
         places = []
         for k, d, s, n, size, (before, _) in zip(
             kernel, self.dilations, self.strides, self.counts(shape, kernel), shape[2:], self.sides(), strict=True
@@ -71,7 +71,7 @@ class Geometry(NamedTuple):
 
 
 def require_windows(name: str, x: Type, kernel: Shape, at: Geometry) -> None:
-    """Raise GraphValueError unless a window fits the images and the sizes make sense."""
+    """Raise GraphValueError unless a window fits the images and all sizes are valid."""
     axes = len(kernel)
     if axes not in (1, 2, 3) or x.rank != axes + 2:
         raise GraphValueError(
@@ -101,9 +101,9 @@ def windows(x: Array, kernel: Shape, at: Geometry, fill: Any = 0) -> Array:
 
 
 def by_places(seen: Array) -> list[Array]:
-    """What all windows, as `windows` gives them, have at each place of the kernel.
+    """The elements of all windows, a result of `windows`, at each position in the kernel.
 
-    NumPy computes with a few large arrays many times faster than along the short axes of many windows.
+    NumPy computes on a few large arrays many times faster than along the short axes of many windows.
     """
     axes = seen.ndim // 2 - 1
     rows = np.moveaxis(seen, range(-axes, 0), range(axes))
@@ -111,7 +111,7 @@ def by_places(seen: Array) -> list[Array]:
 
 
 def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
-    """The adjoint of `windows`: images of a shape to which all windows are added."""
+    """The adjoint of `windows`: images of a shape with all windows added (col2im)."""
     axes = len(shape) - 2
     sizes = [n + sum(pads) for n, pads in zip(shape[2:], at.sides(), strict=True)]
     padded = np.zeros((*shape[:2], *sizes), columns.dtype)
@@ -126,13 +126,13 @@ def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
 
 
 def _spans(place: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, int]]:
-    """Start, stop and step, along each axis, of what one place in the kernel sees in all windows."""
+    """Start, stop and step, along each axis, of the elements at one position in the kernel over all windows."""
     starts = [p * d for p, d in zip(place, at.dilations, strict=True)]
     return [(a, a + s * (n - 1) + 1, s) for a, n, s in zip(starts, counts, at.strides, strict=True)]
 
 
 def slices(e: Emitter, x: str, kernel: Shape, counts: Shape, at: Geometry, fill: float = 0.0) -> list[str]:
-    """For each place in the kernel, what it sees in all windows of the ONNX tensor x, along its axes from 2 on."""
+    """For each position in the kernel, the elements there in all windows of the ONNX tensor x, on its axes from 2."""
     axes = len(kernel)
     x = padded(e, x, at, fill)
     seen = []
@@ -149,10 +149,10 @@ def padded(e: Emitter, x: str, at: Geometry, fill: float = 0.0) -> str:
 
 
 def apart(e: Emitter, x: str, shape: Shape) -> str:
-    """The tensor x of that shape, apart from a Pad that makes it.
+    """The tensor x of that shape, separated from a Pad whose result it is.
 
-    ONNX Runtime makes one operator of a Pad and an AveragePool or a Conv behind it, at some opsets: which leaves zeros
-    of the Pad out of a mean (1.19 and 1.20), is refused (a Pad as wide as the windows), or writes to another buffer
+    At some opsets ONNX Runtime fuses a Pad with an AveragePool or a Conv after it: the fused operator leaves zeros of
+    the Pad out of a mean (1.19 and 1.20), is refused (a Pad as wide as the windows), or writes to another buffer
     (uneven padding on CUDA). A Reshape to the same shape, which copies nothing, prevents that.
     """
     return e.Reshape(x, e.ints(shape)) if e.is_padded(x) else x

@@ -9,7 +9,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value, uses, with_blocks
 from graphls.ir.types import Type
 from graphls.primitives.faults import listed, unfit
-from graphls.primitives.rounds import each_round
+from graphls.primitives.loops import each_iteration
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Parts:
     def plus(self, a: Value, b: Value) -> Value:
         """The sum of two gradients of one value."""
         if a.type.stacked:
-            return each_round(self.e, lambda e, x, y: e.add(x, y), a, b)
+            return each_iteration(self.e, lambda e, x, y: e.add(x, y), a, b)
         total: Value = self.e.add(a, b)
         return total
 
@@ -121,7 +121,7 @@ class Parts:
         """The gradient of a value that the results do not depend on."""
         kind = value.type
         if kind.stacked:
-            return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
+            return each_iteration(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
         return self.e.constant(0, kind.dtype, kind.shape)
 
 

@@ -11,7 +11,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import DType, float32
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
-from graphls.primitives.rounds import each_round
+from graphls.primitives.loops import each_iteration
 
 
 @register_pass
@@ -98,7 +98,7 @@ class _Widening(Rewriter):
 
     def cast(self, value: Value, dtype: DType, name: str = "cast") -> Value:
         if value.type.stacked:
-            return each_round(self.e, lambda e, x: e.emit("cast", (x,), {"dtype": dtype})[0], value)
+            return each_iteration(self.e, lambda e, x: e.emit("cast", (x,), {"dtype": dtype})[0], value)
         return self.e.emit("cast", (value,), {"dtype": dtype}, name=name)[0]
 
     def widened(self, value: Value) -> Value:

@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value, inside, uses
 from graphls.ir.reachability import before
 from graphls.primitives.cast import Cast
 from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
-from graphls.primitives.control_flow.control import Depend, StopGradient
+from graphls.primitives.control import Depend, StopGradient
 from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
 

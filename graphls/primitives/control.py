@@ -1,4 +1,4 @@
-"""Primitives that shape the graph itself: constants, ordering, overflow status, branches, gradients."""
+"""Primitives of the graph's structure: constants, ordering, overflow status, branches, regions, gradients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
 from graphls.primitives.emitter import Emitter
+from graphls.primitives.faults import listed
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, no_gradient, sample
 
 
 class Constant(Primitive):
-    """An array that is known when the graph is built, in the attribute `value`."""
+    """An array known at compile time, in the attribute `value`."""
 
     half = "native"
     flops_per_element = 0
@@ -41,9 +42,9 @@ class Constant(Primitive):
 
 
 class Depend(Primitive):
-    """The operand itself, made only after the values of the node's control edges.
+    """The operand itself, available only after the values of the node's control edges.
 
-    `recompute` marks an operand of what is computed again in the backward: its edges are what keeps both runs apart.
+    `recompute` marks an operand of a recomputation in the backward, which its edges keep from merging with the forward.
     """
 
     half = "native"
@@ -79,7 +80,7 @@ class StopGradient(Primitive):
 
 
 class CheckLabels(Primitive):
-    """The labels themselves, which must be finite or, where `classes` is given, in range(classes) or `ignored`.
+    """The labels themselves, which must be finite or, with `classes`, in range(classes) or equal to `ignored`.
 
     Sessions check labels that are inputs of a step before it runs.
     """
@@ -115,7 +116,7 @@ class CheckLabels(Primitive):
 
 
 class OverflowStart(Primitive):
-    """A cleared overflow status; what runs after it and before `overflow_get` is in its window.
+    """A cleared overflow status; nodes between it and `overflow_get` are in its window.
 
     Given a token, it clears that status again.
     """
@@ -137,10 +138,10 @@ class OverflowStart(Primitive):
 
 
 class OverflowGet(Primitive):
-    """Whether a float operand holds an infinity or nan, or a bool one is true; reads a status, if one comes first.
+    """True if a float operand has an infinity or nan, or a bool one is true; reads a status, if that comes first.
 
-    `mode` is "outputs" where only the operands given by the user count, "window" where the overflow
-    pass adds every float value that was made in the window.
+    `mode` is "outputs" where only the user's operands count, "window" where the overflow pass adds every float value
+    computed in the window.
     """
 
     half = "exact"
@@ -164,7 +165,7 @@ class OverflowGet(Primitive):
 
     @staticmethod
     def checked(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operands that are looked at, without the token."""
+        """The operands without the token."""
         types = [v.type if isinstance(v, Value) else v for v in operands]
         return operands[1:] if types and types[0] == TOKEN else operands
 
@@ -205,7 +206,7 @@ class Cond(Primitive):
         first, second = (tuple(v.type for v in r.outputs) for r in regions)
         if first != second:
             raise GraphTypeError(
-                f"The regions of cond yield {_listed(first)} and {_listed(second)}, which must be the same."
+                f"The regions of cond yield {listed(first)} and {listed(second)}, which must be the same."
             )
         return first
 
@@ -222,7 +223,7 @@ class Cond(Primitive):
         return e.branch(condition)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """One of them runs; the one that takes more operations stands for both."""
+        """One of them runs; the one with more operations counts."""
         return (1, 0) if flops[0] >= flops[1] else (0, 1)
 
 
@@ -239,12 +240,12 @@ class Grouped(Primitive, abstract=True):
         return run(0, ())
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """It runs once."""
+        """The region runs once."""
         return (1,)
 
 
 class Segment(Grouped):
-    """The results of the region, which the engine of that name runs as one piece of a plan."""
+    """The results of the region, which the engine of that name runs as one segment of a plan."""
 
     is_segment = True
     region_names = ("segment",)
@@ -266,10 +267,10 @@ class Segment(Grouped):
 
 
 class CustomGradient(Primitive):
-    """The first `outputs` operands themselves, with the gradient that the region gives for the others.
+    """The first `outputs` operands themselves, with the gradient of the others defined by the region.
 
-    The region takes the operands (results first, then inputs) and the gradients of the results, and
-    yields a gradient for each input. Cells with a `bprop` become this.
+    The region takes the operands (results first, then inputs) and the gradients of the results, and yields a gradient
+    for each input. Cells with a `bprop` become this.
     """
 
     half = "native"
@@ -285,9 +286,9 @@ class CustomGradient(Primitive):
         if len(regions) != 1:
             raise GraphTypeError("custom_gradient takes one region.")
         expected = (*types, *types[:count])
-        given = tuple(v.type for v in regions[0].inputs)
-        if given != expected:
-            raise GraphTypeError(f"The region of custom_gradient takes {_listed(expected)}, not {_listed(given)}.")
+        parameters = tuple(v.type for v in regions[0].inputs)
+        if parameters != expected:
+            raise GraphTypeError(f"The region of custom_gradient takes {listed(expected)}, not {listed(parameters)}.")
         return types[:count]
 
     def evaluate(self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Any, ...]:
@@ -300,7 +301,7 @@ class CustomGradient(Primitive):
         return tuple(e.Identity(name) for name in names[:outputs])
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """It never runs: the gradient pass puts it into the backward."""
+        """It never runs: the gradient pass inlines it into the backward."""
         return (0,)
 
 
@@ -335,5 +336,35 @@ def region(name: str, inputs: tuple[Value, ...], nodes: Any, outputs: tuple[Valu
     return Graph(name, inputs, (), tuple(nodes), (), outputs)
 
 
-def _listed(types: tuple[Type, ...]) -> str:
-    return ", ".join(map(str, types)) or "nothing"
+class Composition(Grouped):
+    """The results of the region, for which ONNX has one operator since some opset.
+
+    `operator` is its name and `since` that opset; the operands are its inputs, except those at the positions `absent`,
+    and the other attributes are its own. The region, which has no parameters, defines the results: a model at an
+    earlier opset contains its nodes. The pass `recognise` creates these.
+    """
+
+    is_inlined = True
+    region_names = ("composition",)
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+    ) -> tuple[Type, ...]:
+        if len(regions) != 1 or regions[0].inputs:
+            raise GraphTypeError("composition takes one region without parameters.")
+        if not isinstance(attrs.get("operator"), str) or not isinstance(attrs.get("since"), int):
+            raise GraphTypeError("composition has an `operator`, the name of one of ONNX, and `since`, its opset.")
+        return tuple(v.type for v in regions[0].outputs)
+
+    def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
+        raise GraphValueError("A composition has no gradient; apply the gradient pass before the pass recognise.")
+
+    def onnx(
+        self, e: Emitter, *names: str, operator: str, since: int, absent: tuple[int, ...] = (), **attributes: Any
+    ) -> tuple[str, ...]:
+        if e.opset < since:
+            return e.inlined()
+        inputs = list(names)
+        for position in absent:
+            inputs.insert(position, "")
+        return e.results(operator, inputs, attributes, len(e.out_types))

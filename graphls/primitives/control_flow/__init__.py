@@ -1,1 +1,0 @@
-"""Conditions and loops: primitives with regions."""
