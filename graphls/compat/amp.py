@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.compat.operators.functional import mixed_precision_cast
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import DTypeLike, float16, float32
-from graphls.nn.amp.custom import get_black_list, get_white_list
+from graphls.nn.amp.precision import get_black_list, get_white_list
 from graphls.nn.cell import Cell
 
 __all__ = ["AMP_BLACK_LIST", "AMP_WHITE_LIST", "_OutputTo16", "_OutputTo32", "init_status"]

@@ -18,7 +18,7 @@ from graphls.frontend.tensors.dynamic_sizes import OpenSize as Symbol
 from graphls.frontend.tensors.random import get_seed, set_seed
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.nn.cell import Cell
-from graphls.nn.declared_inputs import check_told, is_open, told_inputs
+from graphls.nn.declared_inputs import check_declared, declared_inputs, has_declarations
 from graphls.ops.arrays.scattering import RowTensor
 from graphls.ops.control_flow import vmap
 from graphls.ops.directions import jacfwd, jacrev, jvp, vjp
@@ -69,15 +69,15 @@ def enable_dynamic(**kwargs: object) -> Callable[[Callable[..., object]], Callab
     It is compiled for each shape that comes, as without. Raises GraphTypeError for what declares no open size,
     GraphValueError for a name that is no argument, and both in a call whose arguments are not as declared.
     """
-    if not kwargs or not all(isinstance(told, Tensor) and is_open(told) for told in kwargs.values()):
+    if not kwargs or not all(isinstance(told, Tensor) and has_declarations(told) for told in kwargs.values()):
         raise GraphTypeError(f"enable_dynamic takes tensors with an open size by name, and not {kwargs}.")
 
     def decorate(function: Callable[..., object]) -> Callable[..., Any]:
-        told = told_inputs(function, (), kwargs)
+        told = declared_inputs(function, (), kwargs)
 
         @wraps(function)
         def checked(*args: object, **options: object) -> object:
-            check_told(function, told, args, options)
+            check_declared(function, told, args, options)
             return function(*args, **options)
 
         return checked

@@ -23,7 +23,6 @@ from graphls.nn.function_cells import *
 from graphls.nn.functions import *
 from graphls.nn.grad_reducer import *
 from graphls.nn.images import *
-from graphls.nn.learning_rate_cycles import *
 from graphls.nn.learning_rate_schedule import *
 from graphls.nn.loss_scale import *
 from graphls.nn.losses import *

@@ -27,21 +27,21 @@ from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.keys import constant_key
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
-from graphls.nn.cell_tree import Shown
-from graphls.nn.hooks import Hooks, Looking, between_hooks
+from graphls.nn.cell_tree import CellDisplay
+from graphls.nn.hooks import Hooks, Observing, between_hooks
 from graphls.nn.state_dicts import StateDicts
 from graphls.ops.state import assign
 
 __all__ = ["Cell"]
 
-Made = TypeVar("Made", bound="Cell")
+Self = TypeVar("Self", bound="Cell")
 
 NUMBERS = (int, float)
-"""The types of attributes that a call may count in, which a trace would count once."""
+"""The types of attributes that may be counters of calls, which a trace would increment only once."""
 
 
 class _Signature:
-    """What `help` and editors show of a class of cells: the arguments of `__init__`, not those of `__new__`."""
+    """The signature of a class of cells that `help` and editors show: the arguments of `__init__`, not of `__new__`."""
 
     def __get__(self, cell: Cell | None, owner: type[Cell]) -> inspect.Signature:
         if cell is not None:
@@ -50,7 +50,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell(Shown, Hooks, StateDicts):
+class Cell(CellDisplay, Hooks, StateDicts):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -86,8 +86,8 @@ class Cell(Shown, Hooks, StateDicts):
         if inspect.isfunction(vars(cls).get("__init__")):
             cls.__init__ = guarded(vars(cls)["__init__"])  # type: ignore[method-assign]
 
-    def __new__(cls: type[Made], *args: TensorLike, **options: object) -> Made:
-        """The cell, before `__init__`: a keyword of PyTorch that the class does not take is an error with advice."""
+    def __new__(cls: type[Self], *args: TensorLike, **options: object) -> Self:
+        """Create the cell; a keyword of PyTorch that the class does not take is an error with advice."""
         for name in KEYWORDS.keys() & options.keys():
             _check_keyword(cls, name)
         return object.__new__(cls)
@@ -137,13 +137,13 @@ class Cell(Shown, Hooks, StateDicts):
         described.fset(self, value)
 
     def _set_early(self, name: str, value: object) -> None:
-        """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
+        """Set a plain value before `super().__init__()`; parts of the cell need fields that are not there yet."""
         if isinstance(value, (Cell, Parameter, ParameterTuple)):
-            raise self._unmade()
+            raise self._uninitialized()
         self.__dict__[name] = value
 
-    def _unmade(self) -> GraphAttributeError:
-        """The error for a cell that lacks what `super().__init__()` makes."""
+    def _uninitialized(self) -> GraphAttributeError:
+        """The error for a cell whose `super().__init__()` has not run."""
         message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
         return GraphAttributeError(message)
 
@@ -174,7 +174,7 @@ class Cell(Shown, Hooks, StateDicts):
         if isinstance(value, ParameterTuple):
             self._params[name] = value
         self.__dict__[name] = value
-        if not (isinstance(value, (Tensor, np.ndarray)) and Looking.is_on()):
+        if not (isinstance(value, (Tensor, np.ndarray)) and Observing.is_on()):
             self._changed(name)
 
     def _changed(self, name: str = "") -> None:
@@ -188,7 +188,7 @@ class Cell(Shown, Hooks, StateDicts):
     ) -> None:
         """Make a parameter part of the cell under an attribute name; an unnamed one takes that name.
 
-        Raises GraphKeyError for a name with a dot and for one that is taken, GraphTypeError for no parameter.
+        Raises GraphKeyError for a name with a dot or already in use, GraphTypeError for anything but a parameter.
         """
         self._check_part(param_name, param, Parameter, check_name_contain_dot)
         self._set_part(param_name, param)
@@ -196,13 +196,13 @@ class Cell(Shown, Hooks, StateDicts):
     def insert_child_to_cell(self, child_name: str, child_cell: Cell | None) -> None:
         """Make a cell part of this one under an attribute name; None keeps the name for one that comes later.
 
-        Raises GraphKeyError for a name with a dot and for one that is taken, GraphTypeError for no cell.
+        Raises GraphKeyError for a name with a dot or already in use, GraphTypeError for anything but a cell.
         """
         self._check_part(child_name, child_cell, Cell)
         self._set_part(child_name, child_cell)
 
     def _set_part(self, name: str, part: Parameter | Cell | None) -> None:
-        """Have a parameter or a cell as an attribute and as a part of this cell."""
+        """Set a parameter or a cell as an attribute and register it as a part of this cell."""
         self.__dict__[name] = part
         if isinstance(part, Parameter):
             self._params[name] = part
@@ -221,8 +221,8 @@ class Cell(Shown, Hooks, StateDicts):
             raise GraphTypeError(f"The name of a {what} is a string, not {name!r}.")
         if not name or (checks_dots and "." in name):
             raise GraphKeyError(f"The name of a {what} cannot be empty or contain a dot, as {name!r} does.")
-        taken = self.__dict__.get(name, getattr(type(self), name, None))
-        if taken is not None and not isinstance(taken, kind):
+        existing = self.__dict__.get(name, getattr(type(self), name, None))
+        if existing is not None and not isinstance(existing, kind):
             raise GraphKeyError(f"{type(self).__name__} already has a {name!r}; give the {what} another name.")
         if part is not None and not isinstance(part, kind):
             raise GraphTypeError(f"{name!r} must be a {what}, not {type(part).__name__}.")
@@ -236,12 +236,12 @@ class Cell(Shown, Hooks, StateDicts):
         self._changed()
 
     def __getattr__(self, name: str) -> Any:
-        is_made = "_auto_prefix" in self.__dict__
-        advice = instead(name, self._habits, ()) if is_made else "; call super().__init__() first"
+        is_initialized = "_auto_prefix" in self.__dict__
+        advice = instead(name, self._habits, ()) if is_initialized else "; call super().__init__() first"
         raise GraphAttributeError(f"The {type(self).__name__!r} object has no attribute {name!r}{advice}.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over: everything but the compiled steps."""
+        """The state of a copy: everything but the compiled steps."""
         return {**self.__dict__, "_compiled": {}}
 
     # -- parameters and inner cells ---------------------------------------------------------------------------
@@ -305,10 +305,10 @@ class Cell(Shown, Hooks, StateDicts):
 
     def get_sub_cell(self, target: str) -> Cell:
         """The cell at a path of attributes, this one for an empty path; raises GraphAttributeError without one."""
-        found: Cell = self
+        cell: Cell = self
         for name in filter(None, target.split(".")):
-            found = getattr(found, name)
-        return found
+            cell = getattr(cell, name)
+        return cell
 
     # -- configuration ----------------------------------------------------------------------------------------
 
@@ -357,21 +357,21 @@ class Cell(Shown, Hooks, StateDicts):
     ) -> Cell:
         """Compute this cell again for its gradient, so that only its inputs and results are kept; returns the cell.
 
-        It costs one more forward of the cell and frees what that makes in between; the numbers stay the same. In the
-        overflow mode "window", what is made again is watched, too. The options for communication change nothing.
+        It costs one more forward of the cell and frees its intermediate values; the numbers stay the same. In the
+        overflow mode "window", recomputed values are watched, too. The options for communication change nothing.
         """
         self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
         Configuration.note_change()
         return self
 
     def configuration(self) -> tuple[Any, ...]:
-        """What of this cell alone a compiled step depends on."""
+        """The settings of this cell alone that a compiled step depends on."""
         return self.training, self._float_type, self._output_type, self._casting, self._is_recomputed, self._version
 
     # -- running ----------------------------------------------------------------------------------------------
 
     def construct(self, *inputs: Any, **options: Any) -> Any:
-        """What the cell computes; every cell defines it.
+        """The computation of the cell; every subclass defines it.
 
         Raises GraphAttributeError where a class has none.
         """
@@ -381,7 +381,7 @@ class Cell(Shown, Hooks, StateDicts):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if "_auto_prefix" not in self.__dict__:
-            raise self._unmade()
+            raise self._uninitialized()
         args, options = _bound_arguments(self, args, options)
         tracer = current_tracer()
         if tracer is not None:
@@ -391,11 +391,11 @@ class Cell(Shown, Hooks, StateDicts):
         return compiler().call_cell(self, args, options)
 
     def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """What `construct` gives, between the hooks of the cell."""
+        """Run `construct` in eager mode, between the hooks of the cell."""
         return between_hooks(self, self.construct, args, options)
 
     def _trace_construct(self, *args: TensorLike, **options: object) -> Any:
-        """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
+        """Run `construct` under a trace, between the hooks, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
             return between_hooks(self, rewritten(self.construct), args, options)
         return between_hooks(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
@@ -415,7 +415,7 @@ def _signature(construct: Callable[..., object]) -> inspect.Signature:
 
 @lru_cache(maxsize=4096)
 def _counts(construct: Callable[..., object]) -> range:
-    """How many arguments fit a construct by position alone; none where it takes any number, or some by name only."""
+    """The numbers of arguments that fit by position alone; empty for `*args` and for arguments by name only."""
     parameters = list(_signature(construct).parameters.values())[1:]
     if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
         return range(0)
@@ -437,7 +437,7 @@ def input_names(cell: Cell, count: int) -> list[str]:
 def _bound_arguments(
     cell: Cell, args: tuple[object, ...], options: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of `construct`, by position as far as that goes; raises GraphTypeError for others."""
+    """The arguments of `construct`, by position where possible; raises GraphTypeError where they do not fit."""
     construct = type(cell).construct
     if not options and len(args) in _counts(construct):
         return args, options

@@ -1,4 +1,4 @@
-"""How a cell is called in eager mode, which runs its construct as plain Python on numbers."""
+"""Calls of cells in eager mode, which run `construct` as plain Python on numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from graphls.ir.types import DType
 from graphls.runtime.context import is_eager
 
 
-class Runs(Protocol):
-    """What eager mode knows of a cell."""
+class EagerCell(Protocol):
+    """The attributes of a cell that eager mode reads."""
 
     _float_type: DType | None
     _output_type: DType | None
@@ -29,37 +29,37 @@ class Runs(Protocol):
     _passes: tuple[Any, ...]
 
     def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """What `construct` gives, between the hooks of the cell."""
+        """Run `construct` between the hooks of the cell."""
 
 
-def runs_eagerly(cell: Runs) -> bool:
-    """Whether a cell that is called outside of a trace runs step by step, rather than as one graph."""
+def runs_eagerly(cell: EagerCell) -> bool:
+    """Returns whether a cell called outside of a trace runs operation by operation, rather than as one graph."""
     return is_eager() and not needs_graph(cell)
 
 
-def needs_graph(cell: Runs) -> bool:
-    """Whether a cell is a graph in eager mode, too: an optimizer, what holds one or takes gradients, or has passes."""
+def needs_graph(cell: EagerCell) -> bool:
+    """Returns whether a cell runs as a graph in eager mode, too: with passes, an optimizer or a gradient inside."""
     if cell._passes or getattr(type(getattr(type(cell), "construct", None)), "needs_graph", False):
         return True
     fields = vars(cell)
-    version, found = fields.get("_needs_graph", (None, False))
+    version, needs = fields.get("_needs_graph", (None, False))
     if version != fields["_version"]:
-        found = any(getattr(type(part), "needs_graph", False) for part in (cell, *fields.values()))
-        fields["_needs_graph"] = fields["_version"], found
-    return bool(found)
+        needs = any(getattr(type(part), "needs_graph", False) for part in (cell, *fields.values()))
+        fields["_needs_graph"] = fields["_version"], needs
+    return bool(needs)
 
 
 def in_construct() -> bool:
-    """Whether a construct is running, in a trace or step by step."""
+    """Returns whether a `construct` is running, in a trace or eagerly."""
     return executor.executor() is not None
 
 
-_TAKEN_AS_THEY_ARE = frozenset((Tensor, Parameter, type(None), bool, int, float, str))
+_PASSED_THROUGH = frozenset((Tensor, Parameter, type(None), bool, int, float, str))
 
 
 @dataclass(frozen=True)
 class Running:
-    """A cell that runs, as far as it decides in which dtypes: what a tracer does when it traces the cell."""
+    """A cell that runs eagerly, with the dtypes that it computes in; it takes the place of a tracer."""
 
     float_type: DType | None
     casting: Casting | None
@@ -69,7 +69,7 @@ class Running:
 
     @property
     def casts_any(self) -> bool:
-        """Whether operands are cast, for the cell or for what it computes."""
+        """True if operands are cast, for the cell or by mixed precision."""
         return self.float_type is not None or self.casting is not None
 
     def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
@@ -105,9 +105,9 @@ class Running:
         return Tensor(dispatch.evaluate("cast", (parameter,), {"dtype": self.float_type}))
 
     def casts(self, parameter: Parameter) -> bool:
-        """Whether the cell has a `to_float`, and the parameter floats of another dtype."""
-        wanted = self.float_type
-        return wanted is not None and parameter.dtype.is_float and parameter.dtype is not wanted
+        """Returns whether `to_float` casts a parameter: the cell has one, and the parameter floats of another dtype."""
+        target = self.float_type
+        return target is not None and parameter.dtype.is_float and parameter.dtype is not target
 
     def cast_input(self, leaf: TensorLike) -> Any:
         """An input of the cell, in its `to_float` type."""
@@ -117,18 +117,18 @@ class Running:
         return self.read(operand) if isinstance(operand, Parameter) and self.casts(operand) else operand
 
 
-def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object]) -> Any:
-    """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
+def call_eagerly(cell: EagerCell, args: tuple[object, ...], options: dict[str, object]) -> Any:
+    """Run a cell's construct as plain Python and return its result; arrays among the inputs become tensors."""
     outer = executor.running()
     inherited = outer.casting if isinstance(outer, Running) else None
     running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited, cell)
     before = executor.EXECUTOR.get()
     try:
         executor.execute_by(running)
-        args, options = _given(running, args, options)
+        args, options = _cast_inputs(running, args, options)
         outputs = cell._eager_construct(args, options)
-        wanted = cell._output_type
-        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+        output_type = cell._output_type
+        return outputs if output_type is None else map_leaves(lambda leaf: in_dtype(leaf, output_type), outputs)
     except GraphlsError as error:
         if isinstance(outer, Running) and outer.cell is not None:
             say_cell(error, cell, _name_in(outer.cell, cell))
@@ -146,10 +146,10 @@ def _name_in(caller: Any, cell: Any) -> str:
     return next((path for path, inner in caller.cells_and_names() if inner is cell), str(cell._scope_name))
 
 
-def _given(running: Running, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The inputs as the cell takes them: the very same objects, lists included, where nothing is cast."""
+def _cast_inputs(running: Running, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The inputs cast to the cell's dtype: the very same objects, lists included, where nothing is cast."""
     inputs = args, options
-    if running.float_type is None and not options and all(type(item) in _TAKEN_AS_THEY_ARE for item in args):
+    if running.float_type is None and not options and all(type(item) in _PASSED_THROUGH for item in args):
         return inputs
     cast = map_leaves(running.cast_input, static_inputs(inputs))
     is_same = all(a is b for a, b in zip(leaves(inputs), leaves(cast), strict=True))

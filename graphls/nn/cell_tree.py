@@ -1,6 +1,6 @@
-"""What a cell says of itself and of the cells inside: settings, buffers, and a tree of them as text and as HTML.
+"""Settings and buffers of cells, and the display of a cell and those inside it as a tree, in text and HTML.
 
-The text is that of MindSpore with remarks behind `#`; only cells that hold others and were shown before are not again.
+The text is MindSpore's, with remarks behind `#`; cells with inner cells are expanded once, where they first appear.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from graphls.base.text.plain import shown
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.frontend.trace.compiler import compiler
-from graphls.nn.declared_inputs import told_inputs
+from graphls.nn.declared_inputs import declared_inputs
 
-Self = TypeVar("Self", bound="Settings")
+Self = TypeVar("Self", bound="CellSettings")
 
 
 class _ClassName:
-    """The name of a cell's class, unless an attribute says another."""
+    """The name of a cell's class, unless an attribute overrides it."""
 
     def __get__(self, cell: object, owner: type) -> str:
         return owner.__name__
 
 
-class Settings:
-    """What cells have to compile, visit and mark them.
+class CellSettings:
+    """Methods of cells that compile, visit and mark them.
 
-    MindSpore has some of it for several devices and for how it compiles; on one device that is kept or does nothing.
+    Some of them are for MindSpore's compiler or several devices; here these only remember their value or do nothing.
     """
 
     cls_name = _ClassName()
@@ -53,22 +53,22 @@ class Settings:
         raise NotImplementedError
 
     def set_inputs(self, *inputs: object, **named: object) -> None:
-        """Tell what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
+        """Declare the inputs, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` returns them.
 
-        A cell is compiled for each shape that it is called with. Called as a graph, it holds them to what was told:
-        dtypes, numbers of axes, and sizes that are not None. Raises GraphTypeError and GraphValueError for inputs that
-        `construct` does not take.
+        A cell is compiled for each shape that it is called with. Called as a graph, it checks inputs against the
+        declaration: dtypes, numbers of axes, and sizes that are not None. Raises GraphTypeError and GraphValueError for
+        inputs that `construct` does not take.
         """
-        self.__dict__["_inputs"] = told_inputs(self.construct, inputs, named)
+        self.__dict__["_inputs"] = declared_inputs(self.construct, inputs, named)
 
     def get_inputs(self) -> Any:
-        """What `set_inputs` was told; None where it was not called."""
+        """The inputs declared by `set_inputs`; None without a declaration."""
         return self.__dict__.get("_inputs")
 
     def compile(self, *args: object, **kwargs: object) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises.
 
-        Nothing is compiled for inputs of open sizes: that is done for each shape that comes.
+        Nothing is compiled for inputs of open sizes: the cell is compiled for each shape when it is called with one.
         """
         compiler().compile_cell(self, args, kwargs)
 
@@ -84,11 +84,11 @@ class Settings:
         return self
 
     def get_flags(self) -> dict[str, Any]:
-        """What `add_flags` has set."""
+        """The flags set by `add_flags`."""
         return dict(self.__dict__.get("_flags", {}))
 
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Parameter, Parameter]:
-        """Every parameter by itself: initial values are there as soon as a parameter is."""
+        """Map every parameter to itself: parameters are initialized when they are created."""
         return {parameter: parameter for parameter in self.get_parameters()}
 
     def parameters_broadcast_dict(self, recurse: bool = True) -> dict[str, Parameter] | None:
@@ -133,8 +133,8 @@ class Settings:
 
     def register_buffer(self, name: str, tensor: TensorLike, persistent: bool = True) -> None:
         """Keep a tensor as an attribute that is not trained, and save it with the parameters if it is persistent."""
-        held = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
-        setattr(self, name, held)
+        buffer = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
+        setattr(self, name, buffer)
         self.__dict__.setdefault("_buffers", {})[name] = persistent
 
 
@@ -146,9 +146,9 @@ MOST_LISTED = 4
 class Branch:
     """A cell in a tree: its name, its class and settings, and the cells directly inside.
 
-    `own` says what parameters it has itself. `count` is how many elements its parameters and those of all inside have,
-    as far as no branch before has them, and `trainable` how many of them require a gradient. `first` is the path of the
-    same cell where it stood before, None where it stands first.
+    `own` lists its own parameters. `count` is the number of elements of its parameters and of those of all cells
+    inside, without parameters of earlier branches; `trainable` is the part of them that requires a gradient. `first` is
+    the path of the same cell's first appearance, None where this is the first.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Branch:
     inner: list[Branch] = field(default_factory=list)
 
     def remark(self, is_root: bool = False) -> str:
-        """What is to be said of its parameters, empty if there is nothing."""
+        """The remark on the cell's parameters, empty if there is nothing to say."""
         if self.first is not None:
             return f"the same cell as {self.first or 'the whole'}"
         trainable = "all" if self.trainable == self.count else f"{self.trainable:,}"
@@ -169,8 +169,8 @@ class Branch:
         return ": ".join(filter(None, (count, ", ".join(self.own))))
 
 
-class Shown(Settings):
-    """What a cell shows of itself, as text and in a notebook."""
+class CellDisplay(CellSettings):
+    """The text of a cell in terminals and its table in notebooks."""
 
     _cells: dict[str, Any]
     _params: dict[str, Parameter | ParameterTuple]
@@ -185,28 +185,28 @@ class Shown(Settings):
     """The attributes that `repr` shows of the cell itself, or label=attribute where they are called otherwise there."""
 
     def extend_repr(self) -> str:
-        """What `repr` shows of the cell itself."""
+        """The settings that `repr` shows between the parentheses of the cell itself."""
         items = (item.partition("=") for item in self._shown.split())
         return ", ".join(f"{label}={getattr(self, name or label)}" for label, _, name in items)
 
 
 class Tree:
-    """Makes branches of cells, each parameter counted once.
+    """Builds the branches of cells, each parameter counted once.
 
     It counts in the first cell that has it as an attribute, or else in the first one that has it in a tuple.
     """
 
-    def __init__(self, root: Shown) -> None:
+    def __init__(self, root: CellDisplay) -> None:
         parts = (part for _, cell in root.cells_and_names() for part in cell._params.values())
         self.attributes = {id(part) for part in parts if isinstance(part, Parameter)}
         self.cells: dict[int, str] = {}
         self.parameters: dict[int, str] = {}
 
-    def branch(self, cell: Shown, name: str = "", path: str = "", is_root: bool = False) -> Branch:
+    def branch(self, cell: CellDisplay, name: str = "", path: str = "", is_root: bool = False) -> Branch:
         """The branch of a cell with a name, at a path; a class other than that of the root may say its own text."""
         branch = Branch(shown(name), "", first=self.cells.get(id(cell)))
         self.cells.setdefault(id(cell), path)
-        if not is_root and type(cell).__repr__ is not Shown.__repr__:
+        if not is_root and type(cell).__repr__ is not CellDisplay.__repr__:
             branch.text = repr(cell)
             for at, parameter in cell.parameters_and_names():
                 self._count(branch, parameter, _joined(path, at))
@@ -220,8 +220,8 @@ class Tree:
             branch.trainable += sum(inner.trainable for inner in branch.inner)
         return branch
 
-    def _own(self, cell: Shown, branch: Branch, path: str) -> Iterator[str]:
-        """Count the parameters of a cell itself, and say what they are: one by one, or how many are in a tuple."""
+    def _own(self, cell: CellDisplay, branch: Branch, path: str) -> Iterator[str]:
+        """Count the parameters of a cell itself, and describe them one by one, or by number for a long tuple."""
         for name, part in cell._params.items():
             if isinstance(part, ParameterTuple):
                 others = [p for p in part if id(p) in self.attributes or self._count(branch, p, _joined(path, p.name))]
@@ -241,7 +241,7 @@ class Tree:
 
 
 def _listed(parameters: ParameterTuple) -> str:
-    """The types of a few parameters, or how many they are."""
+    """The types of a few parameters, or their number."""
     if len(parameters) <= MOST_LISTED:
         return f"({', '.join(str(p.type) for p in parameters)})"
     return f"of {len(parameters)} tensors"
@@ -257,7 +257,7 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{shown(name)}" if path else shown(name)
 
 
-def tree_text(cell: Shown) -> str:
+def tree_text(cell: CellDisplay) -> str:
     """The tree of a cell: a line for each, and one that closes those with others inside."""
     return "\n".join(_lines(Tree(cell).branch(cell, is_root=True), is_root=True))
 
@@ -275,7 +275,7 @@ def _lines(branch: Branch, is_root: bool = False) -> Iterator[str]:
     yield ")"
 
 
-def tree_html(cell: Shown) -> str:
+def tree_html(cell: CellDisplay) -> str:
     """The tree of a cell as a table."""
     root = Tree(cell).branch(cell, is_root=True)
     page = Page("Cell", f"{shown(type(cell).__name__)}: {root.remark(is_root=True) or 'no parameters'}")

@@ -48,18 +48,18 @@ class CellSequence(Cell):
 
     def __delitem__(self, index: int | slice) -> None:
         keys = list(self._cells)[index] if isinstance(index, slice) else [self._key(index)]
-        kept = [(key, cell) for key, cell in self._cells.items() if key not in keys]
-        self._rebuild([cell for _, cell in kept] if _are_numbers(self._cells) else kept)
+        remaining = [(key, cell) for key, cell in self._cells.items() if key not in keys]
+        self._rebuild([cell for _, cell in remaining] if _are_numbers(self._cells) else remaining)
 
     def append(self: Self, cell: Cell) -> Self:
-        """Add a cell at the end; returns the container. Raises GraphTypeError for what is no cell."""
+        """Add a cell at the end; returns the container. Raises GraphTypeError for anything but a cell."""
         self._insert(str(len(self)), cell, self._prefix())
         return self
 
     def insert(self, index: int, cell: Cell) -> None:
         """Add a cell before another; all are numbered, and their parameters named, anew.
 
-        Raises GraphIndexError for an index that is out of range, GraphTypeError for what is no cell.
+        Raises GraphIndexError for an index that is out of range, GraphTypeError for anything but a cell.
         """
         if not isinstance(index, int):
             raise GraphTypeError(f"An index of cells is an integer, not {index!r}.")
@@ -80,7 +80,7 @@ class CellSequence(Cell):
         return keys[index]
 
     def _prefix(self) -> str:
-        """What parameters of cells that come later are called before their keys, as MindSpore's checkpoints have it.
+        """The prefix of parameter names of cells that are added later, as in MindSpore's checkpoints.
 
         MindSpore finds the keys of the first two cells in the names of their parameters: after "s.0.w" and "s.1.w" it
         is "s.", and after "s.0.inner.0.w" alone "s.0.inner.", as the last "0" counts.
@@ -123,18 +123,17 @@ class CellSequence(Cell):
 class SequentialCell(CellSequence):
     """Cells that run one after the other.
 
-    The first takes what it is called with, of any shape, and each of the others what the one before gives. They are
-    given as arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for what is no
-    cell.
+    The first takes the input, of any shape, and each of the others the result of the one before. Cells are passed as
+    arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for anything but cells.
     """
 
     def __init__(self, *args: Cell | Iterable[Cell]) -> None:
         super().__init__()
-        given = args[0] if len(args) == 1 else None
-        if isinstance(given, Mapping):
-            self._fill(given.items())
+        only = args[0] if len(args) == 1 else None
+        if isinstance(only, Mapping):
+            self._fill(only.items())
         else:
-            self._fill(given if isinstance(given, (list, CellSequence)) else args)
+            self._fill(only if isinstance(only, (list, CellSequence)) else args)
 
     def construct(self, x: TensorLike) -> Any:
         for cell in self._cells.values():
@@ -145,7 +144,7 @@ class SequentialCell(CellSequence):
 class CellList(CellSequence):
     """Cells in a list, which `construct` of the cell that holds it indexes or iterates over.
 
-    They are given as arguments or as one list. Raises GraphTypeError for what is no cell.
+    They are passed as arguments or as one list. Raises GraphTypeError for anything but cells.
     """
 
     def __init__(self, *args: Cell | Iterable[Cell], auto_prefix: bool = True) -> None:
@@ -154,7 +153,7 @@ class CellList(CellSequence):
         self.extend(cast("Iterable[Cell]", args[0] if is_list else args))
 
     def extend(self, cells: Iterable[Cell]) -> CellList:
-        """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
+        """Add cells at the end; returns the list. Raises GraphTypeError for anything but an iterable of cells."""
         if not isinstance(cells, Iterable):
             raise GraphTypeError(f"extend takes cells in an iterable, not {cells!r}.")
         prefix = self._prefix()
@@ -172,7 +171,7 @@ CellItems: TypeAlias = "CellDict | Mapping[str, Cell] | Iterable[tuple[str, Cell
 class CellDict(Cell):
     """Cells by name, which `construct` of the cell that holds it looks up.
 
-    They are given as a mapping or as pairs. Raises GraphTypeError for keys that are no strings and values that are
+    They are passed as a mapping or as pairs. Raises GraphTypeError for keys that are no strings and values that are
     no cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
     """
 
@@ -264,8 +263,8 @@ class TimeDistributed(Cell):
     """A layer, a cell or an operator, applied to each slice along `time_axis`, which the results are stacked along.
 
     With `reshape_with_axis` the layer sees all time steps at once: their axis is moved beside that one and joined
-    with it, and split from it again in the result. Raises GraphTypeError for what cannot be called and for axes that
-    are no integers.
+    with it, and split from it again in the result. Raises GraphTypeError for a layer that is not callable and for axes
+    that are not integers.
     """
 
     _shown = "time_axis reshape_with_axis"

@@ -30,9 +30,9 @@ def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[flo
     lengths differ, the milestones fall or are not above 0, or a rate is below 0.
     """
     name = "piecewise_constant_lr"
-    for what, given in (("milestone", milestone), ("learning_rates", learning_rates)):
-        if not isinstance(given, (tuple, list)):
-            raise GraphTypeError(f"For {name!r}, the {what!r} must be a list or tuple, not {given!r}.")
+    for what, value in (("milestone", milestone), ("learning_rates", learning_rates)):
+        if not isinstance(value, (tuple, list)):
+            raise GraphTypeError(f"For {name!r}, the {what!r} must be a list or tuple, not {value!r}.")
     if len(milestone) != len(learning_rates):
         raise GraphValueError(
             f"For {name!r}, the size of 'milestone' must be same with the size of 'learning_rates', but got "
@@ -163,21 +163,21 @@ def inverse_decay(rate: float, decay: float, periods: Operand) -> Any:
 
 
 def cosine_decay(least: float, most: float, share: float | Tensor) -> Any:
-    """From `most` to `least` by half a wave of the cosine, for a share from 0 to 1."""
+    """Decay from `most` to `least` along half a wave of the cosine, for a share from 0 to 1."""
     angle = share * math.pi
     height = (math.cos(angle) if isinstance(angle, float) else ops.cos(angle)) + 1.0
     return height * (0.5 * (most - least)) + least
 
 
 def polynomial_decay(rate: float, end: float, share: float | Tensor, power: float) -> Any:
-    """From `rate` to `end` by a power of what is left of a share from 0 to 1."""
+    """Decay from `rate` to `end` by a power of the remaining part of a share from 0 to 1."""
     return (1.0 - share) ** power * (rate - end) + end
 
 
 def check_decay(
     name: str, rate: TensorLike, decay: TensorLike, length: tuple[str, object], is_stair: TensorLike
 ) -> None:
-    """Raise GraphTypeError or GraphValueError for what a decay by periods does not take; `length` is that of one."""
+    """Raise GraphTypeError or GraphValueError for invalid arguments of a decay; `length` is that of a period."""
     positive_int(name, *length)
     positive_float(name, "learning_rate", rate)
     positive_float(name, "decay_rate", decay)
@@ -188,7 +188,7 @@ def check_polynomial(
     name: str, rate: TensorLike, end: TensorLike, power: TensorLike, length: tuple[str, object],
     update: tuple[str, object],
 ) -> None:  # fmt: skip
-    """Raise GraphTypeError or GraphValueError for what a polynomial decay does not take."""
+    """Raise GraphTypeError or GraphValueError for invalid arguments of a polynomial decay."""
     positive_float(name, "learning_rate", rate)
     not_negative_float(name, "end_learning_rate", end)
     positive_int(name, *length)

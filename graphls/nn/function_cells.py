@@ -1,4 +1,4 @@
-"""Cells that apply one function, made from the records of operations, and the base of those that are losses."""
+"""Cells that apply one function, built from the records of operations, and the base class of losses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _ITSELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
 class FunctionCell(Cell):
     """A cell that applies a function to its inputs, with its settings as keywords.
 
-    A subclass is like that of any other cell: what a user writes keeps its own `__init__` and `construct`.
+    It can be subclassed as any other cell: a user's `__init__` and `construct` are kept.
     """
 
     function: ClassVar[Callable[..., Any]]
     form: ClassVar[CellForm]
 
     def _begin(self, settings: dict[str, object]) -> None:
-        """Make the cell, before its settings are set."""
+        """Initialize the cell, before its settings are set."""
         Cell.__init__(self)
 
     def _result(self, *inputs: TensorLike) -> Any:
-        """What the function gives."""
+        """The result of the function."""
         return type(self).function(*inputs, **{name: getattr(self, name) for name in self.form.settings})
 
     def extend_repr(self) -> str:
@@ -90,7 +90,7 @@ class FunctionLoss(FunctionCell, LossBase):
 
 
 def finite_labels(name: str, labels: object) -> Tensor:
-    """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
+    """Labels that a step checks for nan and infinity; raises GraphTypeError for anything but a tensor."""
     require_tensors(name, labels)
     return apply("check_labels", tensor_of(labels))
 
@@ -107,18 +107,18 @@ def function_cell(record: Operation, module: str) -> type[FunctionCell]:
         "form": form,
         "construct": _construct(form.inputs),
     }
-    made = type(form.name, (base,), fields)
+    cell_class = type(form.name, (base,), fields)
     if form.settings:
-        made.__init__ = _initializer(made)  # type: ignore[misc]
-    return made
+        cell_class.__init__ = _initializer(cell_class)  # type: ignore[misc]
+    return cell_class
 
 
 def _initializer(cls: type[FunctionCell]) -> Callable[..., None]:
     """The `__init__` that takes the settings of a class and checks them in order."""
     settings, kinds = cls.form.settings, (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     rows = [
-        Parameter(name, kinds[said.is_keyword], default=said.default, annotation=said.annotation)
-        for name, said in settings.items()
+        Parameter(name, kinds[setting.is_keyword], default=setting.default, annotation=setting.annotation)
+        for name, setting in settings.items()
     ]
     signature = Signature([_ITSELF, *rows])
 
@@ -144,9 +144,9 @@ def _construct(inputs: tuple[str, ...]) -> Callable[..., Any]:
     rows = [Parameter(name, _ITSELF.kind, annotation="TensorLike") for name in inputs]
     signature = Signature([_ITSELF, *rows], return_annotation="Tensor")
 
-    def construct(self: FunctionCell, *given: TensorLike, **named: TensorLike) -> Any:
-        """What the function gives."""
-        return self._result(*(signature.bind(self, *given, **named).args[1:] if named else given))
+    def construct(self: FunctionCell, *args: TensorLike, **named: TensorLike) -> Any:
+        """The result of the function."""
+        return self._result(*(signature.bind(self, *args, **named).args[1:] if named else args))
 
     construct.__signature__ = signature  # type: ignore[attr-defined]
     return construct

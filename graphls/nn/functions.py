@@ -10,9 +10,9 @@ __all__ = sorted(CELLS)
 
 
 def __getattr__(name: str) -> type[FunctionCell]:
-    """Make the class of a cell, once, also of one that is declared later; raises GraphAttributeError for others."""
+    """Create the class of a cell on first use, also of one declared later; raises GraphAttributeError for others."""
     if name not in CELLS:
         raise GraphAttributeError(f"No operation declares a cell {name!r}.")
-    made = function_cell(CELLS[name], __name__)
-    globals()[name] = made
-    return made
+    cell_class = function_cell(CELLS[name], __name__)
+    globals()[name] = cell_class
+    return cell_class

@@ -1,4 +1,4 @@
-"""Gradients of all ranks together, and parameters that are the same on all of them."""
+"""Gradients reduced over all ranks, and parameters broadcast to them."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class DistributedGradReducer(Cell):
         fusion_type: int = 1, group: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(auto_prefix=False)
-        found = find_group(group)
-        degree = found.size if degree is None else degree
+        rank_group = find_group(group)
+        degree = rank_group.size if degree is None else degree
         if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
             message = f"The degree of DistributedGradReducer is an integer of 1 or more, not {degree!r}."
             raise GraphValueError(message)
-        if degree > 1 and found.size == 1:
+        if degree > 1 and rank_group.size == 1:
             text = f"The degree is {degree}, and this process is alone; call communication.init() first in a script"
             raise GraphRuntimeError(f"{text} that `mpiexec -n {degree}` starts.")
         mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
         if not isinstance(mean, bool):
             raise GraphTypeError(f"The mean of DistributedGradReducer is a bool, not {mean!r}.")
-        self.mean, self.degree, self.group, self.ranks = mean, degree, found.name, found.size
-        given = tuple(parameters)
-        self.stays = tuple(bool(getattr(p, "layerwise_parallel", False)) for p in given)
-        self.buckets = buckets(given, fusion_type)
+        self.mean, self.degree, self.group, self.ranks = mean, degree, rank_group.name, rank_group.size
+        owners = tuple(parameters)
+        self.stays = tuple(bool(getattr(p, "layerwise_parallel", False)) for p in owners)
+        self.buckets = buckets(owners, fusion_type)
         wide = get_auto_parallel_context("gradient_fp32_sync"), get_auto_parallel_context("force_fp32_communication")
         self.in_float32 = any(wide)
 
@@ -71,41 +71,41 @@ class DistributedGradReducer(Cell):
 
         Those of one dtype travel together.
         """
-        found = list(grads)
+        results = list(grads)
         with in_phase("backward"):
             factor = ops.where(flag, 1 / self.degree, 1.0)
             for dtype in dict.fromkeys(grad.dtype for grad in grads):
-                places = [i for i, g in enumerate(grads) if g.dtype is dtype and not self.stays[i]]
-                totals = all_reduced_where(flag, [grads[i] for i in places], "sum", self.group) if places else []
-                for i, total in zip(places, totals, strict=True):
-                    found[i] = ops.mul(total, factor) if self.mean else total
-        return tuple(found)
+                indices = [i for i, g in enumerate(grads) if g.dtype is dtype and not self.stays[i]]
+                totals = all_reduced_where(flag, [grads[i] for i in indices], "sum", self.group) if indices else []
+                for i, total in zip(indices, totals, strict=True):
+                    results[i] = ops.mul(total, factor) if self.mean else total
+        return tuple(results)
 
     def reduced(self, grad: Tensor, bucket: tuple[int, ...]) -> Tensor:
         """The sum or the mean of one gradient."""
-        given = ops.cast(grad, float32) if grad.dtype.is_half and self.in_float32 else grad
-        (total,) = all_reduced([given], "sum", self.group, bucket)
+        operand = ops.cast(grad, float32) if grad.dtype.is_half and self.in_float32 else grad
+        (total,) = all_reduced([operand], "sum", self.group, bucket)
         return ops.cast(total * (1 / self.degree) if self.mean else total, grad.dtype)
 
 
 def is_data_parallel() -> bool:
-    """Whether several ranks train one network on different data."""
+    """Returns whether several ranks train one network on different data."""
     modes = ParallelMode.DATA_PARALLEL, ParallelMode.HYBRID_PARALLEL
     return world().size > 1 and get_auto_parallel_context("parallel_mode") in modes
 
 
 def broadcast_parameters(parameters: Iterable[Parameter], group: str | None = None) -> None:
-    """Give the parameters of all ranks of a group the values that they have on its first rank.
+    """Set the parameters of all ranks of a group to the values of its first rank.
 
-    Raises GraphRuntimeError, on all ranks, where they have other parameters.
+    Raises GraphRuntimeError, on all ranks, where their parameters differ in names or types.
     """
-    found, given = find_group(group), list(parameters)
-    if found.size == 1:
+    rank_group, owned = find_group(group), list(parameters)
+    if rank_group.size == 1:
         return
-    require_equal_parameters(found, [f"{parameter.name} {tensor_of(parameter).type}" for parameter in given])
-    for parameter in given:
-        (value,) = broadcasted([parameter], 0, found.name)
-        if found.rank > 0:
+    require_equal_parameters(rank_group, [f"{parameter.name} {tensor_of(parameter).type}" for parameter in owned])
+    for parameter in owned:
+        (value,) = broadcasted([parameter], 0, rank_group.name)
+        if rank_group.rank > 0:
             parameter.set_data(value)
 
 
@@ -115,28 +115,28 @@ def sum_over_ranks(x: TensorLike) -> Tensor:
 
 
 def any_rank_where(when: Tensor, flag: Tensor) -> Tensor:
-    """Whether a flag is set on any rank where `when`, the same on all ranks, is true; else the rank's own flag."""
+    """Returns whether a flag is set on any rank, where `when` (the same on all) is true; else the rank's own flag."""
     with in_phase("check"):
         (total,) = all_reduced_where(when, [ops.cast(flag, float32)])
         return ops.greater_equal(total, 1)
 
 
 def any_rank(flag: Tensor) -> Tensor:
-    """Whether a flag is set on any rank."""
+    """Returns whether a flag is set on any rank."""
     with in_phase("check"):
         return ops.greater_equal(sum_over_ranks(ops.cast(flag, float32)), 1)
 
 
 SIZE = 25 << 20
-"""How many bytes of gradients travel together where nobody says it."""
+"""The default size of a bucket, in bytes of gradients that travel together."""
 
 ALONE = (0,)
 
 
 def buckets(parameters: Sequence[Parameter], fusion_type: int = 1) -> tuple[tuple[int, ...], ...]:
-    """For each gradient a number, 0 for one that travels alone, and how many bytes with that number travel together.
+    """For each gradient the number of its bucket, 0 for one that travels alone, and the size of the bucket in bytes.
 
-    Gradients of parameters with equal `comm_fusion` do. `all_reduce_fusion_config=[20, 35]`, and
+    Gradients of parameters with equal `comm_fusion` share one. `all_reduce_fusion_config=[20, 35]`, and
     `comm_fusion={"allreduce": {"mode": "index", "config": [20, 35]}}`, let those of the first 20 parameters, of the
     next 15, and the others go together, whatever their size; the modes "size", with a config in MB, and "auto" cut by
     size. `comm_fusion={"openstate": False}` lets each go alone. Raises GraphValueError for other settings.
@@ -154,7 +154,7 @@ def buckets(parameters: Sequence[Parameter], fusion_type: int = 1) -> tuple[tupl
 
 
 def _setting(setting: dict[str, Any], indices: Sequence[int]) -> tuple[list[int], int]:
-    """The numbers of parameters before which to cut, and the bytes that travel together."""
+    """The numbers of parameters at which buckets are cut, and the size of a bucket in bytes."""
     mode, config = setting.get("mode", "auto"), setting.get("config")
     if mode == "auto":
         return _indices(indices), SIZE

@@ -1,4 +1,4 @@
-"""Whether a hook looks on and gives nothing, or gives what is computed on with: as its code says, without a call."""
+"""Classification of hooks by their bytecode: observers, which return None, and hooks that return a replacement."""
 
 from __future__ import annotations
 
@@ -11,72 +11,74 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-LOOKING: dict[type, tuple[str, ...]] = {
+SILENT_METHODS: dict[type, tuple[str, ...]] = {
     list: ("append", "extend", "insert"),
     deque: ("append", "appendleft", "extend"),
     dict: ("update", "__setitem__"),
     set: ("add", "update"),
 }
-"""Methods of containers that give nothing."""
-KEEPING = {"setattr", "setdefault", *(name for names in LOOKING.values() for name in names)}
-STORING = ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR")
-"""Names and instructions in code that keeps something."""
-SILENT = ("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "PRECALL", "PUSH_NULL", "RESUME")
-"""Instructions that no expression of the program stands for, and which versions of Python have in different places."""
+"""Methods of containers that return None."""
+STORING_NAMES = {"setattr", "setdefault", *(name for names in SILENT_METHODS.values() for name in names)}
+STORES = ("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR")
+"""Names and instructions in code that stores something."""
+SKIPPED_INSTRUCTIONS = ("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "PRECALL", "PUSH_NULL", "RESUME")
+"""Instructions without an expression in the source, whose positions differ between versions of Python."""
 Steps = Sequence[dis.Instruction]
 
 
-def gives_nothing(hook: object) -> bool:
-    """Whether every call of a hook is known to give None.
+def returns_none(hook: object) -> bool:
+    """Returns whether every call of a hook is known to return None.
 
-    That is so for a function without a `return` of anything, and for a lambda that puts something into a list, a dict
-    or a set, or prints. It is False where nobody knows, as of functions of C.
+    True for a function that returns no value, and for a lambda that prints or adds something to a list, a dict or a
+    set. False where the code is not known, as for functions of C.
     """
     function = function_of(hook)
     if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    steps = [step for step in dis.get_instructions(function) if step.opname not in SILENT]
+    steps = [step for step in dis.get_instructions(function) if step.opname not in SKIPPED_INSTRUCTIONS]
     ends = [i for i, step in enumerate(steps) if step.opname in ("RETURN_VALUE", "RETURN_CONST")]
-    return all(_gives_none(steps, end) for end in ends) or _looks_on(function, steps, ends)
+    return all(_is_none_return(steps, end) for end in ends) or _only_prints_or_stores(function, steps, ends)
 
 
 def function_of(hook: Any) -> FunctionType | None:
-    """The function in Python that a call of a hook runs."""
+    """The Python function that a call of a hook runs; None for other callables."""
     while isinstance(hook, partial):
         hook = hook.func
     if not isinstance(hook, (FunctionType, MethodType)):
         hook = inspect.getattr_static(type(hook), "__call__", None)
-    found = getattr(hook, "__func__", hook)
-    return found if isinstance(found, FunctionType) else None
+    function = getattr(hook, "__func__", hook)
+    return function if isinstance(function, FunctionType) else None
 
 
-def keeps(hook: object) -> bool:
-    """Whether a hook may put something where others find it: into a variable, an attribute or a container."""
+def stores(hook: object) -> bool:
+    """Returns whether a hook may store something in a variable, an attribute or a container."""
     function = function_of(hook)
     steps = () if function is None else dis.get_instructions(function)
-    return any(step.opname in STORING or (isinstance(step.argval, str) and step.argval in KEEPING) for step in steps)
+    return any(
+        step.opname in STORES or (isinstance(step.argval, str) and step.argval in STORING_NAMES) for step in steps
+    )
 
 
-def _gives_none(steps: Steps, end: int) -> bool:
-    """Whether a return gives the constant None, wherever the program comes from."""
+def _is_none_return(steps: Steps, end: int) -> bool:
+    """Returns whether a return instruction returns the constant None, in the bytecode of any version."""
     if steps[end].opname == "RETURN_CONST":
         return steps[end].argval is None
     before = steps[end - 1]
     return not steps[end].is_jump_target and before.opname == "LOAD_CONST" and before.argval is None
 
 
-def _looks_on(function: FunctionType, steps: Steps, ends: Sequence[int]) -> bool:
-    """Whether all that a function does is to call `print`, or a method of a container that gives nothing."""
+def _only_prints_or_stores(function: FunctionType, steps: Steps, ends: Sequence[int]) -> bool:
+    """Returns whether a function does nothing but call `print` or a container's method that returns None."""
     is_one = len(ends) == 1 and not any(step.is_jump_target for step in steps)
     if not is_one or len(steps) < 3 or not steps[-2].opname.startswith("CALL"):
         return False
-    held = _value(function, steps[0])
+    value = _value(function, steps[0])
     for step in steps[1:]:
-        if held is builtins.print or step.argval in LOOKING.get(type(held), ()):
+        if value is builtins.print or step.argval in SILENT_METHODS.get(type(value), ()):
             return True
         if step.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
             return False
-        held = getattr(held, "__dict__", {}).get(step.argval)
+        value = getattr(value, "__dict__", {}).get(step.argval)
     return False
 
 
@@ -89,5 +91,5 @@ def _value(function: FunctionType, step: dis.Instruction) -> Any:
         return None
     try:
         return function.__closure__[names.index(step.argval)].cell_contents
-    except ValueError:  # a variable that is not set yet
+    except ValueError:  # not assigned yet
         return None

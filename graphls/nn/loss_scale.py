@@ -144,7 +144,7 @@ def window_list(largest: int, smallest: int) -> list[int]:
 
 
 def _count(counter: Parameter, happened: Tensor, interrupted: Tensor) -> Tensor:
-    """Count what happened without an interruption; returns whether it is the third time, which starts anew."""
+    """Count occurrences without an interruption; returns whether this is the third, which restarts the count."""
     count = ops.where(interrupted, 0, ops.add(counter, ops.cast(happened, int32)))
     is_third = ops.equal(count, 3)
     ops.assign(counter, ops.where(is_third, 0, count))

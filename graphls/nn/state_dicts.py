@@ -1,4 +1,4 @@
-"""The parameters of a cell as a dict by their paths of attributes, and back."""
+"""State dicts of cells: parameters by their paths of attributes, saved and loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class StateDicts:
-    """What a cell has to hand its parameters out and take them in, as MindSpore's cells do."""
+    """The methods `state_dict` and `load_state_dict` of cells, as MindSpore's cells have them."""
 
     def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Every parameter once, with its path of attributes."""
@@ -32,17 +32,17 @@ class StateDicts:
     ) -> OrderedDict[str, Any]:
         """The parameters by their paths, behind a prefix: themselves, which change with the cell.
 
-        They are added to `destination` where one is given. `keep_vars` is taken as MindSpore takes it.
+        They are added to `destination`, if any. `keep_vars` is accepted and changes nothing.
         """
-        found: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
-        found.update((prefix + path, parameter) for path, parameter in self.parameters_and_names())
-        return found
+        states: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        states.update((prefix + path, parameter) for path, parameter in self.parameters_and_names())
+        return states
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Take the numbers of tensors or arrays by the paths of parameters; returns the names that lack on either side.
+        """Set parameters from tensors or arrays by their paths; returns the missing and the unexpected names.
 
-        Raises GraphRuntimeError for another shape and, if it is strict, where names lack; nothing has changed then.
-        Raises GraphTypeError for what is no dict.
+        Raises GraphRuntimeError for another shape and, if `strict`, for missing or unexpected names; then nothing has
+        changed. Raises GraphTypeError for anything but a dict.
         """
         if not isinstance(state_dict, Mapping):
             raise GraphTypeError(f"For 'load_state_dict', the 'state_dict' is a dict of tensors, not {state_dict!r}.")

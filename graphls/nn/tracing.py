@@ -1,10 +1,12 @@
-"""Tracing of cells and functions: `trace_graph`."""
+"""Tracing of cells and functions (`trace_graph`), and evaluation mode for a block (`evaluating`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from graphls.base.errors import GraphTypeError
+from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.trace.inputs import static_inputs
 from graphls.frontend.trace.trace import Traced, trace
 from graphls.frontend.trace.tracer import current_tracer
@@ -16,7 +18,7 @@ def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[st
 
     `names` are those of the inputs, by default the parameters of a cell.
 
-    Raises GraphTypeError for what can be no step, and inside of `construct`.
+    Raises GraphTypeError for anything but a cell or a function, and inside of `construct`.
 
     Examples:
         >>> import numpy as np
@@ -41,3 +43,21 @@ def trace_graph(cell: Callable[..., object], *inputs: object, names: Sequence[st
 def _graph_name(cell: object) -> str:
     name = type(cell).__name__ if isinstance(cell, Cell) else getattr(cell, "__name__", "main")
     return name if name.isidentifier() else "main"
+
+
+@contextmanager
+def evaluating(net: object) -> Iterator[None]:
+    """Put every cell of a network in evaluation mode for a block, and restore each afterwards."""
+    cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
+    flags = [cell.training for cell in cells]
+    _set_training(cells, [False] * len(cells))
+    try:
+        yield
+    finally:
+        _set_training(cells, flags)
+
+
+def _set_training(cells: list[Cell], flags: list[bool]) -> None:
+    for cell, flag in zip(cells, flags, strict=True):
+        cell.__dict__["training"] = flag
+    Configuration.note_change()

@@ -16,7 +16,7 @@ from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
-from graphls.nn.updates import AccumulatedGradients, Averaging, MovingAverage
+from graphls.nn.train_step_updates import AccumulatedGradients, Averaging, MovingAverage
 from graphls.ops.operands import state_of
 
 __all__ = ["GradAccumulationCell", "MFTrainOneStepCell"]

@@ -11,7 +11,7 @@ from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueErr
 from graphls.base.reporting import warn
 from graphls.ir.engines import find_engine
 from graphls.nn.cell import Cell
-from graphls.nn.updates import Averaging
+from graphls.nn.train_step_updates import Averaging
 from graphls.runtime.context.parallel import get_auto_parallel_context
 from graphls.step.calling.cache import cache_of
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list

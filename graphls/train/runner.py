@@ -21,7 +21,7 @@ from graphls.nn.amp.managers import MOST_OVERFLOWS, LossScaleManager
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
-from graphls.nn.updates import AccumulatedGradients
+from graphls.nn.train_step_updates import AccumulatedGradients
 from graphls.step.calling.cache import CompileCache, cache_of
 from graphls.step.repeated import RepeatedStep, host_random_nodes
 from graphls.step.step import Compiled

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from graphls.nn.hook_kinds import gives_nothing
+from graphls.nn.hook_kinds import returns_none
 
 SEEN: list[Any] = []
 FOUND: dict[str, Any] = {}
@@ -97,9 +97,9 @@ GIVING = [
 
 @pytest.mark.parametrize("number", range(len(LOOKING)))
 def test_hooks_that_look_on(number: int) -> None:
-    assert gives_nothing(LOOKING[number])
+    assert returns_none(LOOKING[number])
 
 
 @pytest.mark.parametrize("number", range(len(GIVING)))
 def test_hooks_that_give_something_or_that_nobody_knows(number: int) -> None:
-    assert not gives_nothing(GIVING[number])
+    assert not returns_none(GIVING[number])

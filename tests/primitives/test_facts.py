@@ -15,7 +15,7 @@ import graphls
 from graphls.ir import Type, dump, parse, registry
 from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import Operation, lookup, operations
-from graphls.nn.amp.lists import lowered, widened
+from graphls.nn.amp.precision import lowered, widened
 from graphls.passes import parse_pipeline
 from graphls.primitives.primitive import Primitive, f32, sample
 from graphls.runtime.lowering.lowering import lower

@@ -64,8 +64,8 @@ SUBJECTS = (
     _nn("sequences", "Recurrent layers and transformers", "recurrent transformer"),
     _nn("loss_cells", "Losses as cells", "losses function_cells"),
     _nn("optimizers", "Optimizers", "optimizers.base optimizers.descent optimizers.adaptive optimizers.layerwise "
-        "optimizers.lion optimizers.muon"),
-    _nn("learning_rates", "Learning rates", "dynamic_lr learning_rate_schedule learning_rate_cycles"),
+        "optimizers.muon"),
+    _nn("learning_rates", "Learning rates", "dynamic_lr learning_rate_schedule"),
     _nn("training_steps", "Training steps", "train_step train_step_mf loss_scale grad_reducer"),
 )  # fmt: skip
 

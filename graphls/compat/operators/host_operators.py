@@ -9,7 +9,7 @@ from graphls.base.errors import GraphTypeError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.rewriting.functions import in_trace
 from graphls.ir.types import Type, as_dtype
-from graphls.nn.hook_kinds import gives_nothing
+from graphls.nn.hook_kinds import returns_none
 from graphls.nn.hooks import of_gradients
 from graphls.ops.gradients import with_hooks
 from graphls.ops.host_calls import pure_callback, py_func
@@ -76,6 +76,6 @@ class HookBackward(Operator):
         self.hook = hook_fn
 
     def __call__(self, *inputs: Tensor) -> Any:
-        has_numbers = is_eager() or gives_nothing(self.hook)
+        has_numbers = is_eager() or returns_none(self.hook)
         hook = of_gradients(self.hook, self.hook if has_numbers else in_trace(self.hook))
         return with_hooks(inputs[0] if len(inputs) == 1 else inputs, [hook])

@@ -1,9 +1,8 @@
 """Mixed precision: managers and scalers of the loss scale, and networks in 16 bits by levels."""
 
 from graphls.nn.amp.build import build_train_network
-from graphls.nn.amp.custom import custom_mixed_precision, get_black_list, get_white_list
 from graphls.nn.amp.managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
-from graphls.nn.amp.precision import auto_mixed_precision
+from graphls.nn.amp.precision import auto_mixed_precision, custom_mixed_precision, get_black_list, get_white_list
 from graphls.nn.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
 from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 

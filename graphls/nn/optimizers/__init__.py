@@ -6,5 +6,4 @@ from graphls.nn.optimizers.adaptive import *
 from graphls.nn.optimizers.base import *
 from graphls.nn.optimizers.descent import *
 from graphls.nn.optimizers.layerwise import *
-from graphls.nn.optimizers.lion import *
 from graphls.nn.optimizers.muon import *

@@ -17,7 +17,7 @@ from graphls.frontend.trace.inputs import is_input
 from graphls.ir.keys import constant_key
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
-from graphls.nn.declared_inputs import check_told, is_open
+from graphls.nn.declared_inputs import check_declared, has_declarations
 from graphls.runtime.context import default_device, default_engine
 from graphls.step import api
 from graphls.step.step import Compiled
@@ -168,7 +168,7 @@ def call_cell(cell: Cell, inputs: tuple[object, ...], options: dict[str, object]
     Raises GraphTypeError and GraphValueError for inputs that are not as `set_inputs` told.
     """
     if "_inputs" in cell.__dict__:
-        check_told(cell.construct, cell.get_inputs(), inputs, options)
+        check_declared(cell.construct, cell.get_inputs(), inputs, options)
     return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
 
 
@@ -186,7 +186,7 @@ def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, o
 
     There is none yet for inputs of open sizes.
     """
-    if is_open((inputs, options)):
+    if has_declarations((inputs, options)):
         return None
     names = tuple(sorted(options))
     cache = _cache(cell, cell.__dict__["_compiled"], names)

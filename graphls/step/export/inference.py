@@ -16,8 +16,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.trace import Traced
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell
-from graphls.nn.modes import evaluating
-from graphls.nn.tracing import trace_graph
+from graphls.nn.tracing import evaluating, trace_graph
 from graphls.passes import as_pipeline
 from graphls.passes.inference.fold_weights import Weight, constants
 from graphls.passes.inference.inference import for_inference

@@ -14,7 +14,7 @@ from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.trace import PLACE, Traced, trace
 from graphls.ir.graph import Graph, Value
 from graphls.nn.cell import Cell, input_names
-from graphls.nn.modes import evaluating
+from graphls.nn.tracing import evaluating
 from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.inference.inference import recognised
 from graphls.passes.schedule.host_calls import without_effects
