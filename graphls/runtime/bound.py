@@ -32,7 +32,7 @@ class BoundStates(ABC):
     bound: list[tuple[Storage, tuple[Any, ...], Version | None, int]]
 
     def forget_bindings(self) -> None:
-        """Bind all anew at the next step."""
+        """Bind all states again at the next step."""
         self.bindings, self.bound, self.seen = {}, [], -1
 
     def turn(self) -> Any:
@@ -52,11 +52,11 @@ class BoundStates(ABC):
 
     @abstractmethod
     def _is_here(self, buffer: Any) -> bool:
-        """Whether a buffer lies where this computes."""
+        """Whether a buffer lies on the device of the session."""
 
     @abstractmethod
     def _brought(self, array: np.ndarray[Any, Any]) -> Any:
-        """An array as a buffer where this computes."""
+        """An array as a buffer on the device of the session."""
 
     @abstractmethod
     def _empty(self, kind: Type) -> Any:
@@ -89,7 +89,7 @@ class BoundStates(ABC):
         return version in self.versions or storage.index == index
 
     def _settle(self, name: str) -> None:
-        """Bring a state to where this computes, into one buffer or, where it is swapped, into two."""
+        """Move a state to the device of the session, into one buffer or, where it is swapped, into two."""
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         storage.fit(self.types[name].shape)
         buffer = storage.current

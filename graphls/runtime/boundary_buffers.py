@@ -44,39 +44,39 @@ def _within(array: Array, value: Value) -> Array:
 
 def overwritten(plan: Plan) -> Mapping[Value, Value]:
     """The results of collectives that take the place of an operand, which nothing else reads."""
-    found: dict[Value, Value] = {}
-    crossing = set(plan.boundary_values)
-    leaving = {plan.flag, *plan.graph.outputs, *(write.value for write in plan.graph.writes)}
+    replaced: dict[Value, Value] = {}
+    boundary = set(plan.boundary_values)
+    results_of_step = {plan.flag, *plan.graph.outputs, *(write.value for write in plan.graph.writes)}
     readers = Counter(v for segment in plan.segments for v in segment.graph.inputs)
     for segment in plan.segments:
-        given = dict(zip(segment.graph.outputs, segment.gives, strict=True))
+        plan_values = dict(zip(segment.graph.outputs, segment.gives, strict=True))
         inside = Counter(v for node in segment.graph.nodes for v in needs(node))
         for node in segment.graph.nodes:
             if node.primitive.fits_its_operands:
-                results = [given.get(v, v) for v in node.outputs[1:]]
-                is_last = all(readers[v] == inside[v] == 1 and v in crossing - leaving for v in node.inputs)
-                if is_last and crossing.issuperset(results) and all(exchanged(v.type) == v.type for v in node.inputs):
-                    found.update(zip(results, node.inputs, strict=True))
-    return found
+                results = [plan_values.get(v, v) for v in node.outputs[1:]]
+                is_last = all(readers[v] == inside[v] == 1 and v in boundary - results_of_step for v in node.inputs)
+                if is_last and boundary.issuperset(results) and all(exchanged(v.type) == v.type for v in node.inputs):
+                    replaced.update(zip(results, node.inputs, strict=True))
+    return replaced
 
 
 def _together(segment: Segment) -> Iterable[Sequence[Value]]:
     """The operands, and the results, of each collective of a segment that has several, by the values of the plan."""
-    given = dict(zip(segment.graph.outputs, segment.gives, strict=True))
+    plan_values = dict(zip(segment.graph.outputs, segment.gives, strict=True))
     for node in segment.graph.nodes:
         if node.primitive.is_collective and len(node.inputs) > 1:
             yield node.inputs
-            yield [given.get(v, v) for v in node.outputs[1:]]
+            yield [plan_values.get(v, v) for v in node.outputs[1:]]
 
 
 def _in_one(values: Sequence[Value]) -> dict[Value, Array]:
     dtype = np.dtype(values[0].type.dtype.numpy)
     flat = np.zeros(sum(v.type.size for v in values), dtype)
-    found, start = {}, 0
+    views, start = {}, 0
     for v in values:
-        found[v] = flat[start : start + v.type.size].reshape(v.type.shape)
+        views[v] = flat[start : start + v.type.size].reshape(v.type.shape)
         start += v.type.size
-    return found
+    return views
 
 
 def contiguous_buffer(arrays: Sequence[Array]) -> Array | None:

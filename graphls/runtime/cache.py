@@ -29,7 +29,7 @@ from graphls.ir.text import digest
 ENDING = ".compiled"
 MAGIC = b"graphls compiled 2\n"
 PAGE = 4096
-"""What the place of a part in a file is a multiple of, so that arrays in it can be mapped into memory."""
+"""The alignment of parts in a file in bytes, so that arrays in them can be mapped into memory."""
 
 LIMIT = 4 * 2**30
 """Bytes that a folder of entries takes at most, unless another number is asked for."""
@@ -104,13 +104,13 @@ class Cache:
 
     def _remove_oldest(self, newest: Path) -> None:
         remove_leftovers(self.folder, "", "*")
-        found = []
+        entries = []
         for path in self.folder.glob(f"*{ENDING}"):
             with suppress(OSError):  # another process may have removed it
                 status = path.stat()
-                found.append((path != newest, -status.st_mtime_ns, status.st_size, path))
+                entries.append((path != newest, -status.st_mtime_ns, status.st_size, path))
         total = 0
-        for _, _, size, path in sorted(found):
+        for _, _, size, path in sorted(entries):
             total += size
             if total > self.limit:
                 with suppress(OSError):
@@ -121,7 +121,7 @@ _settings = Settings({"folder": None, "limit": LIMIT})
 
 
 def keep_in(folder: Path | None) -> None:
-    """Keep what is compiled in a folder; None leaves it to the environment, without another limit."""
+    """Keep compiled steps in a folder; None leaves it to the environment, without another limit."""
     if folder is None:
         _settings.reset()
     else:
@@ -147,7 +147,7 @@ def default_folder() -> Path:
         raise GraphValueError("There is no home directory to keep compiled steps in; name a folder.") from None
 
 
-def key_of(graph: Graph, **made_with: object) -> str | None:
+def key_of(graph: Graph, **compiled_with: object) -> str | None:
     """The hash of a graph, of what an engine makes of it by, of this machine and of graphls.
 
     None for graphs that are too small, or that hold what has no hash: an attribute that is no data, or a
@@ -160,18 +160,18 @@ def key_of(graph: Graph, **made_with: object) -> str | None:
         facts = {"graph": digest(graph), "graphls": __version__, "sources": _sources(), "machine": machine()}
     except GraphTypeError:
         return None
-    text = json.dumps({**facts, **made_with}, sort_keys=True, default=str)
+    text = json.dumps({**facts, **compiled_with}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
 def _sources() -> str:
     """The hash of the files that lower graphs, which change between versions where graphls is being developed."""
-    root, found = Path(__file__).parents[1], hashlib.sha256()
+    root, checksum = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(path for room in _SOURCES for path in (root / room).rglob("*.py")):
-        found.update(str(path.relative_to(root)).encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        checksum.update(str(path.relative_to(root)).encode())
+        checksum.update(path.read_bytes())
+    return checksum.hexdigest()
 
 
 @cache
@@ -188,10 +188,10 @@ def _head(key: str, parts: Parts) -> tuple[bytes, int]:
     """The header of an entry, a number of whole pages, and how many bytes the entry has."""
     sizes = {name: len(part) for name, part in parts.items()}
     table = json.dumps(sizes).encode()
-    found = hashlib.sha256(key.encode() + table)
+    checksum = hashlib.sha256(key.encode() + table)
     for part in _padded(parts):
-        found.update(part)
-    head = MAGIC + found.digest() + len(table).to_bytes(8, "little") + table
+        checksum.update(part)
+    head = MAGIC + checksum.digest() + len(table).to_bytes(8, "little") + table
     head += bytes(-len(head) % PAGE)
     return head, len(head) + sum(map(len, _padded(parts)))
 
@@ -201,20 +201,20 @@ def _padded(parts: Parts) -> list[bytes | memoryview]:
 
 
 def _parts(key: str, data: memoryview) -> dict[str, memoryview]:
-    """The parts of the entry of a key; raises ValueError for what is no whole one, and what JSON raises for others."""
-    place = len(MAGIC)
-    checksum, place = data[place : place + 32], place + 32
-    count, place = int.from_bytes(data[place : place + 8], "little"), place + 8
+    """The parts of the entry of a key; raises ValueError, or an error of JSON, for an incomplete or damaged one."""
+    offset = len(MAGIC)
+    checksum, offset = data[offset : offset + 32], offset + 32
+    count, offset = int.from_bytes(data[offset : offset + 8], "little"), offset + 8
     if data[: len(MAGIC)] != MAGIC or count > len(data):
         raise ValueError("This is no entry.")
-    table, place = data[place : place + count], place + count
-    place += -place % PAGE
-    found = hashlib.sha256(key.encode() + bytes(table))
-    found.update(data[place:])
-    if found.digest() != checksum:
+    table, offset = data[offset : offset + count], offset + count
+    offset += -offset % PAGE
+    computed = hashlib.sha256(key.encode() + bytes(table))
+    computed.update(data[offset:])
+    if computed.digest() != checksum:
         raise ValueError("The entry is damaged.")
     parts = {}
     for name, size in json.loads(bytes(table)).items():
-        parts[name] = data[place : place + size]
-        place += size + -size % PAGE
+        parts[name] = data[offset : offset + size]
+        offset += size + -size % PAGE
     return parts

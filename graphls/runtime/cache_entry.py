@@ -28,7 +28,7 @@ class CacheEntry:
 
     @property
     def is_used(self) -> bool:
-        """Whether what is written can be read again."""
+        """Whether the entry can be written and read again."""
         return self.key is not None
 
     def read(self, opened: Callable[[Mapping[str, Any], Mapping[str, memoryview]], Opened]) -> Opened | None:

@@ -63,7 +63,7 @@ def _check_number(name: str, value: Any, least: int) -> None:
 
 
 def kind_of(device: str | Cuda) -> str:
-    """The kind of a device, "cpu" or "cuda"; raises GraphValueError for what is none."""
+    """The kind of a device, "cpu" or "cuda"; raises GraphValueError for any other."""
     kind = "cuda" if isinstance(device, Cuda) else device
     if kind not in PROVIDERS:
         raise GraphValueError(f"{device!r} is not a device; use one of {', '.join(map(repr, PROVIDERS))}.")

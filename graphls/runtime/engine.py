@@ -69,6 +69,34 @@ class Part(Protocol):
         """Mark the states that this segment wrote in place, since a later one has failed."""
 
 
+class WrappedPart:
+    """A part that delegates to another one; subclasses override how it begins or ends."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.graph = part.graph
+
+    @property
+    def seen(self) -> int:
+        return self.part.seen
+
+    @seen.setter
+    def seen(self, count: int) -> None:
+        self.part.seen = count
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        return self.part.begin(fed)
+
+    def end(self) -> Mapping[Value, Any]:
+        return self.part.end()
+
+    def failed(self, error: Exception) -> Exception:
+        return self.part.failed(error)
+
+    def invalidate(self, reason: str) -> None:
+        self.part.invalidate(reason)
+
+
 class ProfiledPart(Part, Protocol):
     """A part that takes the time of each of its nodes."""
 
@@ -84,7 +112,7 @@ class Profiles(Protocol):
     """An engine that can say how long the nodes of a segment take; of another one a profile has whole segments."""
 
     def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
-        """A part as `open` gives it, on the clock; what it writes goes to an empty folder.
+        """A timed part as `open` gives it, which writes its profile to an empty folder.
 
         The names in the segment are plain, in letters and digits.
         """

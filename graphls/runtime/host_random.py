@@ -63,7 +63,7 @@ class HostValues:
 
 
 def known(storage: Storage) -> tuple[int, ...]:
-    """The random state in a storage, which is read where no step has told what it is."""
+    """The random state in a storage, which is read where no step has noted it."""
     if storage.expected is None:
         storage.expected = tuple(map(int, storage.read()))
     state: tuple[int, ...] = storage.expected
@@ -72,13 +72,13 @@ def known(storage: Storage) -> tuple[int, ...]:
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
     """The increment of a state in a step of a graph; None where it does something else to it."""
-    written = next((w.value for w in graph.writes if w.state is state), state)
-    if written is state:
+    new_value = next((w.value for w in graph.writes if w.state is state), state)
+    if new_value is state:
         return 0, 0
     definer = definers(graph.nodes)
-    made = definer.get(written)
-    if made is None or made.primitive.name != "add" or made.inputs[0] is not state:
+    sum_node = definer.get(new_value)
+    if sum_node is None or sum_node.primitive.name != "add" or sum_node.inputs[0] is not state:
         return None
-    added = definer.get(made.inputs[1])
+    added = definer.get(sum_node.inputs[1])
     is_known = added is not None and added.primitive.is_constant
     return tuple(map(int, added.attrs["value"])) if added is not None and is_known else None

@@ -69,9 +69,9 @@ class PlanSession(Session):
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays, or as buffers of a device where a part computes on one."""
         state = self.random_state
-        drawn = [] if state is None else self.host.draw(state)
-        values = (node.output for node in self.plan.host_random)
-        fed = {**dict(zip(self.plan.graph.inputs, inputs, strict=True)), **dict(zip(values, drawn, strict=True))}
+        random_arrays = [] if state is None else self.host.draw(state)
+        values = (*self.plan.graph.inputs, *(node.output for node in self.plan.host_random))
+        fed = dict(zip(values, (*inputs, *random_arrays), strict=True))
         self._run_first(fed)
         parts = [*self._chosen(), *self.last]
         calls = [part.begin(fed) for part in parts]
@@ -80,10 +80,10 @@ class PlanSession(Session):
             self._finish(parts, calls)
         else:
             self.host.count(state, partial(self._finish, parts, calls))
-        found: dict[Value, Any] = {}
+        results: dict[Value, Any] = {}
         for part in (*self.first, *parts):
-            found.update(part.end())
-        return [found[v] if v in found else np.array(self.boundary_buffers[v], dtype) for v, dtype in self.outputs]
+            results.update(part.end())
+        return [results[v] if v in results else np.array(self.boundary_buffers[v], dtype) for v, dtype in self.outputs]
 
     def _chosen(self) -> Sequence[Part]:
         """The parts of the branch that the flag asks for."""
@@ -122,7 +122,7 @@ class PlanSession(Session):
         except Exception as error:
             raise part.failed(error) from error
 
-    def _taken(self) -> Changes:
+    def _deferred_commit(self) -> Changes:
         """The commit of the deferred states, where the flag allows it."""
         if self.plan.deferred and self.plan.flag and not self.boundary_buffers[self.plan.flag]:
             yield self.updates, "ticks", self.updates.ticks + 1
@@ -140,13 +140,13 @@ class PlanSession(Session):
         """Run the last parts and count the step, in one call into C."""
         left: Iterator[partial[object]] = iter(calls)
         try:
-            self.complete_all(left, self._taken())
+            self.complete_all(left, self._deferred_commit())
         except Exception as error:
             failed = len(calls) - len(list(left)) - 1
-            told = parts[failed].failed(error)
+            failure = parts[failed].failed(error)
             for part in parts[:failed]:
-                part.invalidate(str(told))
-            raise told from error
+                part.invalidate(str(failure))
+            raise failure from error
 
 
 def _writes_in_place(part: Part) -> bool:

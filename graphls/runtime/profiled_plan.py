@@ -13,12 +13,11 @@ from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 from graphls.runtime.devices import Cuda
-from graphls.runtime.engine import Part, ProfiledPart, Profiles
+from graphls.runtime.engine import Part, ProfiledPart, Profiles, WrappedPart
 from graphls.runtime.kernels import Kernel, Run, SegmentRun
 from graphls.runtime.plan import PlanSession
 from graphls.runtime.session import Inputs
 from graphls.runtime.states import HasStorage
-from graphls.runtime.wrapped_part import WrappedPart
 
 
 class _Clocked(WrappedPart):
@@ -39,9 +38,9 @@ class _Clocked(WrappedPart):
 
     def end(self) -> Mapping[Value, Any]:
         start = perf_counter()
-        found = super().end()
+        results = super().end()
         self.ends.append(perf_counter() - start)
-        return found
+        return results
 
 
 class ProfiledPlan(PlanSession):

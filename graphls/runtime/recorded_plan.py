@@ -8,10 +8,9 @@ from typing import Any
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment
 from graphls.runtime.devices import Cuda
-from graphls.runtime.engine import Part
+from graphls.runtime.engine import Part, WrappedPart
 from graphls.runtime.plan import PlanSession
 from graphls.runtime.states import HasStorage
-from graphls.runtime.wrapped_part import WrappedPart
 
 Take = Callable[[Value, Any], None]
 More = Callable[[Segment], tuple[Segment, Mapping[Value, Value]]]
@@ -19,7 +18,7 @@ More = Callable[[Segment], tuple[Segment, Mapping[Value, Value]]]
 
 
 class RecordedPlan(PlanSession):
-    """A plan on states of its own whose segments give `more`; what that is goes to `take` behind the step."""
+    """A plan on states of its own whose segments give `more` values, which go to `take` behind the step."""
 
     def __init__(
         self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda, more: More, take: Take,
@@ -29,19 +28,19 @@ class RecordedPlan(PlanSession):
 
     def open_part(self, segment: Segment) -> Part:
         """A segment that gives more."""
-        wider, given = self.more(segment)
-        return _Recorded(super().open_part(wider), given, self.take)
+        wider, extra = self.more(segment)
+        return _Recorded(super().open_part(wider), extra, self.take)
 
 
 class _Recorded(WrappedPart):
-    """A part that hands what is recorded of it on when it has run."""
+    """A part that passes its recorded values on when it has run."""
 
-    def __init__(self, part: Part, given: Mapping[Value, Value], take: Take) -> None:
+    def __init__(self, part: Part, extra: Mapping[Value, Value], take: Take) -> None:
         super().__init__(part)
-        self.given, self.take = given, take
+        self.extra, self.take = extra, take
 
     def end(self) -> Mapping[Value, Any]:
-        found = dict(super().end())
-        for given, value in self.given.items():
-            self.take(value, found.pop(given))
-        return found
+        results = dict(super().end())
+        for extra, value in self.extra.items():
+            self.take(value, results.pop(extra))
+        return results

@@ -69,7 +69,7 @@ class Session(ABC):
 
 
 def _is_running(group: Group) -> bool:
-    """Whether this thread is inside of a step on the states of a group; the stack knows, whatever was interrupted."""
+    """Whether this thread runs a step on the states of a group; its call stack tells, also after an interrupt."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         if frame.f_code is Session.run.__code__ and frame.f_locals["self"].group.root() is group.root():

@@ -27,8 +27,8 @@ from graphls.runtime.context.parallel import shard_threshold
 from graphls.runtime.devices import Cuda
 from graphls.runtime.step import Step
 from graphls.runtime.target import ExecutionTarget
+from graphls.step.export.manifest import tree_of
 from graphls.step.export.read import read_bundle
-from graphls.step.export.results import tree_of
 from graphls.step.extra_outputs import check_stages
 from graphls.step.host_effects import HostEffects
 from graphls.step.lint import Lint, warn_of_placement

@@ -12,7 +12,7 @@ from graphls.nn.cell import Cell
 
 
 class Dependent:
-    """A step that is up to date as long as what it was traced from does not change."""
+    """A step that stays up to date until a cell or a tensor that it was traced from changes."""
 
     graph: Graph
     parameters: Mapping[str, Parameter]

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class HostEffects:
-    """The last effects of a step, such as what it prints, and the `graph` of all the rest.
+    """The last effects of a step, such as prints, and the `graph` of all the rest.
 
     So they cut nothing and keep no runtime waiting: their operands are outputs of that graph, behind its own.
     """
@@ -32,7 +32,7 @@ class HostEffects:
         self.graph = without(graph, self.effects).replace(outputs=outputs) if self.effects else graph
 
     def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
-        """The results of the step among those of the graph, when the values behind them have been shown."""
+        """The results of the step, after the effects have run on the values behind them."""
         if not self.effects:
             return results
         arrays = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]

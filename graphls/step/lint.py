@@ -20,7 +20,7 @@ from graphls.passes.windows import windows
 if TYPE_CHECKING:
     from graphls.step.step import Compiled
 
-_told: WeakSet[Parameter] = WeakSet()
+_warned: WeakSet[Parameter] = WeakSet()
 _SHOWN = 3
 """The most names, or kinds of operators, that a warning lists."""
 
@@ -60,17 +60,17 @@ class Lint:
         """
         states = (v for v in self._reached(lambda of: 2 * of, _factors) if v.is_state)
         scales = {self.parameters[state.name] for state in states}
-        scales = {p for p in scales if not p.requires_grad and p.size == 1 and float(p) > 1} - set(_told)
-        found = [window for block in blocks(self.graph) for window in windows(block.nodes)] if scales else []
-        if not found or any(can_overflow_early(window.inside) for window in found):
+        scales = {p for p in scales if not p.requires_grad and p.size == 1 and float(p) > 1} - set(_warned)
+        overflow_windows = [window for block in blocks(self.graph) for window in windows(block.nodes)] if scales else []
+        if not overflow_windows or any(can_overflow_early(window.inside) for window in overflow_windows):
             return
-        _told.update(scales)
-        made = {v.type.dtype for window in found for node in window.inside for v in node.outputs}
-        dtype = bfloat16 if bfloat16 in made else float32
+        _warned.update(scales)
+        dtypes = {v.type.dtype for window in overflow_windows for node in window.inside for v in node.outputs}
+        dtype = bfloat16 if bfloat16 in dtypes else float32
         warn(
             f"Gradients in {dtype.long_name} need no loss scaling, and nothing between this loss and its overflow "
             "check is float16; train with TrainOneStepCell, or compute the network in float16.",
-            found[0].get.loc,
+            overflow_windows[0].get.loc,
         )
 
     def untrained(self) -> None:
@@ -81,16 +81,16 @@ class Lint:
         """
         if not isinstance(self.cell, Cell) or not self.trained:
             return
-        known = {*self.cell.get_parameters(), *_told}
+        known = {*self.cell.get_parameters(), *_warned}
         strange = {v: self.parameters[v.name] for v in self.traced.states if v not in self.written}
         strange = {v: p for v, p in strange.items() if p.requires_grad and p not in known}
         differentiated = set(self._reached(lambda of: of, _unstopped)) if strange else ()
-        found = {state: parameter for state, parameter in strange.items() if state in differentiated}
-        if found:
-            _told.update(found.values())
-            first = next(iter(found))
+        untrained = {state: parameter for state, parameter in strange.items() if state in differentiated}
+        if untrained:
+            _warned.update(untrained.values())
+            first = next(iter(untrained))
             reader = next(node for node in self.nodes if first in node.inputs)
-            warn(_untrained_text([parameter.name for parameter in found.values()]), reader.loc)
+            warn(_untrained_text([parameter.name for parameter in untrained.values()]), reader.loc)
 
     def float64_weights(self) -> None:
         """Warn of a weight that a step trains and takes to float64 for an input: that takes several times as long."""
@@ -131,9 +131,9 @@ def _untrained_text(names: list[str]) -> str:
 
 def warn_of_placement(step: Compiled) -> None:
     """Warn once, with the user's lines and what is copied, where operators of a step have no kernel on its device."""
-    found = step.placement()
-    if found.sentences:
-        groups = sorted(found.groups, key=lambda group: group[1].copied, reverse=True)
+    placement = step.placement()
+    if placement.sentences:
+        groups = sorted(placement.groups, key=lambda group: group[1].copied, reverse=True)
         listed = "; ".join(f"{node.operator}: {node.reason} ({node.line or 'no line'})" for _, node in groups[:_SHOWN])
         more = f"; and {len(groups) - _SHOWN} others" if len(groups) > _SHOWN else ""
-        warn(f"{' '.join(found.sentences)} These are {listed}{more}; step.placement() tells all.")
+        warn(f"{' '.join(placement.sentences)} These are {listed}{more}; step.placement() tells all.")

@@ -21,11 +21,11 @@ def for_ranks(pipeline: Pipeline, parameters: Mapping[str, Parameter], least: in
     group = world()
     if group.size == 1:
         return pipeline
-    found = pipeline.with_pass(Buckets(), before="order")
+    bucketed = pipeline.with_pass(Buckets(), before="order")
     if least is None:
-        return found
+        return bucketed
     trained = tuple(name for name, parameter in parameters.items() if parameter.requires_grad)
-    return found.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
+    return bucketed.with_pass(Shard(group.rank, group.size, least, trained), before="cse")
 
 
 def divide_states(graph: Graph, parameters: Mapping[str, Parameter]) -> None:

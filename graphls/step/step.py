@@ -87,7 +87,7 @@ class Compiled(Dependent):
         self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of a copy: everything but the session and what was made for a diagnosis."""
+        """The state of a copy: all but the session and the diagnosis."""
         return {**self.__dict__, "_step": self._step.without_session(), "_diagnosis": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -146,7 +146,7 @@ class Compiled(Dependent):
         """
         from graphls.step.export import step_model
 
-        return step_model.whole(self._step)
+        return step_model.complete_model(self._step)
 
     def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.

@@ -10,11 +10,10 @@ import numpy as np
 
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
-from graphls.runtime.engine import Part, PlanContext
+from graphls.runtime.engine import Part, PlanContext, WrappedPart
 from graphls.runtime.kernels import Run
 from graphls.runtime.openvino.bounded import INCONCLUSIVE, BoundedLowering, ExactLowering
 from graphls.runtime.openvino.part import OpenvinoPart, unless_refused
-from graphls.runtime.wrapped_part import WrappedPart
 
 MOST_INCONCLUSIVE = 8
 """Steps in a row whose bounds are inconclusive, behind which the model with the exact check runs alone."""

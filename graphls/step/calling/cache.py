@@ -34,7 +34,7 @@ MANY_CHANGES = 8
 
 
 class CompileCache:
-    """The compiled steps of one cell or function, by the types of its inputs and by what it reads from around it.
+    """The compiled steps of one cell or function, by the types of its inputs and its globals and closures.
 
     `of` is the function of the user, where `function` is one that graphls has made of it. Steps that a changed
     attribute of a cell has made useless go at once, and the one that was not used for longest where there are too many;
@@ -195,11 +195,11 @@ def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, o
 
 def _cache(function: Callable[..., object], caches: dict[object, CompileCache], names: tuple[str, ...]) -> CompileCache:
     """The one of the caches of a function for calls with options of these names."""
-    found = caches.get(names)
-    if found is None:
-        made = CompileCache(_by_name(function, names) if names else function, function)
-        found = caches.setdefault(names, made)
-    return found
+    cache = caches.get(names)
+    if cache is None:
+        added = CompileCache(_by_name(function, names) if names else function, function)
+        cache = caches.setdefault(names, added)
+    return cache
 
 
 def cache_of(cell: Cell, engine: str | None = None) -> CompileCache:
@@ -230,9 +230,9 @@ def kept_cache(of: Callable[..., object], key: tuple[object, ...], function: Cal
     caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
     name = "made", getattr(of, "__func__", None), *key
     with COMPILING.lock:
-        found = caches.pop(name, None) or CompileCache(function, of)
-        made = [key for key in caches if key[:1] == ("made",)]
-        for oldest in made[: max(0, len(made) + 1 - MOST_STEPS)]:
+        cache = caches.pop(name, None) or CompileCache(function, of)
+        derived = [key for key in caches if key[:1] == ("made",)]
+        for oldest in derived[: max(0, len(derived) + 1 - MOST_STEPS)]:
             del caches[oldest]
-        caches[name] = found
-    return found
+        caches[name] = cache
+    return cache

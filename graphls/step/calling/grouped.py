@@ -37,14 +37,14 @@ class GroupedStep(NamedTuple):
     outputs: Any
     types: tuple[Type, ...]
 
-    def __call__(self, given: tuple[Any, ...]) -> Any:
-        for place, node in self.checks:
-            node.primitive.evaluate((given[self.fed[place]].array,), node.attrs, ())
-        operands = [given[place] for place in self.fed]
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        for position, node in self.checks:
+            node.primitive.evaluate((arguments[self.fed[position]].array,), node.attrs, ())
+        operands = [arguments[position] for position in self.fed]
         with holding_all(operand.storage for operand in operands if type(operand) is Parameter):
             results = self.ready.run([operand.array for operand in operands])
-            for place, value in zip(self.written, results[len(self.types) :], strict=True):
-                given[place].set_data(value)
+            for position, value in zip(self.written, results[len(self.types) :], strict=True):
+                arguments[position].set_data(value)
         return fill_outputs(self.outputs, [*map(Tensor.on_host, results, self.types)])
 
 
@@ -57,25 +57,25 @@ def compute_together(function: Function, args: tuple[Any, ...], options: Mapping
     Which way it is computed depends on the function, the types of the tensors that it is given and everything else that
     it is given, so that the same call always gives the same bits.
     """
-    given = (*args, *options.values())
-    key = _key((function, *options), given)
+    arguments = (*args, *options.values())
+    key = _key((function, *options), arguments)
     if key is not None and has_runtime():
         from graphls.runtime.onnxruntime.operators import cached
 
-        together = cached(key, lambda: _compiled_group(function, args, options))
-        if together is not STEP_BY_STEP:
+        group = cached(key, lambda: _compiled_group(function, args, options))
+        if group is not STEP_BY_STEP:
             try:
-                return together(given)
+                return group(arguments)
             except Exception:
                 pass  # such as for want of memory; the function itself says what is wrong
     return function(*args, **options)
 
 
-def _key(start: tuple[Hashable, ...], given: tuple[Any, ...]) -> Hashable | None:
+def _key(start: tuple[Hashable, ...], arguments: tuple[Any, ...]) -> Hashable | None:
     """The cache key of a call; None for those that are computed step by step."""
     key: list[Hashable] = [*start]
     most, parameters = 0, set()
-    for item in given:
+    for item in arguments:
         kind = type(item)
         if kind is Tensor or kind is Parameter:
             dtype, shape = item.type.dtype, item.type.shape
@@ -94,33 +94,34 @@ def _key(start: tuple[Hashable, ...], given: tuple[Any, ...]) -> Hashable | None
 
 
 def _compiled_group(function: Function, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """The compiled group of a function; STEP_BY_STEP where it does more than to compute, or that does not pay."""
+    """The compiled group of a function; STEP_BY_STEP where it does more than compute, or a session does not pay."""
     from graphls.runtime.onnxruntime.operators import ready
 
-    def called(*given: Any) -> Any:
-        return function(*given[: len(args)], **dict(zip(options, given[len(args) :], strict=True)))
+    def called(*arguments: Any) -> Any:
+        return function(*arguments[: len(args)], **dict(zip(options, arguments[len(args) :], strict=True)))
 
-    given = (*args, *options.values())
+    arguments = (*args, *options.values())
     try:
-        traced = trace(called, given)
+        traced = trace(called, arguments)
         graph = reduce(lambda graph, each: each.run(graph), PASSES.passes, traced.graph)
         checks = tuple(input_checks(graph))
         if not all(_only_computes(node, checks) for node in walk(graph)) or not _is_worth_it(graph):
             return STEP_BY_STEP
-        places = _places(traced, given)
-        fed, written = [places[v] for v in (*graph.inputs, *graph.states)], [places[w.state] for w in graph.writes]
-        found = ready(recognised(_without_states(graph)))
+        positions = _argument_positions(traced, arguments)
+        fed = tuple(positions[v] for v in (*graph.inputs, *graph.states))
+        written = tuple(positions[w.state] for w in graph.writes)
+        session = ready(recognised(_without_states(graph)))
         types = tuple(v.type for v in graph.outputs)
-        return GroupedStep(found, tuple(fed), tuple(written), checks, traced.outputs, types)
+        return GroupedStep(session, fed, written, checks, traced.outputs, types)
     except Exception:
         return STEP_BY_STEP  # where what is wrong is said
 
 
 def _only_computes(node: Node, checks: tuple[tuple[int, Node], ...]) -> bool:
-    """Whether a node does nothing but to compute, or looks at an operand of the function, which is done before."""
+    """Whether a node only computes, or checks an operand of the function, which is checked before the session runs."""
     does = node.primitive
-    looks = does.name == "check_labels" and all(node is not known for _, known in checks)
-    return not (does.on_host or does.calls_python or does.has_effect or does.is_collective or looks)
+    checks_value = does.name == "check_labels" and all(node is not known for _, known in checks)
+    return not (does.on_host or does.calls_python or does.has_effect or does.is_collective or checks_value)
 
 
 def _is_worth_it(graph: Graph) -> bool:
@@ -132,16 +133,16 @@ def _is_worth_it(graph: Graph) -> bool:
     )
 
 
-def _places(traced: Traced, given: tuple[Any, ...]) -> dict[Value, int]:
-    """Which of the arguments the inputs and states of a trace are; raises KeyError for a state that is none."""
-    tensors = (place for place, item in enumerate(given) if type(item) is Tensor)
-    parameters = {id(item): place for place, item in enumerate(given) if type(item) is Parameter}
+def _argument_positions(traced: Traced, arguments: tuple[Any, ...]) -> dict[Value, int]:
+    """The positions of inputs and states among the arguments; raises KeyError for a state that is no argument."""
+    tensors = (position for position, item in enumerate(arguments) if type(item) is Tensor)
+    parameters = {id(item): position for position, item in enumerate(arguments) if type(item) is Parameter}
     states = {state: parameters[id(traced.parameters[state.name])] for state in traced.graph.states}
     return {**dict(zip(traced.graph.inputs, tensors, strict=True)), **states}
 
 
 def _without_states(graph: Graph) -> Graph:
-    """The graph with its states as inputs and what is written to them as outputs."""
+    """The graph with its states as inputs and their new values as outputs."""
     inputs, outputs = (*graph.inputs, *graph.states), (*graph.outputs, *(write.value for write in graph.writes))
     for number, value in enumerate(inputs):
         value.name = f"x{number}"  # not as a parameter, so that layers share a session

@@ -112,7 +112,7 @@ def _compiled(function: Callable[..., object]) -> Jit:
 
 
 def jit_class(cls: Class) -> Class:
-    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class.
+    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for other objects.
 
     Examples:
         >>> from graphls import jit, jit_class, tensor
@@ -185,8 +185,8 @@ class JitConfig:
         self, jit_level: str = "", exc_mode: str = "auto", jit_syntax_level: str = "", debug_level: str = "RELEASE",
         infer_boost: str = "off", **kwargs: object,
     ) -> None:  # fmt: skip
-        given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
-        self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}
+        options = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
+        self.jit_config_dict = {**options, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}
 
 
 ms_function, ms_class = jit, jit_class  # their names in MindSpore 1

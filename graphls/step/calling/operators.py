@@ -53,14 +53,14 @@ def _in_sessions(
 def _in_a_session(
     operation: Operation, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...], index: int
 ) -> Array:
-    """One of the results; by NumPy where the runtime cannot, as for want of memory: NumPy says what is wrong."""
+    """One result of a session; of NumPy where the session fails, as without memory, so that NumPy reports the fault."""
     from graphls.runtime.onnxruntime.operators import cached, one_operation, ready
 
     kinds = tuple(map(type_of, arrays))
     try:
         key = operation, kinds, index, *sorted(attrs.items())
-        found = cached(key, lambda: ready(recognised(one_operation(operation, kinds, attrs, index))))
-        return found.run(arrays)[0]
+        session = cached(key, lambda: ready(recognised(one_operation(operation, kinds, attrs, index))))
+        return session.run(arrays)[0]
     except Exception:
         result: Array = operation.evaluate(arrays, attrs, types)[index]
         return result
@@ -68,7 +68,7 @@ def _in_a_session(
 
 @cache
 def has_runtime() -> bool:
-    """Whether a runtime is installed that can be used."""
+    """Whether a usable runtime is installed."""
     from graphls.runtime.onnxruntime.runtime import load_runtime
 
     try:

@@ -53,9 +53,9 @@ class Symbolic:
         if not is_input(leaf):
             return leaf
         name = names.fresh(wish)
-        given = {axis: sizes[symbol] for (its, axis), symbol in self.axes.items() if its == name}
-        shape = tuple(given.get(axis, size) for axis, size in enumerate(leaf.type.shape))
-        return Tensor(np.broadcast_to(np.zeros((), leaf.type.dtype.numpy), shape)) if given else leaf
+        dynamic = {axis: sizes[symbol] for (its, axis), symbol in self.axes.items() if its == name}
+        shape = tuple(dynamic.get(axis, size) for axis, size in enumerate(leaf.type.shape))
+        return Tensor(np.broadcast_to(np.zeros((), leaf.type.dtype.numpy), shape)) if dynamic else leaf
 
 
 def symbolic(net: Callable[..., object], inputs: Sequence[object], dynamic_axes: DynamicAxes | None) -> Symbolic:
@@ -104,7 +104,7 @@ def _named(dynamic_axes: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[
     if not isinstance(dynamic_axes, Mapping):
         text = "dynamic_axes maps names of inputs to axes, as {'x': {0: 'batch'}}"
         raise GraphTypeError(f"{text}, and is not {dynamic_axes!r}.")
-    found: dict[tuple[str, int], str] = {}
+    symbols: dict[tuple[str, int], str] = {}
     for name, axes in dynamic_axes.items():
         if name not in shapes:
             if name == "output" or str(name).startswith("output_"):
@@ -118,8 +118,8 @@ def _named(dynamic_axes: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[
                 raise GraphValueError(f"dynamic_axes names the axis {axis!r} of {name!r}, which has {rank} axes.")
             if not (isinstance(symbol, str) and symbol.isidentifier()):
                 raise GraphTypeError(f"A size in dynamic_axes has a name such as 'batch', not {symbol!r}.")
-            found[name, axis % rank] = symbol
-    return found
+            symbols[name, axis % rank] = symbol
+    return symbols
 
 
 def _axes(name: object, axes: object) -> list[Any]:

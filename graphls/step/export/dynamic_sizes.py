@@ -37,14 +37,14 @@ PASSES = DEFAULT_PASSES.replace("fold", "fold{limit=1}")
 """The passes where sizes vary: what grows with them is not computed, since small arrays only would be."""
 
 
-def primes(least: int, taken: Container[int] = ()) -> Iterator[int]:
-    """The prime numbers from `least` on, but for those that are taken."""
-    return (n for n in count(least) if n not in taken and all(n % d for d in range(2, isqrt(n) + 1)))
+def primes(least: int, excluded: Container[int] = ()) -> Iterator[int]:
+    """The prime numbers from `least` on, but for the excluded ones."""
+    return (n for n in count(least) if n not in excluded and all(n % d for d in range(2, isqrt(n) + 1)))
 
 
-def points(names: Sequence[str], least: int, taken: Container[int] = ()) -> list[Point]:
+def points(names: Sequence[str], least: int, excluded: Container[int] = ()) -> list[Point]:
     """Values for dynamic sizes to trace with, each another prime; one point without values where there are none."""
-    numbers = primes(least, taken)
+    numbers = primes(least, excluded)
     return [{name: next(numbers) for name in names} for _ in range(SAMPLES if names else 1)]
 
 

@@ -68,11 +68,11 @@ def inference_model(
     _check(net, precision, external_data, metadata)
     from graphls.step.export import inference_model as lowering
 
-    given = symbolic(net, inputs or _declared(net), dynamic_axes)
-    sizes = given.points()
+    symbols = symbolic(net, inputs or _declared(net), dynamic_axes)
+    sizes = symbols.points()
 
     def build(point: Point) -> Traced:
-        return trace_graph(net, *given.at(point), names=given.wishes)
+        return trace_graph(net, *symbols.at(point), names=symbols.wishes)
 
     with COMPILING.lock, evaluating(net):
         graphs, weights = derive([sizes], build, partial(_variants, precision == "float16"))
@@ -95,17 +95,19 @@ def _variants(
     if any(graph.writes for graph in graphs):
         return graphs, values
     steady = set.intersection(*map(constants, graphs)) if len(graphs) > 1 else None
-    made = [for_inference(graph, values, narrow, steady) for graph in graphs]
-    for _, weights in made[1:]:
-        _require_equal(made[0][1], weights, values)
-    return [graph for graph, _ in made], made[0][1]
+    variants = [for_inference(graph, values, narrow, steady) for graph in graphs]
+    for _, weights in variants[1:]:
+        _require_equal(variants[0][1], weights, values)
+    return [graph for graph, _ in variants], variants[0][1]
 
 
-def _require_equal(first: Mapping[str, Weight], other: Mapping[str, Weight], given: Mapping[str, Weight]) -> None:
+def _require_equal(first: Mapping[str, Weight], other: Mapping[str, Weight], values: Mapping[str, Weight]) -> None:
     """Raise GraphValueError for weights that are other ones for another size."""
     for name in first.keys() | other.keys():
-        is_given = name in first and name in other and first[name] is other[name] and first[name] is given.get(name)
-        if not is_given and (name not in first or name not in other or not _are_equal(first[name](), other[name]())):
+        ours, theirs = first.get(name), other.get(name)
+        if ours is not None and ours is theirs is values.get(name):
+            continue
+        if ours is None or theirs is None or not _are_equal(ours(), theirs()):
             raise GraphValueError(
                 f"The network cannot be exported for any size, because what it makes of the parameter {name!r} depends "
                 "on the size; give the size."
@@ -122,10 +124,10 @@ def _value(parameter: Parameter) -> Weight:
 
 def _declared(net: object) -> tuple[object, ...]:
     """The inputs that `set_inputs` has told of."""
-    told = net.get_inputs() if isinstance(net, Cell) else None
-    if told is None:
+    inputs = net.get_inputs() if isinstance(net, Cell) else None
+    if inputs is None:
         return ()
-    return tuple(told.values()) if isinstance(told, Mapping) else tuple(told)
+    return tuple(inputs.values()) if isinstance(inputs, Mapping) else tuple(inputs)
 
 
 def _check(net: object, precision: object, external_data: object, metadata: object) -> None:

@@ -82,7 +82,7 @@ def _with_weights(
 def _add_weight(
     main: GraphProto, info: ValueInfoProto, kind: Type, value: Callable[[], Array], weights: Weights
 ) -> None:
-    """Make what was an input a constant of this value."""
+    """Turn an input into a constant of this value."""
     tensor = main.initializer.add(
         name=info.name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, doc_string=info.doc_string
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from graphls.base.errors import GraphValueError
+from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import open_file, parse_json
 
 FORMAT, VERSION = "graphls bundle", 1
@@ -68,11 +69,11 @@ class File:
 
 def file_of(path: Path) -> File:
     """The name and the SHA-256 of a file."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     with open_file(path) as file:
         while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return File(path.name, found.hexdigest())
+            checksum.update(chunk)
+    return File(path.name, checksum.hexdigest())
 
 
 def loop_source(language: str) -> bytes:
@@ -112,11 +113,11 @@ def dump(manifest: Manifest) -> str:
     """The text of `step.json`."""
     table = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     table["random"] = {"algorithm": ALGORITHM, "draws": table["random"]}
-    return _INNERMOST.sub(lambda found: re.sub(r"\n\s*", " ", found[0]), json.dumps(table, indent=1)) + "\n"
+    return _INNERMOST.sub(lambda match: re.sub(r"\n\s*", " ", match[0]), json.dumps(table, indent=1)) + "\n"
 
 
 def parse(text: str) -> Manifest:
-    """The manifest that a text holds; raises GraphValueError that says what is wrong with it."""
+    """The manifest that a text holds; raises GraphValueError, which names the fault."""
     try:
         table = parse_json(text)
     except ValueError as error:
@@ -184,7 +185,41 @@ def _items(table: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _get(table: Mapping[str, Any], key: str, kind: type) -> Any:
-    found = table.get(key)
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+    value = table.get(key)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise GraphValueError(f"it says nothing that fits under {key!r}")
-    return found
+    return value
+
+
+def structure_of(tree: object, is_tensor: Callable[[object], bool]) -> Any:
+    """The structure of a result in JSON: {"output": index} for tensors, lists, {"items": ...} for dicts.
+
+    A named tuple is a list. Raises GraphTypeError for a leaf that JSON does not hold.
+    """
+    indices = count()
+
+    def walk(item: Any) -> Any:
+        if is_tensor(item):
+            return {"output": next(indices)}
+        if isinstance(item, (tuple, list)):
+            return [walk(part) for part in item]
+        if isinstance(item, dict):
+            return {"items": {str(key): walk(part) for key, part in item.items()}}
+        if item is None or isinstance(item, (bool, int, float, str)):
+            return item
+        raise GraphTypeError(f"A bundle keeps tensors, numbers and texts in results, not {type(item).__name__}.")
+
+    return walk(tree)
+
+
+def tree_of(structure: Any, tensor: object) -> Any:
+    """A result of that structure with `tensor` for every tensor; raises GraphValueError for another structure."""
+    if isinstance(structure, list):
+        return tuple(tree_of(part, tensor) for part in structure)
+    if not isinstance(structure, dict):
+        return structure
+    if isinstance(structure.get("output"), int):
+        return tensor
+    if isinstance(structure.get("items"), dict):
+        return {key: tree_of(part, tensor) for key, part in structure["items"].items()}
+    raise GraphValueError("what it says under 'results' is no structure of a result")

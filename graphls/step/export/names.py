@@ -9,18 +9,18 @@ from typing import Any
 from graphls.base.errors import GraphValueError
 
 NEXT = ":next"
-"""What stands behind the name of a state in that of its value after the step."""
+"""The suffix of a state's name in the name of its value after the step."""
 
 Names = str | tuple[str, ...]
 
 
-def input_names(cell: object, given: Sequence[str]) -> list[str]:
+def input_names(cell: object, graph_names: Sequence[str]) -> list[str]:
     """The names of the inputs: those of the arguments that the network of a step has where the step takes any.
 
-    `given` are the names in the graph, such as `inputs_0`.
+    `graph_names` are those in the graph, such as `inputs_0`.
     """
-    own = _argument_names(cell, len(given))
-    return own if len(own) == len(given) else list(given)
+    own = _argument_names(cell, len(graph_names))
+    return own if len(own) == len(graph_names) else list(graph_names)
 
 
 def _argument_names(cell: object, count: int) -> list[str]:
@@ -43,7 +43,7 @@ def output_names(cell: object, is_tensor: Callable[[object], bool], tree: object
 
 
 def _leaves(tree: Any, names: Names) -> Iterator[tuple[str, object]]:
-    """Everything that stands in a pytree, with names: of its items, or one that theirs begin with."""
+    """All leaves of a pytree with their names, which begin with those of the containers around them."""
     if isinstance(tree, dict):
         items: list[tuple[object, Any]] = list(tree.items())
     elif isinstance(tree, (tuple, list)):
@@ -63,30 +63,30 @@ def _name_of(index: int, key: object, names: Names) -> str:
     return f"{names if isinstance(names, str) else 'output'}_{key}"
 
 
-def chosen(kind: str, own: Sequence[str], wished: Sequence[str] | None, taken: Set[str]) -> list[str]:
+def chosen(kind: str, own: Sequence[str], wished: Sequence[str] | None, reserved: Set[str]) -> list[str]:
     """The names of all inputs or outputs, as `kind` says: those that the user wishes, or `own`, made distinct.
 
-    Raises GraphValueError for too many or too few wishes, for two that are equal, and for one that is `taken`.
+    Raises GraphValueError for too many or too few wishes, for two that are equal, and for one that is `reserved`.
     """
     if wished is None:
-        return _distinct(kind, own, taken)
+        return _distinct(kind, own, reserved)
     if len(wished) != len(own):
         raise GraphValueError(f"The step has {len(own)} {kind}s ({', '.join(own)}), not {len(wished)}.")
     for i, name in enumerate(wished):
-        if name in taken:
+        if name in reserved:
             raise GraphValueError(f"The {kind} {name!r} needs another name, which a state or an input has.")
         if name in wished[:i]:
             raise GraphValueError(f"Two {kind}s cannot both be called {name!r}.")
     return list(wished)
 
 
-def _distinct(kind: str, names: Sequence[str], taken: Set[str]) -> list[str]:
-    """The names; one that is taken says what it is of, and one that is there before has a number."""
-    found: dict[str, int] = {}  # with the number that was asked of each last
+def _distinct(kind: str, names: Sequence[str], reserved: Set[str]) -> list[str]:
+    """Makes names distinct: one that is reserved gets the kind behind it, and one that repeats a number."""
+    distinct: dict[str, int] = {}  # with the number that was asked of each last
     for name in names:
-        wish = free = f"{name}_{kind}" if name in taken else name
-        while free in found:
-            found[wish] += 1
-            free = f"{wish}_{found[wish]}"
-        found[free] = 0
-    return list(found)
+        wish = free = f"{name}_{kind}" if name in reserved else name
+        while free in distinct:
+            distinct[wish] += 1
+            free = f"{wish}_{distinct[wish]}"
+        distinct[free] = 0
+    return list(distinct)

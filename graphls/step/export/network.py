@@ -55,12 +55,12 @@ def export(
     _check(net, file_name, file_format, kwargs)
     from graphls.runtime.lowering.weights import write_model
 
-    made = inference_model(
+    exported = inference_model(
         net, *inputs, dynamic_axes=dynamic_axes, opset=opset, precision=precision, external_data=external_data,
         metadata=metadata,
     )  # fmt: skip
     text = os.fsdecode(file_name)
-    write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), made.model, made.outside)
+    write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), exported.model, exported.outside)
 
 
 def _check(net: object, file_name: object, file_format: object, options: Mapping[str, object]) -> None:

@@ -66,8 +66,8 @@ def is_place(leaf: object) -> bool:
 
 def _network_of(cells: Sequence[object]) -> Cell | None:
     """The network among the cells of a step that has a loss behind it, where there is one."""
-    found = (getattr(cell, "backbone_network", None) for cell in cells)
-    return next((network for network in found if isinstance(network, Cell)), None)
+    networks = (getattr(cell, "backbone_network", None) for cell in cells)
+    return next((network for network in networks if isinstance(network, Cell)), None)
 
 
 def prediction(
@@ -84,10 +84,10 @@ def prediction(
     from graphls.step.export.predict import Prediction
 
     names = input_names(network, len(inputs))
-    taken = inputs[: len(names)]
+    network_inputs = inputs[: len(names)]
 
     def build(sizes: Point) -> tuple[Traced, Lowered]:
-        traced = trace(network, _examples(taken, sizes), names, type(network).__name__)
+        traced = trace(network, _examples(network_inputs, sizes), names, type(network).__name__)
         traced.graph = recognised(as_pipeline(PASSES).run(without_effects(traced.graph), source="trace").graph)
         return traced, _lowered(traced.graph, opset)
 
@@ -97,19 +97,19 @@ def prediction(
     with COMPILING.lock, evaluating(network):
         traced, lowered = derive([points([BATCH], ROWS), [{}]], build, combine)  # else the rows are part of the network
     known = {id(parameter): name for name, parameter in states.items()}
-    called = {name: known.get(id(p)) for name, p in traced.parameters.items()}
-    own = {name: p.asnumpy() for name, p in traced.parameters.items() if called[name] is None}
-    return Prediction(lowered, network, traced.outputs, is_place, called, own)
+    state_names = {name: known.get(id(p)) for name, p in traced.parameters.items()}
+    own = {name: p.asnumpy() for name, p in traced.parameters.items() if state_names[name] is None}
+    return Prediction(lowered, network, traced.outputs, is_place, state_names, own)
 
 
 def _examples(inputs: Sequence[Value], sizes: Point) -> tuple[Tensor, ...]:
     """Inputs of these types, with another number of rows where the sizes give one."""
-    found = []
+    examples = []
     for value in inputs:
         shape = value.type.shape
         shape = (sizes[BATCH], *shape[1:]) if sizes and shape else shape
-        found.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
-    return tuple(found)
+        examples.append(Tensor(np.broadcast_to(np.zeros((), value.type.dtype.numpy), shape)))
+    return tuple(examples)
 
 
 def _lowered(graph: Graph, opset: int | None) -> Lowered:

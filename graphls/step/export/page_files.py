@@ -44,8 +44,8 @@ def check_data(step: Any, data: object) -> None:
     kinds = [value.type for value in graph.inputs]
     is_fit = len(kinds) == 2 and kinds[0].rank == 4 and (kinds[0].dtype, kinds[1].dtype) == (float32, int32)
     if not is_fit or kinds[0].shape[2] != kinds[0].shape[3] or kinds[1].shape != kinds[0].shape[:1]:
-        taken = ", ".join(map(str, kinds))
-        raise GraphValueError(f"A page trains steps of images f32[rows,channels,side,side] and labels, not of {taken}.")
+        types = ", ".join(map(str, kinds))
+        raise GraphValueError(f"A page trains steps of images f32[rows,channels,side,side] and labels, not of {types}.")
     if not isinstance(data, dict) or set(data) != set(DATA):
         raise GraphTypeError(f"A page needs data: let the function return the step and a dict of {', '.join(DATA)}.")
     for part in ("", "test_"):

@@ -40,7 +40,7 @@ def _size(dim: TensorShapeProto.Dimension) -> int | str:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A network in evaluation mode: its model, and what it returns.
+    """A network in evaluation mode: its model and its results.
 
     `states` are the names in the step by those of the model, None for those that no step has, whose values are `own`.
     """
@@ -65,9 +65,9 @@ class Prediction:
             _keep(model, lowered.states[name], array)
         write_model(folder / PREDICT, model, lowered.outside)
         ports = ports_of(model)
-        kept = tuple(called for name in lowered.states if (called := states[name]) is not None)
-        taken = tuple(ports[name] for name in inputs[: len(lowered.inputs)])
-        return Predict(file_of(folder / PREDICT), taken, tuple(ports[name] for name in outputs), kept)
+        state_names = tuple(called for name in lowered.states if (called := states[name]) is not None)
+        input_ports = tuple(ports[name] for name in inputs[: len(lowered.inputs)])
+        return Predict(file_of(folder / PREDICT), input_ports, tuple(ports[name] for name in outputs), state_names)
 
 
 @dataclass(frozen=True)
@@ -75,27 +75,27 @@ class ReadPrediction:
     """The model in the folder of the bundle that a step was loaded from."""
 
     folder: Path
-    told: Predict
+    description: Predict
 
     def write(self, folder: Path, inputs: list[str]) -> Predict:
         """Write that model again, with inputs called as the first `inputs` of the step, and tell of it.
 
         Raises GraphValueError where the file is gone or another one now.
         """
-        path = self.folder / self.told.file.name
-        if not os.path.isfile(path) or file_of(path).sha256 != self.told.file.sha256:
+        path = self.folder / self.description.file.name
+        if not os.path.isfile(path) or file_of(path).sha256 != self.description.file.sha256:
             text = f"{path} is no longer the model that predicts with this step; export it with predict=False, or"
             raise GraphValueError(f"{text} give the network as `predict`.")
-        ports = tuple(replace(port, name=name) for port, name in zip(self.told.inputs, inputs, strict=False))
-        names = {old.name: new.name for old, new in zip(self.told.inputs, ports, strict=True)}
+        ports = tuple(replace(port, name=name) for port, name in zip(self.description.inputs, inputs, strict=False))
+        names = {old.name: new.name for old, new in zip(self.description.inputs, ports, strict=True)}
         model = renamed(onnx.load(path, load_external_data=False), names)
         _copy_data(path, folder)
         write_model(folder / PREDICT, model, {})
-        return replace(self.told, file=file_of(folder / PREDICT), inputs=ports)
+        return replace(self.description, file=file_of(folder / PREDICT), inputs=ports)
 
 
 def _copy_data(model: Path, folder: Path) -> None:
-    """Copy what lies beside a model, where something does, in parts that fit into memory."""
+    """Copy the external data of a model, where it has some, in parts that fit into memory."""
     data = model.with_name(f"{model.name}.data")
     if data.is_file() and model.parent.resolve() != folder.resolve():
         with open_file(data) as file:
@@ -103,7 +103,7 @@ def _copy_data(model: Path, folder: Path) -> None:
 
 
 def _keep(model: ModelProto, name: str, array: Any) -> None:
-    """Make a constant of an input that no state of the step is."""
+    """Turn an input that is no state of the step into a constant."""
     info = next(info for info in model.graph.input if info.name == name)
     model.graph.input.remove(info)
     kind = exchanged(type_of(array))

@@ -45,8 +45,8 @@ class Origin:
         """The model that predicts, where there is one."""
         from graphls.step.export.predict import ReadPrediction
 
-        told = self.manifest.predict
-        return None if told is None else ReadPrediction(self.folder, told)
+        description = self.manifest.predict
+        return None if description is None else ReadPrediction(self.folder, description)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _arrays(path: Path) -> Mapping[str, Any]:
 
 def fitting(graph: Graph, arrays: Mapping[str, Any], path: Path) -> dict[str, Array]:
     """The arrays of the states of a graph; raises GraphValueError for one that is missing or of another shape."""
-    found: dict[str, Array] = {}
+    fitted: dict[str, Array] = {}
     for state in graph.states:
         array = arrays.get(state.name)
         if array is None or isinstance(array, str):
@@ -111,5 +111,5 @@ def fitting(graph: Graph, arrays: Mapping[str, Any], path: Path) -> dict[str, Ar
         if array.shape != state.type.shape:
             shapes = f"has the shape {list(array.shape)} there and {list(state.type.shape)} in the step"
             raise GraphValueError(f"The states of {path} do not fit: {state.name!r} {shapes}.")
-        found[state.name] = array.astype(state.type.dtype.numpy, copy=False)
-    return found
+        fitted[state.name] = array.astype(state.type.dtype.numpy, copy=False)
+    return fitted

@@ -25,7 +25,7 @@ from graphls.step.export.network_prediction import dynamic_step
 
 
 def graph_of(step: Step) -> Graph:
-    """The graph as a model has it, without what the step only shows, such as prints."""
+    """The graph that a model holds: without effects such as prints."""
     quiet = without_effects(step.graph)
     return step.graph if quiet is step.graph else Dce().run(quiet)
 
@@ -33,8 +33,8 @@ def graph_of(step: Step) -> Graph:
 def lowered(step: Step, opset: int | None = None) -> Lowered:
     """The model of the session or, at another opset, a model for any runtime."""
     graph = graph_of(step)
-    found: Lowered | None = getattr(step.session, "whole", None) if graph is step.graph else None
-    return found if found is not None and opset is None else _lower(step, graph, opset)
+    of_session: Lowered | None = getattr(step.session, "whole", None) if graph is step.graph else None
+    return of_session if of_session is not None and opset is None else _lower(step, graph, opset)
 
 
 def _lower(step: Step, graph: Graph, opset: int | None) -> Lowered:
@@ -49,16 +49,16 @@ def lowered_for_any_rows(step: Step, cell: object, pipeline: Pipeline, opset: in
     return dynamic_step(cell, step.graph.inputs, pipeline, partial(_lower, step, opset=opset))
 
 
-def whole(step: Step) -> ModelProto:
+def complete_model(step: Step) -> ModelProto:
     """The model with all of its constants; see `Compiled.onnx`."""
-    made = lowered(step)
-    return complete(described(made, graph_of(step)), made.outside)
+    model = lowered(step)
+    return complete(described(model, graph_of(step)), model.outside)
 
 
 def save(step: Step, path: Path, opset: int | None) -> None:
     """Write the model to a file; see `Compiled.save`."""
-    made = lowered(step, opset)
-    checked(write_model, path, described(made, graph_of(step)), made.outside)
+    model = lowered(step, opset)
+    checked(write_model, path, described(model, graph_of(step)), model.outside)
 
 
 def placement(step: Step, runtime: str | None, device: str | None) -> Placement:
@@ -67,7 +67,7 @@ def placement(step: Step, runtime: str | None, device: str | None) -> Placement:
     device, version = device or own, runtime or here or OLDEST_RUNTIME
     graph = without_calls(step.graph) if calls_for_results(step.graph) else graph_of(step)
     if (device, version) == (own, here) and graph is step.graph:
-        made = lowered(step)
+        model = lowered(step)
     else:
-        made = lower(graph, device=device, runtime=version)
-    return place(made.model, version, device, made.origins)
+        model = lower(graph, device=device, runtime=version)
+    return place(model.model, version, device, model.origins)

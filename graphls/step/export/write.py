@@ -21,15 +21,14 @@ from graphls.runtime.lowering.protos import renamed
 from graphls.runtime.lowering.types import exchanged
 from graphls.runtime.lowering.weights import write_model
 from graphls.step.export import manifest as bundle
-from graphls.step.export.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump
+from graphls.step.export.manifest import IR, MANIFEST, MODEL, STATES, Draw, Manifest, Port, State, dump, structure_of
 from graphls.step.export.names import NEXT, chosen, input_names, output_names
 from graphls.step.export.predict import Prediction, ReadPrediction, ports_of
-from graphls.step.export.results import structure_of
 
 
 @dataclass(frozen=True)
 class Source:
-    """A step that is written: its graph and model, the cell it is of, what it returns, and its parameters by state."""
+    """A step to write: its graph and model, its cell, the structure of its results, and its parameters by state."""
 
     graph: Graph
     lowered: Lowered
@@ -83,11 +82,11 @@ class _Names:
         graph, lowered = source.graph, source.lowered
         self.types: dict[str, Type] = {state.name: exchanged(state.type) for state in graph.states}
         self.next = {state: f"{state}{NEXT}" for state in lowered.writes}
-        taken = {*self.types, *self.next.values()}
-        self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, taken)
+        reserved = {*self.types, *self.next.values()}
+        self.inputs = chosen("input", input_names(source.cell, [v.name for v in graph.inputs]), inputs, reserved)
         own = output_names(source.cell, source.is_tensor, source.results)
         own = [*own, *(value.name for value in graph.outputs[len(own) :])]  # behind them, what passes have added
-        self.outputs = chosen("output", own, outputs, {*taken, *self.inputs})
+        self.outputs = chosen("output", own, outputs, {*reserved, *self.inputs})
         self.tensors = dict(zip(lowered.inputs, self.inputs, strict=True))
         self.tensors |= {tensor: state for state, tensor in lowered.states.items()}
         self.tensors |= dict(zip(lowered.outputs, self.outputs, strict=True))

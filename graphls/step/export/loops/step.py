@@ -24,9 +24,9 @@ class Step:
             raise ValueError(f"{folder} holds a bundle of version {self.manifest.get('version')}; this loop reads 1.")
         self.states = load_file(states or Path(folder, "state.safetensors"))
         for state in self.manifest["states"]:
-            found = self.states.get(state["name"])
-            if found is None or list(found.shape) != state["shape"] or found.dtype != state["dtype"]:
-                kind = "missing" if found is None else f"{found.dtype}{list(found.shape)}"
+            array = self.states.get(state["name"])
+            if array is None or list(array.shape) != state["shape"] or array.dtype != state["dtype"]:
+                kind = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
                 raise ValueError(f"The state {state['name']!r} is {kind}, not {state['dtype']}{state['shape']}.")
         settings = {"providers": ["CPUExecutionProvider"], **options}
         try:
