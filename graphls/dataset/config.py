@@ -214,7 +214,7 @@ class ErrorSamplesMode(IntEnum):
 def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     """What becomes of a row that cannot be made: its error ends the pass (RETURN), the only mode there is.
 
-    Raises GraphTypeError for what is no mode, GraphValueError for one of the others.
+    Raises GraphTypeError for anything but a mode, GraphValueError for one of the others.
     """
     if checks.choice("error_samples_mode", error_samples_mode, ErrorSamplesMode) is not ErrorSamplesMode.RETURN:
         text = f"A row that fails ends the pass; {error_samples_mode.name} is not offered, filter such rows out before."

@@ -39,7 +39,7 @@ __all__ = sorted(name for name, item in vars().items() if not name.startswith("_
 
 
 def __getattr__(name: str) -> _Any:
-    """A cell that is declared later; raises GraphAttributeError, which says what to write or is near, for others."""
+    """A cell that is declared later; raises GraphAttributeError, which suggests a name, for others."""
     if name.startswith("__"):
         raise AttributeError(name)
     if name in _CELLS:

@@ -1,4 +1,4 @@
-"""Activation functions as cells, where they are more than a function, and cells by their names."""
+"""Activation functions as cells that are more than one function, and cells by name."""
 
 from __future__ import annotations
 

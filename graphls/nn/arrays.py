@@ -1,4 +1,4 @@
-"""Functions of arrays as cells."""
+"""Array functions as cells, such as norms, triangles and rolls."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ class Unflatten(Cell):
 
 
 class Identity(Cell):
-    """What is given, as it is."""
+    """The input, unchanged."""
 
     def construct(self, x: TensorLike) -> Any:
         return x

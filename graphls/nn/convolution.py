@@ -1,4 +1,4 @@
-"""Layers of learned kernels over images with one to three axes, and those that make images larger."""
+"""Convolutions and transposed convolutions of images with one to three axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "
 
 
 class Convolution(Cell):
-    """What convolutions share: their arguments, and a weight of shape (first, second, kernel...)."""
+    """The base of convolutions: their arguments, and a weight of shape (first, second, kernel...)."""
 
     _shown = (
         "input_channels=in_channels output_channels=out_channels kernel_size stride pad_mode "

@@ -31,7 +31,7 @@ __all__ = [
 class Dropout2d(Cell):
     """In training, whole channels of (N, C, H, W) set to 0 with probability `p`; else x itself.
 
-    The others are divided by 1 - p. Raises GraphTypeError for what is no number, GraphValueError outside of [0, 1].
+    The others are divided by 1 - p. Raises GraphTypeError for anything but a number, GraphValueError outside of [0, 1].
     """
 
     _shown = "p"
@@ -47,7 +47,7 @@ class Dropout2d(Cell):
 
     @cached_property
     def dropout(self) -> Any:
-        """The operator of these settings, as scripts of MindSpore place it on devices; it gives the kept ones, too."""
+        """The operator of these settings, as scripts of MindSpore place it on devices; it gives the mask, too."""
         return ops.Dropout(keep_prob=1.0 - self.p)
 
 
@@ -68,7 +68,7 @@ class Dropout(Cell):
     """In training, elements set to 0 with probability `p` and the others divided by 1 - p; else x itself.
 
     `keep_prob`, the older argument, is 1 - p, and `dtype` changes nothing. A `keep_prob` below 0.5 that is not named
-    warns, since PyTorch's first argument is `p`. Raises GraphTypeError for what is no number, GraphValueError unless
+    warns, since PyTorch's first argument is `p`. Raises GraphTypeError for anything but numbers, GraphValueError unless
     some elements are kept.
     """
 

@@ -1,4 +1,4 @@
-"""Layers that give images another size or elements around them, and how alike images are."""
+"""Padding, resizing and cropping of images, and measures of their similarity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses as cells, as far as they are more than a function of `graphls.ops`."""
+"""Losses as cells that are more than one function of `graphls.ops`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class CTCLoss(LossBase):
 
 
 def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
-    """Labels of samples one after the other as rows, with labels of others behind; long enough for any length."""
+    """Concatenated labels as rows, padded with labels of other samples, long enough for any length."""
     size = labels.size
     if not isinstance(counts, Symbol):
         if int(counts.array.sum()) != size:
@@ -175,15 +175,15 @@ class FocalLoss(LossBase):
         return losses if weights is None else ops.mul(losses, ops.reshape(weights, (-1, 1)))
 
     def _probabilities(self, x: Tensor, labels: TensorLike) -> Tensor:
-        given = ops.cast(finite_labels("FocalLoss", labels), x.dtype)
-        require_same_shape("FocalLoss", x, given)
-        return given
+        probabilities = ops.cast(finite_labels("FocalLoss", labels), x.dtype)
+        require_same_shape("FocalLoss", x, probabilities)
+        return probabilities
 
 
 class TripletMarginLoss(LossBase):
-    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+    """max(distance to the positive - distance to the negative + margin, 0), for vectors along the last axis.
 
-    A call may give another margin, a number or a tensor of one.
+    A call may override the margin by a number or a tensor of one element.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ def _over_classes(activation: str | Cell | None) -> Cell | None:
 
 
 class TripletMarginWithDistanceLoss(LossBase):
-    """What the distance to a negative lacks of that to a positive and `margin`, by any function of two tensors.
+    """max(distance to the positive - distance to the negative + margin, 0), by any function of two tensors.
 
     Without a function, the distance is the Euclidean norm of the difference along axis 1. With `swap` the negative's
     is the smaller one of those to the anchor and to the positive. Raises GraphTypeError and GraphValueError for

@@ -1,4 +1,4 @@
-"""Normalisation by the statistics of the batch, of each sample, of groups of channels and of the last axes."""
+"""Normalisation layers by the statistics of the batch, of each sample, of groups of channels and of the last axes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BatchNorm2d(Cell):
         return self.by_batch(x) if by_batch else self._normalised(x, False)
 
     def by_batch(self, x: Tensor) -> Tensor:
-        """What is normalised by its own mean and variance; the moving ones move."""
+        """Normalise by the batch's own mean and variance, and update the moving ones."""
         return self._normalised(x, True)
 
     def _normalised(self, x: Tensor, by_batch: bool) -> Tensor:
@@ -143,7 +143,7 @@ class SyncBatchNorm(BatchNorm2d):
 
 
 def _group_of_this_rank(process_groups: Any) -> str | None:
-    """The name of the group of several ranks that this one is in, None without; all groups are made on all ranks."""
+    """The name of the group of several ranks with this one, None without; all ranks create all groups."""
     everyone = world()
     groups = [list(everyone.members)] if process_groups is None else [] if process_groups == 0 else process_groups
     if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
@@ -153,8 +153,8 @@ def _group_of_this_rank(process_groups: Any) -> str | None:
     if len(set(members)) < len(members) or not set(members) <= set(everyone.members):
         text = f"For 'SyncBatchNorm', the 'process_groups' must have different ranks below {everyone.size}"
         raise GraphValueError(f"{text}, but got {process_groups!r}.")
-    made = [group_among(group) for group in groups if len(group) > 1]
-    return next((group.name for group in made if everyone.rank in group.members), None)
+    created = [group_among(group) for group in groups if len(group) > 1]
+    return next((group.name for group in created if everyone.rank in group.members), None)
 
 
 def _momentum(name: str, momentum: TensorLike) -> float:
@@ -172,7 +172,7 @@ def _activation(activation: str | Cell | None, alpha: float) -> Cell | None:
 class Conv2dBnAct(Cell):
     """`Conv2d`, with `has_bn` then `BatchNorm2d`, with an `activation` then that: a name, or a cell.
 
-    `alpha` is the slope of the activation "leakyrelu"; `after_fake` is taken for MindSpore's sake and not used. Raises
+    `alpha` is the slope of the activation "leakyrelu"; `after_fake` is an argument of MindSpore's and not used. Raises
     as these cells do.
     """
 
@@ -249,8 +249,8 @@ class GroupNorm(Cell):
 class InstanceNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of each image (N, C, H, W).
 
-    Mean and variance are always those of the image, so there are no moving ones, and `momentum` changes nothing; it is
-    taken because MindSpore takes it. Raises GraphTypeError and GraphValueError for arguments and inputs that do not
+    Mean and variance are always those of the image, so there are no moving ones, and `momentum`, an argument of
+    MindSpore's, changes nothing. Raises GraphTypeError and GraphValueError for arguments and inputs that do not
     fit.
     """
 

@@ -1,4 +1,4 @@
-"""Layers of windows over images with one to three axes: maximum, average, norm, to a given size, and back."""
+"""Pooling layers over images with one to three axes: maximum, average, norm, and unpooling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _Pool(Cell):
-    """Windows over images."""
+    """The base of pooling layers with windows."""
 
     _shown = "kernel_size stride pad_mode padding"
     axes: ClassVar[int] = 2

@@ -34,10 +34,10 @@ LONG = 12
 
 @dataclass(frozen=True)
 class Gates:
-    """How many rows of the weights each hidden number has, how many tensors a state has, and what follows from it.
+    """The gates of a recurrent unit: rows of the weights and tensors of the state for each hidden number.
 
-    `act(given, recurrent, state)` takes the products of input and hidden state with their weights. Where `joint`, only
-    their sum counts, and so both biases can be added before the first time.
+    `act(projected, recurrent, state)` computes the next state from the products of input and hidden state with their
+    weights. Where `joint`, only their sum counts, and so both biases can be added before the first step.
     """
 
     rows: int
@@ -45,32 +45,32 @@ class Gates:
     joint: bool
     act: Callable[[Tensor, Tensor, State], State]
 
-    def step(self, given: Tensor, recurrent: Tensor, state: State) -> State:
+    def step(self, projected: Tensor, recurrent: Tensor, state: State) -> State:
         """The state after these products; of 16-bit floats it is computed in float32 and rounded once."""
-        return rounded_once(lambda g, r, *old: self.act(g, r, old), given, recurrent, *state)
+        return rounded_once(lambda g, r, *old: self.act(g, r, old), projected, recurrent, *state)
 
 
-def _lstm(given: Tensor, recurrent: Tensor, state: State) -> State:
+def _lstm(projected: Tensor, recurrent: Tensor, state: State) -> State:
     """Input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
-    return lstm_step(ops.add(given, recurrent), state[1])
+    return lstm_step(ops.add(projected, recurrent), state[1])
 
 
-def _gru(given: Tensor, recurrent: Tensor, state: State) -> State:
+def _gru(projected: Tensor, recurrent: Tensor, state: State) -> State:
     """Reset, update and new gate (Cho et al., 2014), the reset one behind the product."""
-    (hidden,), size = state, given.shape[-1] // 3
-    x_reset, x_update, x_new = ops.split(given, size, axis=-1)
+    (hidden,), size = state, projected.shape[-1] // 3
+    x_reset, x_update, x_new = ops.split(projected, size, axis=-1)
     h_reset, h_update, h_new = ops.split(recurrent, size, axis=-1)
     new = ops.tanh(ops.add(x_new, ops.mul(ops.sigmoid(ops.add(x_reset, h_reset)), h_new)))
     update = ops.sigmoid(ops.add(x_update, h_update))
     return (ops.add(new, ops.mul(update, ops.sub(hidden, new))),)
 
 
-def _tanh(given: Tensor, recurrent: Tensor, state: State) -> State:
-    return (ops.tanh(ops.add(given, recurrent)),)
+def _tanh(projected: Tensor, recurrent: Tensor, state: State) -> State:
+    return (ops.tanh(ops.add(projected, recurrent)),)
 
 
-def _relu(given: Tensor, recurrent: Tensor, state: State) -> State:
-    return (ops.relu(ops.add(given, recurrent)),)
+def _relu(projected: Tensor, recurrent: Tensor, state: State) -> State:
+    return (ops.relu(ops.add(projected, recurrent)),)
 
 
 LSTM_GATES = Gates(4, 2, True, _lstm)
@@ -91,7 +91,7 @@ States: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike]"
 
 
 class RecurrentCell(Cell):
-    """What recurrent cells share: weights `weight_ih` and `weight_hh`, biases `bias_ih` and `bias_hh`, and checks.
+    """The base of recurrent cells: weights `weight_ih` and `weight_hh`, biases `bias_ih` and `bias_hh`, and checks.
 
     The rows of all of them belong to the gates in order. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
@@ -116,9 +116,9 @@ class RecurrentCell(Cell):
         """The state after the input x."""
         x = float_input(type(self).__name__, x, 2, self.input_size)
         state = state_of_shape(type(self).__name__, hx, self.gates.states, (x.shape[0], self.hidden_size))
-        given = linear(x, self.weight_ih, *((self.bias_ih,) if self.has_bias else ()))
+        projected = linear(x, self.weight_ih, *((self.bias_ih,) if self.has_bias else ()))
         recurrent = linear(state[0], self.weight_hh, *((self.bias_hh,) if self.has_bias else ()))
-        return self.gates.step(given, recurrent, state)
+        return self.gates.step(projected, recurrent, state)
 
 
 class RNNCell(RecurrentCell):
@@ -142,7 +142,7 @@ class LSTMCell(RecurrentCell):
     """A long short-term memory: c' = sigmoid(f) * c + sigmoid(i) * tanh(g), h' = sigmoid(o) * tanh(c').
 
     i, f, g and o are the four parts of x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh. Called as
-    `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for what does not fit.
+    `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for inputs that do not fit.
     """
 
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DTypeLike = float32) -> None:
@@ -172,7 +172,7 @@ def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int, dtype: DT
 
 
 def float_input(name: str, x: TensorLike, rank: int, size: int) -> Tensor:
-    """A float tensor of that rank with `size` numbers along the last axis; raises where it is another."""
+    """A float tensor of that rank with `size` numbers along the last axis; raises for any other."""
     tensor = tensor_of(x)
     if not tensor.dtype.is_float:
         raise GraphTypeError(f"{name} takes floats, not {tensor.type}.")
@@ -183,12 +183,12 @@ def float_input(name: str, x: TensorLike, rank: int, size: int) -> Tensor:
 
 
 def state_of_shape(name: str, hx: States | None, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """A state as so many tensors of one shape; a single one may stand for itself. Raises where it is another."""
-    given = hx if isinstance(hx, (tuple, list)) else (hx,)
-    if len(given) != count or not all(map(is_tensor, given)):
-        wanted = "one tensor" if count == 1 else "a tuple of two tensors, hidden and cell state"
-        raise GraphTypeError(f"The state of {name} is {wanted}, not {type(hx).__name__}.")
-    tensors = tuple(map(tensor_of, given))
+    """A state as `count` tensors of one shape; a single one needs no tuple. Raises for any other."""
+    states = hx if isinstance(hx, (tuple, list)) else (hx,)
+    if len(states) != count or not all(map(is_tensor, states)):
+        expected = "one tensor" if count == 1 else "a tuple of two tensors, hidden and cell state"
+        raise GraphTypeError(f"The state of {name} is {expected}, not {type(hx).__name__}.")
+    tensors = tuple(map(tensor_of, states))
     for tensor in tensors:
         if tensor.shape != shape:
             raise GraphValueError(f"A state of {name} has shape {shape} here, not {tensor.shape}.")
@@ -196,10 +196,10 @@ def state_of_shape(name: str, hx: States | None, count: int, shape: tuple[int, .
 
 
 class RecurrentLayer(Cell):
-    """What recurrent layers share: layers above each other, in one direction or both, each a scan over the sequence.
+    """The base of recurrent layers: stacked layers in one direction or both, each a scan over the sequence.
 
-    The products of the inputs with their weights are one product for all time steps; a scan holds what depends on the
-    one before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse`
+    The products of the inputs with their weights are one product for all time steps; a scan computes what depends on
+    the step before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse`
     behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
@@ -226,18 +226,20 @@ class RecurrentLayer(Cell):
         suffixes = [f"l{k}{end}" for k in range(self.num_layers) for end in ("", "_reverse")[: self.directions]]
         sizes = [self.input_size if s.startswith("l0") else hidden * self.directions for s in suffixes]
 
-        def made(name: str, suffix: str, *shape: int) -> Parameter:
+        def parameter(name: str, suffix: str, *shape: int) -> Parameter:
             return new_parameter(f"{name}_{suffix}", shape, hidden, dtype)
 
-        self.w_ih_list = ParameterTuple(made("weight_ih", s, rows, n) for s, n in zip(suffixes, sizes, strict=True))
-        self.w_hh_list = ParameterTuple(made("weight_hh", s, rows, hidden) for s in suffixes)
+        self.w_ih_list = ParameterTuple(
+            parameter("weight_ih", s, rows, n) for s, n in zip(suffixes, sizes, strict=True)
+        )
+        self.w_hh_list = ParameterTuple(parameter("weight_hh", s, rows, hidden) for s in suffixes)
         biased = suffixes if self.has_bias else []
-        self.b_ih_list = ParameterTuple(made("bias_ih", s, rows) for s in biased)
-        self.b_hh_list = ParameterTuple(made("bias_hh", s, rows) for s in biased)
+        self.b_ih_list = ParameterTuple(parameter("bias_ih", s, rows) for s in biased)
+        self.b_hh_list = ParameterTuple(parameter("bias_hh", s, rows) for s in biased)
 
     @property
     def directions(self) -> int:
-        """How many directions the sequence is read in."""
+        """The number of directions that the sequence is read in."""
         return 2 if self.bidirectional else 1
 
     def construct(
@@ -261,7 +263,7 @@ class RecurrentLayer(Cell):
         return ops.swapaxes(x, 0, 1) if self.batch_first else x, after if len(after) > 1 else after[0]
 
     def _running(self, x: Tensor, seq_length: TensorLike | None) -> Tensor | None:
-        """Whether each sequence is still running at each time, bool (T, N, 1); None where all run to the end."""
+        """The mask of sequences that have not ended at each time, bool (T, N, 1); None where all are complete."""
         if seq_length is None:
             return None
         lengths = tensor_of(seq_length)
@@ -295,22 +297,22 @@ class RecurrentLayer(Cell):
 def _along(
     gates: Gates, is_reverse: bool, x: Tensor, running: Tensor | None, start: State, weights: tuple[Any, ...]
 ) -> tuple[State, Tensor]:
-    """The last state and the hidden states of all time steps, by the weights and biases of inputs and hidden states."""
+    """The last state and the hidden states of all time steps, for the weights and biases of one direction."""
     of_input, of_hidden, *biases = weights
     before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
-    given = linear(x, of_input, *before)
-    start = tuple(ops.cast(state, given.dtype) for state in start)
-    kept = tuple(tensor_of(w) for w in (of_hidden, *inside))
+    projected = linear(x, of_input, *before)
+    start = tuple(ops.cast(state, projected.dtype) for state in start)
+    hidden_weights = tuple(tensor_of(w) for w in (of_hidden, *inside))
 
     def step(state: State, element: tuple[Tensor, Tensor | None]) -> tuple[State, Tensor]:
         part, is_running = element
-        after = gates.step(part, linear(state[0], *kept), state)
+        after = gates.step(part, linear(state[0], *hidden_weights), state)
         if is_running is not None:
             after = tuple(ops.where(is_running, new, old) for new, old in zip(after, state, strict=True))
         return after, after[0]
 
-    found: tuple[State, Tensor] = ops.scan(step, start, (given, running), reverse=is_reverse)
-    return found
+    result: tuple[State, Tensor] = ops.scan(step, start, (projected, running), reverse=is_reverse)
+    return result
 
 
 @cache
@@ -320,9 +322,9 @@ def _in_a_graph(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Te
 
 
 def _is_long(x: Tensor) -> bool:
-    """Whether a sequence outside of a trace is so long that a graph pays: to compile it takes as long as 10 steps.
+    """Returns whether a sequence outside of a trace is worth a graph, whose compilation takes as long as 10 steps.
 
-    With mixed precision it runs step by step, since the network decides in which dtypes.
+    With mixed precision it runs step by step, since the network decides the dtypes.
     """
     cell = executor.executor()
     return x.shape[0] > LONG and (cell is None or (isinstance(cell, Running) and cell.casting is None))

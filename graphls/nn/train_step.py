@@ -1,4 +1,4 @@
-"""Training steps, and cells around a network: what evaluation gives, gradients, and setting a parameter."""
+"""Training steps, and cells around a network: evaluation with a loss, gradients, and assignment of a parameter."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ __all__ = [
 class WithEvalCell(Cell):
     """A network and a loss for evaluation: gives (loss, outputs, label).
 
-    With `add_cast_fp32` the outputs and a float label are cast to float32 first. Raises GraphTypeError for what is no
-    cell and for a flag that is no bool.
+    With `add_cast_fp32` the outputs and a float label are cast to float32 first. Raises GraphTypeError for anything but
+    cells and for a flag that is not a bool.
     """
 
     def __init__(self, network: Cell, loss_fn: Cell, add_cast_fp32: bool = False) -> None:
@@ -63,8 +63,8 @@ class ForwardValueAndGrad(Cell):
     """The value of a network and its gradients: (value, gradients), as GradOperation gives them with these flags.
 
     `network` is a cell or a function of tensors, `weights` the parameters for `get_by_list`. With `sens_param` the
-    last input is the sensitivity. The forward runs once. Raises GraphTypeError for what cannot be called, flags
-    that are no bools and `get_by_list` without parameters.
+    last input is the sensitivity. The forward runs once. Raises GraphTypeError for a network that is not callable,
+    flags that are not bools and `get_by_list` without parameters.
 
     Examples:
         >>> from graphls import nn, tensor
@@ -94,7 +94,7 @@ class ForwardValueAndGrad(Cell):
                 "For 'ForwardValueAndGrad', when 'get_by_list' is set to True, the argument 'weights' must be "
                 f"Parameters array, but got '{type(weights)}'.",
             )
-        self.network = network if isinstance(network, Cell) else _Called(network)
+        self.network = network if isinstance(network, Cell) else _FunctionCell(network)
         self.weights = ParameterTuple(weights or ()) if get_by_list else weights
         self.get_all = get_all
         self.get_by_list = get_by_list
@@ -111,7 +111,8 @@ class WithGradCell(Cell):
     """The gradients of a network by all its trainable parameters, in a tuple.
 
     With `loss_fn` the network and the loss are differentiated, else the network. `sens` is the sensitivity of the
-    result, in its shape; None means ones. The network is set to training. Raises GraphTypeError for what is no cell.
+    result, in its shape; None means ones. The network is set to training. Raises GraphTypeError for anything but a
+    cell.
     """
 
     def __init__(self, network: Cell, loss_fn: Cell | None = None, sens: TensorLike | None = None) -> None:
@@ -132,9 +133,9 @@ class WithGradCell(Cell):
 
 
 class ParameterUpdate(Cell):
-    """Gives a parameter the value that it is called with, and returns that value.
+    """Assigns the input to a parameter, and returns it.
 
-    Raises GraphTypeError for what is no parameter, GraphValueError for a value of another shape.
+    Raises GraphTypeError for anything but a parameter, GraphValueError for a value of another shape.
     """
 
     def __init__(self, param: Parameter) -> None:
@@ -147,7 +148,7 @@ class ParameterUpdate(Cell):
         return ops.depend(x, ops.assign(self._param, x))
 
 
-class _Called(Cell):
+class _FunctionCell(Cell):
     """A function as a cell, so that its value and its gradient share one forward."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -172,7 +173,7 @@ def _in_float32(leaf: TensorLike) -> Any:
 class WithLossCell(Cell):
     """A network and a loss: `loss_fn(backbone(data), label)`.
 
-    Raises GraphTypeError for what is no cell.
+    Raises GraphTypeError for anything but cells.
     """
 
     def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
@@ -201,7 +202,7 @@ class TrainOneStepCell(Cell):
     that). With `return_grad` the step gives (loss, gradients by parameter name). The step returns the loss, of any
     shape, which also is what is differentiated: the forward runs once. Of several outputs the sum is differentiated.
 
-    Raises GraphTypeError for a network or optimizer that is no cell and for another `sens`, GraphValueError where
+    Raises GraphTypeError for a network or optimizer that is not a cell and for another `sens`, GraphValueError where
     `sens` is 0 or has more elements.
 
     Examples:
@@ -239,7 +240,7 @@ class TrainOneStepCell(Cell):
             self._join_ranks()
 
     def _join_ranks(self) -> None:
-        """Train with the other ranks: from the parameters of rank 0, with the gradients of all."""
+        """Train with the other ranks: start from the parameters of rank 0, and reduce the gradients of all."""
         self.grad_reducer = DistributedGradReducer(self.weights)
         self.degree = self.grad_reducer.degree
         if takes_parameters_of_first_rank():
@@ -252,7 +253,7 @@ class TrainOneStepCell(Cell):
 
     @property
     def _output_names(self) -> str | tuple[str, ...]:
-        """What the results are called outside of Python, such as in a bundle."""
+        """The names of the results outside of Python, such as in a bundle."""
         return ("loss", "gradients") if self.return_grad else "loss"
 
     def to_float(self, dst_type: DTypeLike) -> Cell:
@@ -269,7 +270,7 @@ class TrainOneStepCell(Cell):
         return loss
 
     def _gradients(self, loss: Any, inputs: tuple[object, ...]) -> Any:
-        """The gradients of this rank, scaled where there is a `sens`."""
+        """The gradients of this rank, scaled if there is a `sens`."""
         if self.sense_flag:
             return self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
         return self.grad_no_sens(self.network, self.weights)(*inputs)
@@ -323,7 +324,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return ("loss", "overflow", "scale")
 
     def _make_tools(self) -> None:
-        """What steps of scripts that derive from this one compute with, under MindSpore's names."""
+        """Set the operators that subclasses in scripts compute with, under MindSpore's names."""
         self.is_distributed, self.gpu_target = self.reducer_flag, get_context("device_target") == "GPU"
         self.hyper_map, self.allreduce = ops.HyperMap(), sum_over_ranks if self.is_distributed else ops.identity
         self.reduce_sum, self.reduce_all = ops.ReduceSum(keep_dims=False), ops.ReduceAll(keep_dims=False)
@@ -343,7 +344,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return loss, cond, scale
 
     def over_ranks(self, grads: Sequence[TensorLike], scale: Tensor) -> Any:
-        """The gradients of all ranks together, unscaled; behind that where 16-bit ones travel as they are."""
+        """The gradients reduced over all ranks and unscaled; unscaled last where 16-bit ones travel as they are."""
         if getattr(self.grad_reducer, "in_float32", True):
             return self.grad_reducer(unscaled(grads, scale))
         return unscaled(self.grad_reducer(grads), scale)
@@ -356,7 +357,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return overflow_start(pre_cond, compute_input)
 
     def get_overflow_status(self, status: object, compute_output: object) -> Tensor:
-        """Whether `compute_output`, a tensor or a pytree of them, overflowed, on any rank: bool of shape ().
+        """Returns whether `compute_output`, a tensor or a pytree of them, overflowed, on any rank: bool of shape ().
 
         `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
         place the window after the loss and before the gradients.
@@ -365,7 +366,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return any_rank(flag) if self.is_distributed else flag
 
     def process_loss_scale(self, overflow: Tensor) -> Tensor:
-        """Update the scale by the overflow status, where a cell was given for it; returns the status."""
+        """Update the scale by the overflow status, if a cell was given for it; returns the status."""
         if self.loss_scaling_manager is None:
             return overflow
         result: Tensor = self.loss_scaling_manager(self.scale_sense, overflow)

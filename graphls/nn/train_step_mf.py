@@ -1,4 +1,4 @@
-"""Training steps of MindFormers: gradients are clipped to a norm, and accumulated over calls."""
+"""Training steps of MindFormers, with gradient clipping, accumulation over calls, and moving averages."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ class GradAccumulationCell(Cell):
 
 
 def _sum(first: TensorLike, second: TensorLike) -> Any:
-    """Two pytrees of outputs as one, whose tensors are added."""
+    """The sum of two pytrees of outputs, tensor by tensor."""
     if structure(first) != structure(second):
         raise GraphValueError("A network must give every part of a batch as many outputs.")
     pairs = zip(leaves(first), leaves(second), strict=True)
     return rebuild(first, [ops.add(a, b) if is_tensor(a) else a for a, b in pairs])
 
 
-KNOWN = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
+KEYWORDS = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 
 
 class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
@@ -172,7 +172,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
         if kwargs:
             raise GraphTypeError(
                 f"MFTrainOneStepCell has no argument {next(iter(kwargs))!r}; the further keyword arguments are "
-                f"{', '.join(KNOWN)}.",
+                f"{', '.join(KEYWORDS)}.",
             )
         if isinstance(scale_sense, (int, float)) and not isinstance(scale_sense, bool):
             scale_sense = Tensor(scale_sense)
@@ -227,11 +227,11 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell, Averaging):
         return loss, overflow, self.global_norm(grads)
 
     def global_norm(self, grads: Sequence[Tensor]) -> Tensor | None:
-        """The common norm of gradients, where the step clips."""
+        """The common norm of gradients; None where the step does not clip."""
         return self.clip_grad_norm.norm(grads) if self.use_clip_grad else None
 
     def update(self, grads: Sequence[Tensor], norm: Tensor | None) -> Any:
-        """Clip the gradients, update the parameters and their averages; returns what the optimizer gives."""
+        """Clip the gradients, update the parameters and their averages; returns the optimizer's result."""
         done = self.optimizer(grads if norm is None else self.clip_grad_norm.clipped(grads, norm))
         if self.ema is not None:
             self.ema.update()

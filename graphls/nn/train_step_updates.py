@@ -189,7 +189,7 @@ class Updates:
         return self.clip_norm is not None or self.clip_value is not None
 
     def clipped(self, grads: Sequence[Tensor], scale: float) -> Any:
-        """Gradients, which are multiplied by `scale`, clipped as they would be without."""
+        """Clip gradients that are multiplied by `scale`, in proportion."""
         if self.clip_norm is not None:
             return ops.clip_by_global_norm(tuple(grads), self.clip_norm * scale)
         if self.clip_value is not None:
@@ -211,7 +211,7 @@ class Updating(TrainOneStepCell, Averaging):
         self.ema = None if decay is None else AverageSinceFirstUpdate(self.weights, decay, updates.owner)
 
     def over_all(self, grads: Sequence[Tensor]) -> Any:
-        """The gradients of this update so far, of all ranks together in its last call only."""
+        """The gradients of this update so far, reduced over all ranks in its last call only."""
         if self.accumulation is None:
             return self.grad_reducer(grads)
         mean = self.accumulation.mean(grads)
@@ -220,9 +220,9 @@ class Updating(TrainOneStepCell, Averaging):
         return self.grad_reducer.reduced_where(self.accumulation.is_last(), mean)
 
     def finish(self, loss: Any, grads: Sequence[Tensor], overflow: Tensor | None) -> tuple[Any, Any]:
-        """Update by these gradients, or keep them for a later call; returns the loss and whether anything overflowed.
+        """Update by these gradients, or store them for a later call; returns the loss and the overflow so far.
 
-        `overflow` says whether this call did; it is None where nobody looks.
+        `overflow` is the flag of this call; it is None in steps without an overflow check.
         """
         accumulation = self.accumulation
         if accumulation is None:
@@ -247,11 +247,11 @@ class Updating(TrainOneStepCell, Averaging):
         return loss, overflow
 
     def process_loss_scale(self, overflow: Tensor) -> Tensor:
-        """Nothing, where there is no scale; returns the status."""
+        """Return the status; there is no scale to update."""
         return overflow
 
     def update(self, grads: Sequence[Tensor]) -> Any:
-        """Clip the gradients, update the parameters and their averages; returns what the optimizer gives."""
+        """Clip the gradients, update the parameters and their averages; returns the optimizer's result."""
         wide = tuple(map(tensor_of, grads))
         done = self.optimizer(self.updates.clipped(wide, self.optimizer.loss_scale))
         if self.ema is not None:

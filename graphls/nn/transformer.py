@@ -30,13 +30,13 @@ __all__ = [
 
 
 Shapes = dict[tuple[int, ...], tuple[int, ...]]
-"""The shapes that a mask may have, and those that they become."""
+"""The shapes that a mask may have, and the shapes that they are reshaped to."""
 
 
 def joined_masks(
     attention: TensorLike | None, padding: TensorLike | None, shape: tuple[int, int, int, int], dtype: DType
 ) -> Tensor | None:
-    """Both masks as numbers to add that broadcast to `shape`, (N, heads, L, S); None where there is none.
+    """The sum of both masks as additive masks that broadcast to `shape`, (N, heads, L, S); None without masks.
 
     Raises GraphTypeError for a mask of integers, GraphValueError for one that does not fit.
     """
@@ -45,13 +45,13 @@ def joined_masks(
     of_keys: Shapes = {(batch, columns): (batch, 1, 1, columns)}
     if batch == 1:
         of_keys[columns,] = (1, 1, 1, columns)
-    given = (("attn_mask", attention, of_all), ("key_padding_mask", padding, of_keys))
-    found = [(name, tensor_of(mask), shapes) for name, mask, shapes in given if mask is not None]
-    masks = [_as_added(_reshaped(mask, name, shapes), name, dtype) for name, mask, shapes in found]
+    arguments = (("attn_mask", attention, of_all), ("key_padding_mask", padding, of_keys))
+    present = [(name, tensor_of(mask), shapes) for name, mask, shapes in arguments if mask is not None]
+    masks = [_additive_mask(_reshaped(mask, name, shapes), name, dtype) for name, mask, shapes in present]
     return ops.add(*masks) if len(masks) == 2 else next(iter(masks), None)
 
 
-def _as_added(mask: Tensor, name: str, dtype: DType) -> Tensor:
+def _additive_mask(mask: Tensor, name: str, dtype: DType) -> Tensor:
     """A mask as numbers to add: minus infinity where a bool is true."""
     if mask.dtype.kind == "bool":
         return ops.where(mask, ops.full((), -math.inf, dtype=dtype), ops.zeros((), dtype))
@@ -155,12 +155,12 @@ class MultiheadAttention(Cell):
             text = f"MultiheadAttention takes a value for each key, and one batch for all, not {types}."
             raise GraphValueError(text)
 
-    def _projected(self, *given: Tensor) -> tuple[Tensor, ...]:
+    def _projected(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Query, key and value in (N, length, embed_dim) behind their weights; one product where they are the same."""
         size = self.embed_dim
         bias = self.in_proj_bias
-        if self.is_packed and all(_is_same(x, given[0]) for x in given):
-            packed = linear(self._batch_first(given[0]), self.in_proj_weight, *(() if bias is None else (bias,)))
+        if self.is_packed and all(_is_same(x, inputs[0]) for x in inputs):
+            packed = linear(self._batch_first(inputs[0]), self.in_proj_weight, *(() if bias is None else (bias,)))
             return ops.split(packed, size, axis=-1)
         weights: Any = (
             ops.split(self.in_proj_weight, size)
@@ -168,7 +168,7 @@ class MultiheadAttention(Cell):
             else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         )
         biases = [()] * 3 if bias is None else [(part,) for part in ops.split(bias, size)]
-        parts = zip(given, weights, biases, strict=True)
+        parts = zip(inputs, weights, biases, strict=True)
         return tuple(linear(self._batch_first(x), weight, *extra) for x, weight, extra in parts)
 
     def _batch_first(self, x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class MultiheadAttention(Cell):
         return x if self.batch_first else ops.swapaxes(x, 0, 1)
 
     def _with_more_keys(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys and values behind the given ones, which no mask hides: those that are learned, and zeros."""
+        """Keys and values extended by learned ones and zeros, which no mask hides."""
         pairs: list[tuple[Any, Any]] = [(self.bias_k, self.bias_v)] if self.add_bias_kv else []
         pairs += [(0.0, 0.0)] if self.add_zero_attn else []
         for key, value in pairs:
@@ -211,7 +211,7 @@ def _xavier(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
 
 
 def _is_same(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are one value, each of which `tensor_of` has given a tensor of its own."""
+    """Returns whether two tensors have the same value, by identity of their buffer or graph value."""
     if isinstance(a, Symbol) or isinstance(b, Symbol):
         return isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value
     return a.array is b.array
@@ -227,7 +227,7 @@ Activation: TypeAlias = "str | Cell | Callable[[Tensor], Tensor]"
 
 
 class TransformerLayer(Cell):
-    """What both kinds of layers share: parts with a sum around each, normalised behind it or, if `norm_first`, before.
+    """The base of both kinds of layers: residual parts, normalised after or, if `norm_first`, before each.
 
     `activation` is a name, of which "gelu" is the exact one, a cell or a function.
     """
@@ -257,7 +257,7 @@ class TransformerLayer(Cell):
         self.activation = _activation(activation)
 
     def around(self, number: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """x plus what a part makes of it."""
+        """x plus the output of a part, with dropout and normalisation."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         if self.norm_first:
             return ops.add(x, dropout(part(norm(x))))
@@ -321,10 +321,10 @@ def _activation(activation: Activation) -> Callable[[Any], Tensor]:
         return ops.gelu
     if callable(activation) and not isinstance(activation, Cell):
         return activation
-    found = get_activation(activation)
-    if found is None:
+    cell = get_activation(activation)
+    if cell is None:
         raise GraphTypeError("The activation of a transformer layer is a name, a cell or a function.")
-    return found
+    return cell
 
 
 class TransformerEncoder(Cell):

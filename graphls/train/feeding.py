@@ -88,7 +88,7 @@ def _is_function(source: object) -> bool:
 
 
 def _columns(batch: Any) -> Sequence[Any]:
-    """The columns of a batch; raises GraphTypeError for what is none."""
+    """The columns of a batch; raises GraphTypeError for anything else."""
     if isinstance(batch, Mapping):
         return tuple(batch.values())
     if isinstance(batch, (tuple, list)):

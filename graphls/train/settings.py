@@ -62,7 +62,7 @@ def updated_manager(manager: Any, network: Cell) -> LossScaleManager | None:
 
 
 def check_sink_size(owner: str, sink_size: object) -> None:
-    """Raise GraphTypeError for what is no integer, GraphValueError for 0 and what is below -1."""
+    """Raise GraphTypeError for anything but an integer, GraphValueError for 0 and what is below -1."""
     if isinstance(sink_size, bool) or not isinstance(sink_size, int):
         text = f"For {owner!r}, the argument 'sink_size' must be int, but got {sink_size!r}."
         raise GraphTypeError(text)

@@ -208,7 +208,7 @@ def check_filename(path: object) -> None:
 
 
 def check_count(shard_num: object) -> None:
-    """Raise ParamValueError for what is no number of files."""
+    """Raise ParamValueError for anything but a number of files."""
     if shard_num is None:
         raise ParamValueError("Parameter shard_num is None.")
     if not isinstance(shard_num, int):

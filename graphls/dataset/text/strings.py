@@ -96,7 +96,7 @@ def token_columns(tokens: Sequence[Token]) -> Any:
 def to_str(array: object, encoding: str = "utf8") -> Strings:
     """An array of bytes as strings; strings stay.
 
-    Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
+    Raises GraphTypeError for anything but an array of them, GraphValueError for bytes that are none in that encoding.
 
     Examples:
         >>> import numpy as np
@@ -110,7 +110,7 @@ def to_str(array: object, encoding: str = "utf8") -> Strings:
 def to_bytes(array: object, encoding: str = "utf8") -> Strings:
     """An array of strings as bytes; bytes stay.
 
-    Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
+    Raises GraphTypeError for anything but an array of them, GraphValueError for characters that the encoding lacks.
 
     Examples:
         >>> import numpy as np
@@ -182,7 +182,7 @@ class CaseFold(EachString):
 
 
 class NormalizeUTF8(EachString):
-    """Each string in a normal form; raises GraphTypeError for what is none.
+    """Each string in a normal form; raises GraphTypeError for anything else.
 
     Examples:
         >>> from graphls.dataset import text
@@ -201,7 +201,7 @@ HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u
 
 
 def compiled(name: str, value: object) -> re.Pattern[str]:
-    r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for what is none."""
+    r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for anything else."""
     text = string(name, value).replace(r"\p{Han}", f"[{HAN}]")
     try:
         return re.compile(text)

@@ -142,7 +142,7 @@ def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[st
 class PythonTokenizer(TextOperation):
     """What a function of a string gives, an iterable of strings, for one string ().
 
-    Raises GraphTypeError for what is no function, GraphRuntimeError for a column of another shape.
+    Raises GraphTypeError for anything but a function, GraphRuntimeError for a column of another shape.
 
     Examples:
         >>> from graphls.dataset import text

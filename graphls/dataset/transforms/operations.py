@@ -279,8 +279,8 @@ class PadEnd(TensorOperation):
 class Concatenate:
     """Columns of one axis, one after the other, after `prepend` and before `append`.
 
-    Raises GraphTypeError for what is no array, GraphValueError for another axis than the only one, GraphRuntimeError
-    for columns of more axes or of another dtype.
+    Raises GraphTypeError for anything but an array, GraphValueError for another axis than the only one,
+    GraphRuntimeError for columns of more axes or of another dtype.
 
     Examples:
         >>> import numpy as np
@@ -343,7 +343,7 @@ class Unique:
 class TypeCast(TensorOperation):
     """The column in `data_type`, a dtype of graphls or NumPy or its name; numbers cast as in C.
 
-    Raises GraphTypeError for what is no dtype, GraphRuntimeError for strings as numbers or numbers as strings.
+    Raises GraphTypeError for anything but a dtype, GraphRuntimeError for strings as numbers or numbers as strings.
 
     Examples:
         >>> import numpy as np

@@ -67,7 +67,7 @@ class ConvertColor(ImageOperation):
     """The image's channels in another order, with opacity (the largest integer, or 1 of floats) or without, or as gray
     (H, W).
 
-    Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises GraphTypeError for what is no ConvertMode,
+    Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises GraphTypeError for anything but a ConvertMode,
     GraphRuntimeError for an image of another kind, or with too few channels.
 
     Examples:

@@ -27,7 +27,7 @@ _MOST_PIXELS = 2**24
 
 
 def decoded(data: Array) -> Array | None:
-    """The image of a JPEG, uint8 of (H, W, 3) in RGB; None for what is none, and for all that is unusual.
+    """The image of a JPEG, uint8 of (H, W, 3) in RGB; None for anything else, and for all that is unusual.
 
     Unusual are files that are cut, very large, or of other colors than one or three, and damaged ones that OpenCV
     refuses: these are for Pillow, which says what is wrong with them.

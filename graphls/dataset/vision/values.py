@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Rescale(ImageOperation):
-    """image * rescale + shift, float32 of the same shape; raises GraphTypeError for what is no number.
+    """image * rescale + shift, float32 of the same shape; raises GraphTypeError for anything but a number.
 
     Examples:
         >>> import numpy as np
@@ -228,7 +228,7 @@ class LinearTransformation(ImageOperation):
     """(image.flatten() - mean_vector) @ transformation_matrix, in the image's shape, such as whitening.
 
     `transformation_matrix` is (D, D), `mean_vector` (D,), D the number of the image's elements. Raises GraphTypeError
-    for what is no array, GraphValueError for shapes that do not fit.
+    for anything but an array, GraphValueError for shapes that do not fit.
 
     Examples:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""From a network, an optimizer and a loss to a training step in mixed precision."""
+"""Construction of a training step in mixed precision from a network, an optimizer and a loss."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None,
 
 
 def _scaling(network: Cell, optimizer: Optimizer, scale: Cell, updates: Updates) -> TrainOneStepCell:
-    """A step that scales the loss by what a cell updates."""
+    """A step whose loss scale a cell updates."""
     if updates.is_plain:
         return TrainOneStepWithLossScaleCell(network, optimizer, scale)
     return TrainOneStepWithLossScaleAndUpdatesCell(network, optimizer, scale, updates)

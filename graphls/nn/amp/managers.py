@@ -1,4 +1,4 @@
-"""Managers of the loss scale on the host, and where training steps get their update cells from."""
+"""Managers of the loss scale on the host, which create the update cells of training steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_OVERFLOWS = 1000
 
 
 class LossScaleManager:
-    """What a manager of the loss scale defines; here every method gives None.
+    """The interface of managers of the loss scale; here every method returns None.
 
     Examples:
         >>> from graphls.amp import FixedLossScaleManager, LossScaleManager
@@ -38,7 +38,7 @@ class FixedLossScaleManager(LossScaleManager):
 
     With `drop_overflow_update`, steps that overflow are skipped. Without, every step is taken, and the optimizer
     divides the gradients: create it with the same `loss_scale`. Raises GraphValueError for a scale below 1,
-    GraphTypeError for what is no number.
+    GraphTypeError for anything but a number.
 
     Examples:
         >>> from graphls import amp
@@ -57,7 +57,7 @@ class FixedLossScaleManager(LossScaleManager):
         return self._loss_scale
 
     def get_drop_overflow_update(self) -> bool:
-        """Whether steps that overflow are skipped."""
+        """Returns whether steps that overflow are skipped."""
         return self._drop_overflow_update
 
     def get_update_cell(self) -> FixedLossScaleUpdateCell | None:
@@ -71,7 +71,7 @@ class DynamicLossScaleManager(LossScaleManager):
     The rule is that of DynamicLossScaleUpdateCell in Python numbers: max(scale * (1 / scale_factor), 1) at an
     overflow, and scale * scale_factor where the number of steps since the last overflow is a multiple of the window.
     Raises GraphValueError for a scale below 1, a window below 1 and a factor that is not positive, GraphTypeError
-    for what is no number and a window that is no integer.
+    for anything but a number and a window that is no integer.
 
     Examples:
         >>> from graphls import amp

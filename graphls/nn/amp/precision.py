@@ -79,7 +79,7 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
       softmax, normalisation and losses compute in float32; elsewhere the wider operand decides.
 
     Under O2 and O3 the network gives float32. The network itself is changed and returned; one that has a level already
-    keeps it, with a warning. Raises GraphTypeError for what is no cell, GraphValueError for another dtype or level.
+    keeps it, with a warning. Raises GraphTypeError for anything but a cell, GraphValueError for another dtype or level.
 
     Examples:
         >>> import numpy as np
@@ -108,7 +108,7 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike 
 
 
 def level_of(network: Cell) -> str:
-    """The level that a network has been given."""
+    """The level of mixed precision of a network."""
     return str(network.__dict__.get("_amp_level", "O0"))
 
 
@@ -154,12 +154,12 @@ def _mark(cell: Cell, **marks: object) -> None:
 
 def _half(dtype: DTypeLike) -> DType:
     try:
-        found: DType | None = as_dtype(dtype)
+        low: DType | None = as_dtype(dtype)
     except GraphTypeError:
-        found = None
-    if found is None or not found.is_half:
+        low = None
+    if low is None or not low.is_half:
         raise GraphValueError(f"The dtype of mixed precision is {float16!r} or {bfloat16!r}, but got {dtype!r}.")
-    return found
+    return low
 
 
 def _listed() -> str:
@@ -180,12 +180,12 @@ PRIMITIVES: dict[str, tuple[str, ...]] = {
 
 
 def get_white_list() -> list[Any]:
-    """A copy of the list of what the level O1 computes in 16 bits: classes of cells and of operators."""
+    """A copy of the list of classes of cells and operators that the level O1 computes in 16 bits."""
     return [*O1_CELLS, *(OPERATORS[name] for name in PRIMITIVES if name in OPERATORS)]
 
 
 def get_black_list() -> list[Any]:
-    """A copy of the list of what the level O2 computes in float32: classes of cells."""
+    """A copy of the list of classes of cells that the level O2 computes in float32."""
     return [*NORMALISATIONS]
 
 
@@ -193,7 +193,7 @@ def custom_mixed_precision(
     network: Cell, *, white_list: Sequence[object] | None = None, black_list: Sequence[object] | None = None,
     dtype: DTypeLike = float16,
 ) -> Cell:  # fmt: skip
-    """Let what a white list has compute in 16 bits, or all but what a black list has; the network is returned.
+    """Compute a white list in 16 bits, or everything but a black list; returns the network.
 
     The lists are of classes of cells and operators, a black list of cells only. Raises GraphTypeError for what is no
     cell and for lists of anything else, GraphValueError for both lists, for none, and for another dtype.

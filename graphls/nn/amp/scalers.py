@@ -19,7 +19,7 @@ from graphls.ops.state import overflow_get
 
 
 class LossScaler(ABC):
-    """What a scaler defines; its methods work inside of traced functions and at once outside of them.
+    """The interface of scalers, whose methods work inside of traced functions and at once outside of them.
 
     Examples:
         >>> from graphls.amp import DynamicLossScaler, LossScaler, StaticLossScaler
@@ -130,7 +130,7 @@ class DynamicLossScaler(StaticLossScaler):
 
 
 def all_finite(inputs: object, status: object = None) -> Tensor:
-    """Whether every float in a tuple or list of tensors is neither an infinity nor nan: bool of shape ().
+    """Returns whether every float in a tuple or list of tensors is neither infinite nor nan: bool of shape ().
 
     Lists may nest; integers and bools count as finite. In a traced function this closes an overflow window, so the
     compiler places it around the backward that made `inputs` and proves that. `status` is MindSpore 2.0's and changes

@@ -59,7 +59,7 @@ _BY_NAME: dict[str, type[Initializer]] = {
 
 
 Initial: TypeAlias = "Initializer | str | Tensor | np.ndarray[Any, Any] | float"
-"""What initial values are made of."""
+"""A specification of initial values."""
 
 
 def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: DTypeLike = float32) -> Tensor:
@@ -76,7 +76,7 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
         0.02
     """
     if isinstance(init, (Tensor, np.ndarray)):
-        return _given(init, shape, dtype)
+        return _existing(init, shape, dtype)
     if isinstance(init, str):
         init = _named(init)
     if isinstance(init, (int, float)):
@@ -93,7 +93,7 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
-def _given(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
+def _existing(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
     tensor = Tensor(np.array(init), dtype)
     if shape is not None and tensor.shape != tuple(shape):
         raise GraphValueError(f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.")
@@ -101,10 +101,10 @@ def _given(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
 
 
 def _named(name: str) -> Initializer:
-    found = _BY_NAME.get(name.lower())
-    if found is None:
+    kind = _BY_NAME.get(name.lower())
+    if kind is None:
         raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.")
-    return found()
+    return kind()
 
 
 register(initializer=initializer)

@@ -1,4 +1,4 @@
-"""What an initializer is, and what those that look at the fan of a weight share."""
+"""The base class of initializers, the fans of a weight, and checks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Shape = tuple[int, ...]
 
 
 class Initializer:
-    """How the values of a new parameter follow from its shape; calling it gives them.
+    """Computes the values of a new parameter from its shape, when it is called with one.
 
-    One of a user's own defines `__call__(shape)`, or `_initialize(array)`, which fills an array, as in MindSpore.
+    A subclass defines `__call__(shape)`, or `_initialize(array)`, which fills an array, as in MindSpore.
 
     Examples:
         >>> from graphls.initializer import Initializer, initializer
@@ -44,7 +44,7 @@ class Initializer:
 
 
 def fans(shape: Shape) -> tuple[int, int]:
-    """How many inputs an output has and how many outputs an input, for a weight (outputs, inputs, kernel...).
+    """The inputs of an output and the outputs of an input, as numbers, for a weight (outputs, inputs, kernel...).
 
     Examples:
         >>> from graphls.initializer import fans
@@ -58,7 +58,7 @@ def fans(shape: Shape) -> tuple[int, int]:
 
 
 def one_of(name: str, argument: str, value: object, known: tuple[str, ...]) -> str:
-    """One of some words; raises GraphValueError otherwise."""
+    """A value out of some words; raises GraphValueError for any other."""
     if value not in known:
         listed = ", ".join(map(repr, known))
         raise GraphValueError(f"For {name!r}, the {argument!r} must be one of {listed}, but got {value!r}.")

@@ -13,7 +13,7 @@ from graphls.nn.initializer.base import Array, Initializer, Shape, fans, one_of
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 SQUARED_GAINS = {**dict.fromkeys(("linear", "sigmoid", *CONVOLUTIONS), 1.0), "tanh": 25 / 9, "relu": 2.0}
-"""By how much the variance of initial weights before an activation is larger; a leaky relu's depends on its slope."""
+"""Factors of the variance of initial weights before an activation; a leaky relu's depends on its slope."""
 
 
 class Normal(Initializer):

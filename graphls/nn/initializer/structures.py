@@ -1,4 +1,4 @@
-"""Initial values that are given, or that depend on each other."""
+"""Constant initial values, and those that depend on each other, such as orthogonal matrices."""
 
 from __future__ import annotations
 
@@ -117,15 +117,15 @@ class Sparse(Initializer):
     def __call__(self, shape: Shape) -> Array:
         require_rank("Sparse", shape, (2,))
         ranks = np.argsort(generator().random(shape), axis=0).argsort(axis=0)
-        kept = ranks >= math.ceil(self.sparsity * shape[0])
-        return np.asarray(generator().normal(0.0, self.sigma, shape) * kept)
+        mask = ranks >= math.ceil(self.sparsity * shape[0])
+        return np.asarray(generator().normal(0.0, self.sigma, shape) * mask)
 
 
 class Dirac(Initializer):
     """Kernels (outputs, inputs, sizes...) whose convolution passes as many channels on as they have, in each group.
 
-    Raises GraphTypeError and GraphValueError for what is no number of groups of the outputs, and for a rank that is not
-    3, 4 or 5.
+    Raises GraphTypeError and GraphValueError for a number of groups that does not divide the outputs, and for a rank
+    that is not 3, 4 or 5.
 
     Examples:
         >>> from graphls.initializer import Dirac, initializer
@@ -149,6 +149,6 @@ class Dirac(Initializer):
         each = shape[0] // self.groups
         for group in range(self.groups):
             for channel in range(min(each, shape[1])):
-                place: Any = (group * each + channel, channel, *centre)
-                values[place] = 1.0
+                index: Any = (group * each + channel, channel, *centre)
+                values[index] = 1.0
         return values

@@ -360,7 +360,7 @@ class AdamW(DecoupledOptimizer):
 
 
 class AdamWRule:
-    """What AdamW makes of a weight in one update, whose corrections all parameters share."""
+    """The update of a weight by AdamW, with the bias corrections that all parameters share."""
 
     def __init__(self, betas: tuple[float, float], eps: float, global_step: Parameter) -> None:
         correction = ops.sqrt(bias_correction(betas[1], global_step))

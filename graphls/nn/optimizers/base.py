@@ -1,4 +1,4 @@
-"""What all optimizers are: their parameters in groups with settings of their own, and the step."""
+"""The base of optimizers: parameters in groups with settings of their own, and the update."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Group:
     is_by_name: bool = False
 
     def decays(self, parameter: Parameter) -> bool:
-        """Whether weight decay applies; outside of groups, not to what is called beta or gamma."""
+        """Returns whether a parameter decays; outside of groups, not with beta or gamma in its name."""
         if self.is_by_name and ("beta" in parameter.name or "gamma" in parameter.name):
             return False
         return isinstance(self.weight_decay, Cell) or self.weight_decay > 0
@@ -67,14 +67,14 @@ class Grouping:
 
     def group_numbers(self) -> tuple[int, ...]:
         """The number of the group that each parameter is in."""
-        found = {id(p): i for i, group in enumerate(self.groups) for p in group.parameters}
-        return tuple(found[id(p)] for p in self.parameters)
+        numbers = {id(p): i for i, group in enumerate(self.groups) for p in group.parameters}
+        return tuple(numbers[id(p)] for p in self.parameters)
 
 
 def grouping(optimizer: str, parameters: Parameters | None, weight_decay: Decay) -> Grouping:
-    """The groups in what a user gave as parameters.
+    """The groups of an optimizer's argument `parameters`.
 
-    Raises GraphValueError for None and for nothing, GraphTypeError for what are neither parameters nor groups,
+    Raises GraphValueError for None and for an empty list, GraphTypeError for anything but parameters or groups,
     GraphKeyError for an unknown key of a group, GraphRuntimeError for a parameter in two groups.
     """
     items = _listed(optimizer, parameters)
@@ -209,20 +209,20 @@ class Optimizer(Cell):
         self.__dict__["_phase"] = "update"
         name = type(self).__name__
         self.loss_scale = positive(name, "loss_scale", loss_scale)
-        given = grouping(name, parameters, weight_decay)
-        self.is_group, self.is_group_params_ordered = given.is_grouped, given.is_ordered
-        self.is_group_lr = any(group.learning_rate is not None for group in given.groups)
-        self.groups = given.groups
-        self.group_numbers = given.group_numbers()
+        grouped = grouping(name, parameters, weight_decay)
+        self.is_group, self.is_group_params_ordered = grouped.is_grouped, grouped.is_ordered
+        self.is_group_lr = any(group.learning_rate is not None for group in grouped.groups)
+        self.groups = grouped.groups
+        self.group_numbers = grouped.group_numbers()
         self.global_step = Parameter(np.zeros(1, np.int32), name="global_step", requires_grad=False)
         self.global_step_increase_tensor = Tensor([1], int32)
         self._set_learning_rates(name, learning_rate)
         self._set_weight_decays()
-        self.parameters = ParameterTuple(given.parameters)
+        self.parameters = ParameterTuple(grouped.parameters)
 
     @property
     def target(self) -> str:
-        """Where MindSpore would update parameters; here the update is part of the step."""
+        """The device on which MindSpore would update parameters; here the update is part of the step."""
         return self._target
 
     @target.setter
@@ -230,7 +230,7 @@ class Optimizer(Cell):
         self._set_base_target(value)
 
     def _set_base_target(self, value: str) -> None:
-        """Keep a target; raises GraphTypeError and GraphValueError for any but "CPU", "Ascend" and "GPU"."""
+        """Set the target; raises GraphTypeError and GraphValueError for any but "CPU", "Ascend" and "GPU"."""
         if value not in ("CPU", "Ascend", "GPU"):
             text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
             raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
@@ -249,9 +249,9 @@ class Optimizer(Cell):
     def _rates_of_groups(self, name: str, default: LearningRate) -> list[Parameter | Cell]:
         """The learning rate of each group, all of them cells where one is."""
         default = list(default) if isinstance(default, Iterator) else default
-        given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
+        settings = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
         _check_lengths(default, [group.learning_rate for group in self.groups])
-        rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(given)]
+        rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(settings)]
         if any(isinstance(rate, Cell) for rate in rates):
             rates = [FixedLearningRate(rate) if isinstance(rate, Parameter) else rate for rate in rates]
         for i, rate in enumerate(rates):
@@ -290,15 +290,15 @@ class Optimizer(Cell):
     def widened(self, gradients: TensorLike) -> Tensors:
         """The gradients in the dtype that the update is computed in.
 
-        Raises GraphTypeError for no tuple or list, GraphValueError for another number or shape than the parameters'.
+        Raises GraphTypeError for anything but a tuple or list, GraphValueError where number or shapes do not fit.
         """
         if not isinstance(gradients, (tuple, list)):
             raise GraphTypeError(f"An optimizer takes gradients in a tuple, not {gradients!r}.")
         tensors = tuple(map(tensor_of, gradients))
-        given, wanted = [t.shape for t in tensors], [p.shape for p in self.parameters]
-        if given != wanted:
+        shapes, expected = [t.shape for t in tensors], [p.shape for p in self.parameters]
+        if shapes != expected:
             raise GraphValueError(
-                f"The gradients of {len(wanted)} parameters have the shapes {given} and must have {wanted}.",
+                f"The gradients of {len(expected)} parameters have the shapes {shapes} and must have {expected}.",
             )
         return tuple(ops.cast(t, wide_dtype(p)) for t, p in zip(tensors, self.parameters, strict=True))
 
@@ -342,7 +342,7 @@ class Optimizer(Cell):
         """Subtract a step from a parameter."""
         ops.assign(parameter, ops.sub(self.weight(parameter), step))
 
-    # -- what optimizers that users write read ----------------------------------------------------------------
+    # -- attributes for optimizers of a user's own -------------------------------------------------------------
 
     hyper_map, map_ = ops.HyperMap(), ops.Map()
     """For updates of many parameters: `self.hyper_map(ops.partial(rule, rate), self.parameters, gradients)`."""
@@ -350,8 +350,8 @@ class Optimizer(Cell):
     @property
     def params(self) -> ParameterTuple:
         """The parameters in the order of updates."""
-        found: ParameterTuple = self.parameters
-        return found
+        parameters: ParameterTuple = self.parameters
+        return parameters
 
     @property
     def param_length(self) -> int:
@@ -360,12 +360,12 @@ class Optimizer(Cell):
 
     @property
     def exec_weight_decay(self) -> bool:
-        """Whether any parameter decays."""
+        """True if any parameter decays."""
         return any(self.decay_flags)
 
     @property
     def dynamic_weight_decay(self) -> bool:
-        """Whether the weight decay is a cell of the step."""
+        """True if the weight decay is a cell of the step."""
         return any(isinstance(group.weight_decay, Cell) for group in self.groups)
 
     def flatten_gradients(self, gradients: TensorLike) -> Any:
@@ -378,21 +378,21 @@ class Optimizer(Cell):
 
     @property
     def decay_flags(self) -> tuple[bool, ...]:
-        """Whether each parameter decays."""
+        """For each parameter, True if it decays."""
         numbers = zip(self.parameters, self.group_numbers, strict=True)
         return tuple(self.groups[i].decays(p) for p, i in numbers)
 
     @property
     def need_scale(self) -> bool:
-        """Whether gradients come with a loss scale."""
+        """True if gradients come with a loss scale."""
         return self.loss_scale != 1.0
 
     @property
     def reciprocal_scale(self) -> float:
-        """What gradients are multiplied by to take the loss scale out."""
+        """The factor that removes the loss scale from gradients."""
         return 1.0 / self.loss_scale
 
-    # -- what a script asks -----------------------------------------------------------------------------------
+    # -- calls and queries -------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if current_tracer() is None:
@@ -408,7 +408,7 @@ class Optimizer(Cell):
         return *(p.requires_grad for p in self.parameters), *super().configuration()  # whose last is the version
 
     def _frozen(self) -> list[Parameter]:
-        """The parameters that do not require their gradients any more, and what is kept for them: all stay."""
+        """The parameters that no longer require gradients, with their states: an update leaves them unchanged."""
         rows = [part for part in vars(self)["_params"].values() if isinstance(part, ParameterTuple)]
         numbers = [i for i, p in enumerate(self.parameters) if not p.requires_grad]
         return [row[i] for i in numbers for row in rows if len(row) == len(self.parameters)]
@@ -422,7 +422,7 @@ class Optimizer(Cell):
     def get_lr_parameter(self, param: Parameter | Sequence[Parameter]) -> Any:
         """The learning rate, a Parameter or a cell, of a parameter, or of each one in a list.
 
-        Raises GraphTypeError for what is no parameter, GraphValueError for one that is not the optimizer's.
+        Raises GraphTypeError for anything but a parameter, GraphValueError for one that is not the optimizer's.
         """
         if isinstance(param, (tuple, list)):
             return [self.get_lr_parameter(p) for p in param]
@@ -435,13 +435,13 @@ class Optimizer(Cell):
 
     def get_weight_decay(self) -> Any:
         """The weight decay of the coming update, a tensor; with groups, one for each parameter."""
-        step, given = state_of(self.global_step), [group.weight_decay for group in self.groups]
-        decays = [rate_now(d, step) if isinstance(d, Cell) else Tensor(d, float32) for d in given]
+        step, settings = state_of(self.global_step), [group.weight_decay for group in self.groups]
+        decays = [rate_now(d, step) if isinstance(d, Cell) else Tensor(d, float32) for d in settings]
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
 
 
 def _check_lengths(default: LearningRate, of_groups: Sequence[LearningRate | None]) -> None:
-    """Raise GraphValueError where the learning rates of groups, one for each step, are not as many as the others."""
+    """Raise GraphValueError where lists of learning rates, of groups and the default, differ in length."""
     lengths = {len(rates) for rates in (default, *of_groups) if isinstance(rates, (list, tuple))}
     if len(lengths) > 1:
         raise GraphValueError(
@@ -456,7 +456,7 @@ def wide_dtype(parameter: Parameter) -> DType:
 
 
 def bias_correction(beta: float, global_step: Parameter) -> Tensor:
-    """1 - beta ** t after update t, by which an average that began at 0 is divided."""
+    """1 - beta ** t after update t, the divisor of an average that began at 0."""
     count = ops.reshape(ops.cast(state_of(global_step), float32), ())
     return ops.sub(1.0, ops.pow(beta, count))
 

@@ -112,8 +112,8 @@ class ASGD(Optimizer):
         for parameter, ax, g, rate in zip(self.parameters, self.ax, gradients, rates, strict=True):
             slowed = ops.add(ops.mul(ops.mul(rate, past), self.lambd), 1.0)
             eta = ops.div(rate, ops.pow(slowed, self.alpha))
-            kept = ops.sub(1.0, ops.mul(eta, self.lambd))
-            w = ops.sub(ops.mul(self.weight(parameter), kept), ops.mul(g, eta))
+            shrinkage = ops.sub(1.0, ops.mul(eta, self.lambd))
+            w = ops.sub(ops.mul(self.weight(parameter), shrinkage), ops.mul(g, eta))
             ops.assign(parameter, w)
             ops.assign(ax, ops.add(ops.mul(state_of(ax), rest), ops.mul(w, mu)))
 

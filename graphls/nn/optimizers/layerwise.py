@@ -1,4 +1,4 @@
-"""Optimizers whose steps follow the size of each layer, or keep their states as factors."""
+"""Optimizers that scale steps by the norms of each layer (Lamb, LARS) or factor their states (AdaFactor)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Muon: a momentum whose matrices are made nearly orthogonal, with AdamW for the parameters that are none."""
+"""Muon: steps along a nearly orthogonalised momentum for matrices, and AdamW for all other parameters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from graphls.ops.update_rules import adam_moments
 __all__ = ["Muon"]
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the polynomial whose iteration lifts singular values to about 1, in few steps (Jordan, 2024)."""
+"""Coefficients of the polynomial whose iteration lifts singular values to about 1 in few steps (Jordan, 2024)."""
 
 SIZES: dict[str, Callable[[int, int], float]] = {
     "original": lambda rows, columns: math.sqrt(max(1.0, rows / columns)),
     "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
 }
-"""By what the learning rate of a matrix is multiplied."""
+"""Factors of the learning rate by the shape of a matrix."""
 
 
 class Muon(WithDecay):
@@ -59,7 +59,7 @@ class Muon(WithDecay):
         first, second = pair_of_betas("Muon", betas)
         self.beta1, self.beta2 = fraction("Muon", "beta1", first), fraction("Muon", "beta2", second)
         self.adam_eps = positive("Muon", "adam_eps", adam_eps)
-        self.muon_flag = tuple(_is_taken(p, muon_filter) for p in self.parameters)
+        self.muon_flag = tuple(_is_matrix_update(p, muon_filter) for p in self.parameters)
         self._add_states()
 
     def _add_states(self) -> None:
@@ -84,14 +84,14 @@ class Muon(WithDecay):
                 ops.assign(parameter, rule.weight(w, m, v, rate, decay))
 
     def _direction(self, moment: Parameter, g: Tensor) -> Tensor:
-        """What a matrix is moved along, for a learning rate of 1."""
-        kept = self.momentum
-        m = ops.assign(moment, ops.add(ops.mul(state_of(moment), kept), ops.mul(g, 1 - kept)))
+        """The step of a matrix, for a learning rate of 1."""
+        momentum = self.momentum
+        m = ops.assign(moment, ops.add(ops.mul(state_of(moment), momentum), ops.mul(g, 1 - momentum)))
         if self.nesterov:
-            m = ops.add(ops.mul(g, 1 - kept), ops.mul(m, kept))
+            m = ops.add(ops.mul(g, 1 - momentum), ops.mul(m, momentum))
         matrix = ops.reshape(m, (m.shape[0], -1))
-        made = ops.mul(orthogonal(matrix, self.ns_steps, self.eps), SIZES[self.adjust_lr_fn](*matrix.shape))
-        return ops.reshape(made, m.shape)
+        step = ops.mul(orthogonal(matrix, self.ns_steps, self.eps), SIZES[self.adjust_lr_fn](*matrix.shape))
+        return ops.reshape(step, m.shape)
 
 
 def orthogonal(matrix: Tensor, steps: int, eps: float) -> Tensor:
@@ -107,14 +107,14 @@ def orthogonal(matrix: Tensor, steps: int, eps: float) -> Tensor:
     return ops.swapaxes(x, 0, 1) if is_tall else x
 
 
-def _is_taken(parameter: Parameter, muon_filter: Callable[[Parameter], bool] | None) -> bool:
-    """Whether a parameter is updated as a matrix."""
+def _is_matrix_update(parameter: Parameter, muon_filter: Callable[[Parameter], bool] | None) -> bool:
+    """Returns whether a parameter is updated as a matrix."""
     if muon_filter is None:
         return len(parameter.shape) > 1
     if not callable(muon_filter):
         raise GraphTypeError(f"For 'Muon', the 'muon_filter' is a function of a parameter, not {muon_filter!r}.")
-    is_taken = bool(muon_filter(parameter))
-    if is_taken and len(parameter.shape) < 2:
+    is_selected = bool(muon_filter(parameter))
+    if is_selected and len(parameter.shape) < 2:
         shape = parameter.shape
         raise GraphValueError(f"Muon updates matrices, but its filter takes {parameter.name!r} of shape {shape}.")
-    return is_taken
+    return is_selected

@@ -1,4 +1,4 @@
-"""Training of networks that will compute with 8-bit integers."""
+"""Quantization-aware training, for inference with 8-bit integers."""
 
 from graphls.nn.quantization.fake_quantize import fake_quantize
 

@@ -1,4 +1,4 @@
-"""Networks whose products are rounded, while they are trained, to what 8-bit integers can stand for."""
+"""Quantization-aware training: products round their operands to 8-bit integers while the network is trained."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from graphls.passes.adapters.fake_quantize import FakeQuantize, quantized
 
 @dataclass(frozen=True)
 class Quantized:
-    """What a cell knows of its products that are rounded; as a pass of the cell it rounds them.
+    """The quantized products of a cell; as a pass of the cell it inserts the rounding.
 
-    `sites` are, in the order in which they run, the paths of the weight and of the range of the other operand.
+    `sites` are, in execution order, the paths of the weight and of the range of the other operand.
     """
 
     options: FakeQuantize
@@ -29,24 +29,24 @@ class Quantized:
     calibrates: bool = False
 
     def rewrite(self, graph: Graph, training: bool) -> Graph:
-        """The graph with rounded products; in a training, ranges that are observed follow what there is."""
+        """The graph with rounded products; in training, observed ranges follow the values."""
         match = tuple(dict.fromkeys(weight for weight, _ in self.sites))
         options = replace(self.options, match=match, training=training or self.calibrates)
         return replace(options, ranges="observed").run(graph) if self.calibrates else options.run(graph)
 
 
 @dataclass
-class _Looking:
-    """A pass of a cell that changes nothing and notes what would be rounded."""
+class _SiteCollector:
+    """A pass of a cell that changes nothing and collects the products that would be rounded."""
 
     options: FakeQuantize
     sites: tuple[tuple[str, str], ...] = ()
     ranges: tuple[Value, ...] = ()
 
     def rewrite(self, graph: Graph, training: bool) -> Graph:
-        made, sites = quantized(graph, self.options)
+        rounded, sites = quantized(graph, self.options)
         known = set(graph.states)
-        self.sites, self.ranges = tuple(sites), tuple(state for state in made.states if state not in known)
+        self.sites, self.ranges = tuple(sites), tuple(state for state in rounded.states if state not in known)
         return graph
 
 
@@ -54,13 +54,13 @@ def fake_quantize(
     net: Cell, *inputs: object, match: str | Sequence[str] = "*", ranges: str = "observed", per_channel: bool = True,
     momentum: float = 0.1,
 ) -> list[str]:  # fmt: skip
-    """Round the operands of products to what 8-bit integers can stand for; returns the paths of their weights.
+    """Round the operands of products to values that 8-bit integers represent; returns the paths of their weights.
 
-    `inputs` are like those that the network takes, and its first ranges are what it makes of them. `match` is a pattern
+    `inputs` are examples of the network's inputs, and the first ranges are those of a run on them. `match` is a pattern
     as of files, or several, of the names of weights or of the cells that use them. Weights are symmetric, by output
     channel or as a whole. The ranges of the other operands are parameters `<module>.input_range`, two numbers each:
     "observed" ones follow the smallest and the largest number by `momentum` in each step of a training, "learned" ones
-    have gradients. Gradients pass straight through inside of a range. What compiles or optimizes the network is made
+    have gradients. Gradients pass straight through inside of a range. Create steps and optimizers of the network
     afterwards. `graphls.onnx.save_quantized` writes an ONNX model with integers.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, for a network that is rounded already or
@@ -83,26 +83,26 @@ def fake_quantize(
         raise GraphValueError(f"{text}; merge these first, by graphls.adapters.merge(net).")
     patterns = (match,) if isinstance(match, str) else tuple(match)
     options = FakeQuantize(patterns, ranges=ranges, per_channel=per_channel, momentum=momentum)
-    looking = _Looking(options)
-    _with_passes(net, looking)
+    collector = _SiteCollector(options)
+    _with_passes(net, collector)
     try:
         trace(net, tuple(inputs))
     finally:
-        _without(net, looking)
-    if not looking.sites:
+        _without(net, collector)
+    if not collector.sites:
         raise GraphValueError(f"The network has no product with a weight that matches {match!r}, outside of branches.")
-    _add_ranges(net, looking.ranges, ranges == "learned")
-    _calibrate(net, Quantized(options, looking.sites), inputs)
-    return list(dict.fromkeys(weight for weight, _ in looking.sites))
+    _add_ranges(net, collector.ranges, ranges == "learned")
+    _calibrate(net, Quantized(options, collector.sites), inputs)
+    return list(dict.fromkeys(weight for weight, _ in collector.sites))
 
 
 def quantization_of(cell: Cell) -> Quantized | None:
-    """What a cell knows of its products that are rounded."""
+    """The quantized products of a cell; None without any."""
     return next((each for each in cell._passes if isinstance(each, Quantized)), None)
 
 
 def _add_ranges(net: Cell, ranges: Sequence[Value], are_learned: bool) -> None:
-    """Give a network parameters for the ranges, which have the prefix that its other parameters have."""
+    """Add parameters for the ranges to a network, with the prefix of its other parameters."""
     path, first = next(net.parameters_and_names())
     prefix = first.name.removesuffix(path) if first.name.endswith(path) else ""
     for state in ranges:
@@ -111,9 +111,9 @@ def _add_ranges(net: Cell, ranges: Sequence[Value], are_learned: bool) -> None:
         net.insert_param_to_cell(state.name, parameter, check_name_contain_dot=False)
 
 
-def _calibrate(net: Cell, found: Quantized, inputs: Sequence[object]) -> None:
+def _calibrate(net: Cell, quantization: Quantized, inputs: Sequence[object]) -> None:
     """Run the network once in evaluation, so that its ranges are those of these inputs."""
-    calibrating = replace(found, calibrates=True, options=replace(found.options, momentum=1.0))
+    calibrating = replace(quantization, calibrates=True, options=replace(quantization.options, momentum=1.0))
     modes = [(cell, cell.training) for _, cell in net.cells_and_names()]
     net.set_train(False)
     _with_passes(net, calibrating)
@@ -124,7 +124,7 @@ def _calibrate(net: Cell, found: Quantized, inputs: Sequence[object]) -> None:
         for cell, mode in modes:
             cell.__dict__["training"] = mode
         Configuration.note_change()
-    _with_passes(net, found)
+    _with_passes(net, quantization)
 
 
 def _with_passes(net: Cell, each: Any) -> None:

@@ -31,7 +31,7 @@ _numbers = count()
 class EventFile:
     """A new event file in a directory, which is made where it is missing.
 
-    Raises GraphRuntimeError where tensorboardX is not installed, GraphTypeError for what is no path, and
+    Raises GraphRuntimeError where tensorboardX is not installed, GraphTypeError for anything but a path, and
     GraphFileError, here and later, for what cannot be written.
     """
 
@@ -180,7 +180,8 @@ class SummaryRecord:
         """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
 
         A scalar has one element; images are bytes (uint8), or numbers from 0 to 1. Raises GraphValueError for another
-        plugin and for shapes that do not fit, GraphTypeError for what is no name and for values that are no numbers.
+        plugin and for shapes that do not fit, GraphTypeError for anything but a name and for values that are no
+        numbers.
         """
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
 

@@ -391,8 +391,8 @@ def _curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
 def auc(x: Any, y: Any, reorder: bool = False) -> float:
     """The area under the curve through the points (x, y), by the trapezoidal rule.
 
-    x rises or falls; with `reorder` the points are sorted first. Raises GraphTypeError for what is no row of numbers,
-    GraphValueError for rows of different lengths, and for an x that does neither.
+    x rises or falls; with `reorder` the points are sorted first. Raises GraphTypeError for anything but a row of
+    numbers, GraphValueError for rows of different lengths, and for an x that does neither.
 
     Examples:
         >>> from graphls.train import auc

@@ -63,7 +63,7 @@ class Metric(ABC):
     def set_indexes(self, indexes: object) -> Metric:
         """Take these outputs of the evaluation network, such as [0, 2]; returns the metric.
 
-        Raises GraphValueError for what is no list of integers of 0 or more.
+        Raises GraphValueError for anything but a list of integers of 0 or more.
         """
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
             message = "For 'set_indexes', the argument 'indexes' should be a list and all its elements should be int, "
@@ -180,7 +180,7 @@ def check_type(owner: object, name: str, value: object, kind: type) -> None:
 
 
 def check_choice(owner: object, name: str, value: object, choices: Collection[str]) -> None:
-    """Raise GraphTypeError for what is no str, and GraphValueError for one that is none of the choices."""
+    """Raise GraphTypeError for anything but a str, and GraphValueError for one that is none of the choices."""
     check_type(owner, name, value, str)
     if value not in choices:
         raise wrong(owner, f"the argument {name!r} must be one of {', '.join(choices)}, not {value!r}")

@@ -57,7 +57,7 @@ class OcclusionSensitivity(Metric):
     def update(self, *inputs: Any) -> None:
         """Take in a network, an image (1, ...) and the number of the class, in the place of those before.
 
-        Raises GraphTypeError for what is no Cell, and for a class that is no integer; GraphRuntimeError for several
+        Raises GraphTypeError for anything but a Cell, and for a class that is no integer; GraphRuntimeError for several
         images or classes; GraphValueError for a class that the network has not, and for a margin or a box that do not
         fit the image.
         """

@@ -107,7 +107,7 @@ class BleuScore(Metric):
         """Take in translations, each a list of words, and for each of them a list of references, lists of words, too.
 
         Raises GraphValueError for other than 2 inputs, for as many lists of references as there are no translations,
-        and for a translation without reference; GraphTypeError for what is no list or tuple.
+        and for a translation without reference; GraphTypeError for anything but a list or tuple.
         """
         self._check_number(inputs)
         _check(*inputs)
