@@ -72,7 +72,7 @@ PUBLIC = (
     "graphls.interop.torch", "graphls.ir", "graphls.ir.errors", "graphls.log", "graphls.nn", "graphls.onnx",
     "graphls.ops", "graphls.passes",
     "graphls.passes.windows", "graphls.primitives", "graphls.profile", "graphls.quantization", "graphls.tensors",
-    "graphls.testing", "graphls.train", "graphls.viz",
+    "graphls.testing", "graphls.train", "graphls.train.inference", "graphls.viz",
 )  # fmt: skip
 """Modules that users import by these names."""
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -22,6 +22,7 @@ ALIASES = {
     "graphls.quantization": "graphls.nn.quantization",
     "graphls.tensors": "graphls.frontend.tensors",
     "graphls.testing": "graphls.inspect.testing",
+    "graphls.train.inference": "graphls.step.export.inference",
     "graphls.viz": "graphls.inspect.viz",
 }
 """What users import, and the module that it is; modules within follow. Each is one module under both names."""

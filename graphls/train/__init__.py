@@ -1,4 +1,4 @@
-"""Training: the Model, what it calls on the way, metrics, checkpoints, and networks exported for inference."""
+"""Training: Model, callbacks, metrics, checkpoints, and the export of networks for inference."""
 
 from graphls.train.callbacks import *  # noqa: F403
 from graphls.train.callbacks import __all__ as _callbacks

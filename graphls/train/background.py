@@ -1,4 +1,4 @@
-"""Saving on a thread: one file after the other, errors at the next save or at the end of the process."""
+"""Background saving of checkpoints on a thread, one file after the other, with errors at the next save or at exit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _pending: Task[None] | None = None
 
 @call_after_fork
 def _forget_thread() -> None:
-    """In a forked process, wait for nothing: the thread and the file that it writes belong to the first one."""
+    """Forget the task in a forked process: the thread and its file belong to the parent process."""
     global _lock, _pending
     _lock, _pending = Lock(), None
 
 
 def start(save: Callable[[], None]) -> None:
-    """Save on a thread, for which a process waits before it ends, after the save before; raises what that raised."""
+    """Save on a thread after the previous save, and raise its error; the process does not end before the thread."""
     global _pending
     with _lock:
         _settle()
@@ -33,7 +33,7 @@ def start(save: Callable[[], None]) -> None:
 
 
 def settle() -> None:
-    """Wait until what was started is done; raises what it raised, once."""
+    """Wait until the started save is done; raises its error, once."""
     with _lock:
         _settle()
 
@@ -48,7 +48,7 @@ def _settle() -> None:
 
 
 def wait() -> None:
-    """Wait until what was started is done; its error is left to the next save."""
+    """Wait until the started save is done, and leave its error to the next save."""
     task = _pending
     if task is not None:
         task.wait()

@@ -17,18 +17,18 @@ from graphls.step.step import Compiled
 from graphls.train.callbacks.callback import CallbackManager, RunContext, loss_of
 from graphls.train.feeding import NO_DATA, Feed, Row
 from graphls.train.metrics import Loss, get_metric_fn
+from graphls.train.ranks import joint_shards, of_all_ranks
 from graphls.train.runner import ModeSwitch
-from graphls.train.together import joint_shards, of_all_ranks
 
 METRIC_METHODS = ("clear", "update", "eval")
 
 
 @dataclass(eq=False, repr=False)
 class Evaluation:
-    """A network to evaluate, with the backbone inside of it, and the metrics that look at its outputs.
+    """A network to evaluate, its backbone, and the metrics of its outputs.
 
-    `indexes` says which outputs are the loss, the prediction and the label; None means that metrics get all outputs.
-    `columns` is how many columns a row has to have, None for any number.
+    `indexes` are the positions of the loss, the prediction and the label among the outputs; None passes all outputs to
+    metrics. `columns` is the number of columns of a row, None for any.
     """
 
     network: Cell
@@ -43,15 +43,15 @@ class Evaluation:
         self.cache = cache_of(self.network, self.engine)
 
     def find(self, row: Row) -> Compiled:
-        """The step for a row, compiled where there is none yet."""
+        """The step for a row, compiled on first use."""
         return self.mode.find(self.cache, row)
 
     def run(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> dict[str, Any]:
-        """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks.
+        """Evaluate on a dataset once, with the hooks around it; returns the metrics, and stores them in the state.
 
-        Where the dataset is the shard of this rank, the metrics are those of the rows of all ranks.
+        Where the dataset is a shard of this rank, the metrics are those of the rows of all ranks.
         """
-        told = context.original_args()
+        state = context.original_args()
         for metric in self.metrics.values():
             metric.clear()
         callbacks.on_eval_begin(context)
@@ -59,14 +59,14 @@ class Evaluation:
         with joint_shards(dataset) as is_joint:
             losses = self._losses(dataset, callbacks, context, is_joint)
         callbacks.on_eval_epoch_end(context)
-        told.metrics = {name: map_leaves(_plain, metric.eval()) for name, metric in self.metrics.items()}
+        state.metrics = {name: map_leaves(_plain, metric.eval()) for name, metric in self.metrics.items()}
         eval_loss = {} if self.indexes is None else {"eval_loss": float(np.mean(losses))}
-        told.eval_results = {**eval_loss, **told.metrics}
+        state.eval_results = {**eval_loss, **state.metrics}
         callbacks.on_eval_end(context)
-        return dict(told.metrics)
+        return dict(state.metrics)
 
     def _losses(self, dataset: object, callbacks: CallbackManager, context: RunContext, is_joint: bool) -> list[Any]:
-        """The loss of each step, None for one that has none."""
+        """The loss of each step, None for a step without one."""
         losses: list[Any] = []
         with Feed(dataset, "valid_dataset", self.columns, num_epochs=1) as feed:
             rows = feed.epoch()
@@ -74,31 +74,31 @@ class Evaluation:
                 row = next(rows, None)
                 outputs = None if row is None else self._step(row, callbacks, context)
                 stops = context.get_stop_requested()
-                found = [outputs] if outputs is not None else []
+                steps = [outputs] if outputs is not None else []
                 if is_joint:
-                    found, stops = _of_all_ranks(outputs, stops)
-                losses += map(self._taken, found)
-                if stops or not found:
+                    steps, stops = _of_all_ranks(outputs, stops)
+                losses += map(self._update_metrics, steps)
+                if stops or not steps:
                     break
         if not losses:
             raise GraphValueError(NO_DATA)
         return losses
 
     def _step(self, row: Row, callbacks: CallbackManager, context: RunContext) -> tuple[Any, ...]:
-        """One step; what it gives."""
-        told = context.original_args()
-        told.cur_step_num += 1
+        """Run one step and return its outputs."""
+        state = context.original_args()
+        state.cur_step_num += 1
         callbacks.on_eval_step_begin(context)
-        outputs = told.net_outputs = self.find(row)(*row)
+        outputs = state.net_outputs = self.find(row)(*row)
         callbacks.on_eval_step_end(context)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         self._check(outputs)
         return tuple(outputs)
 
-    def _taken(self, outputs: tuple[Any, ...]) -> float | None:
-        """Tell metrics of the outputs of a step; the loss among them, where there is one."""
+    def _update_metrics(self, outputs: tuple[Any, ...]) -> float | None:
+        """Update the metrics by the outputs of a step; returns the loss among them, if any."""
         for metric in self.metrics.values():
-            metric.update(*self._seen_by(metric, outputs))
+            metric.update(*self._inputs_of(metric, outputs))
         return None if self.indexes is None else loss_of(outputs[self.indexes[0]])
 
     def _check(self, outputs: object) -> None:
@@ -109,8 +109,8 @@ class Evaluation:
             text = f"The length of 'outputs' of the eval_network must be >= 3, but got {len(outputs)}."
             raise GraphValueError(text)
 
-    def _seen_by(self, metric: Any, outputs: Any) -> Any:
-        """The outputs that a metric is updated with; one with indexes of its own chooses among all."""
+    def _inputs_of(self, metric: Any, outputs: Any) -> Any:
+        """The outputs that update a metric; one with indexes of its own chooses among all."""
         if self.indexes is None or getattr(metric, "indexes", None):
             return outputs
         loss, prediction, label = (outputs[i] for i in self.indexes)
@@ -123,7 +123,7 @@ def _plain(value: object) -> object:
 
 
 def _of_all_ranks(outputs: tuple[Any, ...] | None, stops: bool) -> tuple[list[tuple[Any, ...]], bool]:
-    """The outputs of a step on each rank that has one, and whether one of them stops."""
+    """The outputs of a step on each rank that has one, and whether any rank stops."""
     arrays = None if outputs is None else map_leaves(lambda x: x.asnumpy() if isinstance(x, Tensor) else x, outputs)
     everyone, is_end = of_all_ranks(arrays, stops)
     return [map_leaves(lambda x: Tensor(x) if is_tensor(x) else x, tuple(each)) for each in everyone], is_end
@@ -132,7 +132,7 @@ def _of_all_ranks(outputs: tuple[Any, ...] | None, stops: bool) -> tuple[list[tu
 def metrics_of(metrics: Any) -> dict[str, Any]:
     """Metrics by name: of a dict of objects, or of names in a set, list or tuple.
 
-    Raises GraphTypeError for anything else and for an object that is no metric, KeyError for a name that is not known.
+    Raises GraphTypeError for anything else and for an object that is not a metric, KeyError for an unknown name.
     """
     if metrics is None:
         return {}
@@ -157,16 +157,16 @@ def evaluation_of(
     network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool,
     engine: str | None = None,
 ) -> Evaluation | None:  # fmt: skip
-    """The evaluation of a model, or None where it has no metrics; raises as Model does."""
-    found = metrics_of(metrics)
-    if not found:
+    """The evaluation of a model, None for one without metrics; raises as Model does."""
+    by_name = metrics_of(metrics)
+    if not by_name:
         return None
     if eval_network is None:
         if loss_fn is None:
             raise GraphValueError(
                 "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
             )
-        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, found, [0, 1, 2], 2, engine)
+        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, by_name, [0, 1, 2], 2, engine)
     if not isinstance(eval_network, Cell):
         text = f"The argument 'eval_network' must be a Cell, but got {eval_network!r}."
         raise GraphTypeError(text)
@@ -175,4 +175,4 @@ def evaluation_of(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "
             f"three. But got 'eval_indexes' {indexes}.",
         )
-    return Evaluation(eval_network, network, found, indexes, engine=engine)
+    return Evaluation(eval_network, network, by_name, indexes, engine=engine)

@@ -16,13 +16,13 @@ from graphls.ir.types import Type, as_dtype
 from graphls.nn.cell import Cell, input_names
 
 REQUIRED = "get_dataset_size", "create_tuple_iterator"
-"""What a dataset has."""
+"""The methods of a dataset."""
 
 
 class Batches:
     """The batches of a list, of a loader, or of a generator function, which is called for each epoch.
 
-    A function, and a loader without a length, is gone through once more to count its batches. A batch is a tuple or
+    A function, and a loader without a length, is iterated once more to count its batches. A batch is a tuple or
     list of columns, a dict of them, in its order, or a single array.
     """
 
@@ -33,8 +33,8 @@ class Batches:
         return map(_columns, self._epoch())
 
     def _epoch(self) -> Iterable[Any]:
-        made: Iterable[Any] = self.source() if _is_function(self.source) else self.source
-        return made
+        batches: Iterable[Any] = self.source() if _is_function(self.source) else self.source
+        return batches
 
     @cached_property
     def _size(self) -> int:
@@ -53,7 +53,7 @@ class Batches:
 
 
 def as_dataset(owner: str, source: Any) -> Any:
-    """A dataset as it is, and batches from elsewhere as one; raises GraphTypeError for what gives no batches."""
+    """A dataset as it is, and other sources of batches as one; raises GraphTypeError for anything else."""
     missing = [name for name in REQUIRED if not callable(getattr(source, name, None))]
     if not missing:
         return source
@@ -70,8 +70,8 @@ def as_dataset(owner: str, source: Any) -> Any:
     )
 
 
-def said_of_columns(dataset: object) -> str:
-    """What to say where a list of arrays is as many batches of one column each, and was meant as columns."""
+def column_advice(dataset: object) -> str:
+    """The advice for a list of arrays meant as columns, which is as many batches of one column each."""
     source = dataset.source if isinstance(dataset, Batches) else None
     if not isinstance(source, (list, tuple)) or not all(map(offers_array, source)):
         return ""
@@ -103,7 +103,7 @@ NO_DATA = "There is no valid data in dataset, please check dataset file firstly.
 
 
 def steps_of_epoch(owner: str, dataset: object) -> int:
-    """The number of steps in an epoch of a dataset, or of what `as_dataset` makes one of.
+    """The number of steps in an epoch of a dataset or another source of batches.
 
     Raises GraphTypeError for anything else, GraphValueError for one without data.
     """
@@ -114,9 +114,9 @@ def steps_of_epoch(owner: str, dataset: object) -> int:
 
 
 def first_step(dataset: object) -> int:
-    """How many steps were taken before those that the dataset gives next, as `set_init_step` has told it."""
-    told = getattr(dataset, "get_init_step", None)
-    return int(told()) if callable(told) else 0
+    """The number of steps before the dataset's next one, as set by `set_init_step`."""
+    get_step = getattr(dataset, "get_init_step", None)
+    return int(get_step()) if callable(get_step) else 0
 
 
 def tensors_of(row: Row) -> tuple[Tensor, ...]:
@@ -132,10 +132,10 @@ def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
 class Feed:
     """The rows of a dataset, epoch by epoch, as arrays.
 
-    `columns` is how many a row has to have; without, it has no more than `network` takes, or any number where that is
-    None as well. As a context manager it ends what the dataset does in the background. A dataset of a user's own gives
-    its iterator for those of MindSpore's arguments that it takes (`num_epochs`, `do_copy`, `output_numpy`), and is
-    reset behind each epoch where it has `reset`, as MindSpore does.
+    `columns` is the number of columns of a row; without, it is at most what `network` takes, or any number where that
+    is None as well. As a context manager it stops the dataset's background work. A dataset of a user's own is asked for
+    its iterator with those of MindSpore's arguments that it takes (`num_epochs`, `do_copy`, `output_numpy`), and is
+    reset after each epoch where it has `reset`, as MindSpore does.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Feed:
     ) -> None:
         self.name = name
         dataset = as_dataset(name, dataset)
-        self.columns, self.network, self.advice = columns, network, said_of_columns(dataset)
+        self.columns, self.network, self.advice = columns, network, column_advice(dataset)
         self._fits = columns
         self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
         self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
@@ -162,7 +162,7 @@ class Feed:
         return rows if self.reset is None else _then(rows, self.reset)
 
     def endless(self) -> Iterator[Row]:
-        """The rows of one epoch after the other; raises GraphValueError where an epoch has none."""
+        """The rows of all epochs in sequence; raises GraphValueError where an epoch has none."""
         while True:
             is_empty = True
             for row in self.epoch():
@@ -173,27 +173,27 @@ class Feed:
 
     def _row(self, row: Any) -> Row:
         if len(row) != self._fits:
-            self._check(len(row))
+            self._check_width(len(row))
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 
-    def _check(self, count: int) -> None:
-        """Raise for a row with as many columns as nobody takes; others like it are not looked at again."""
+    def _check_width(self, count: int) -> None:
+        """Raise for an unexpected number of columns; remember an accepted number."""
         if self.columns is not None:
             raise GraphValueError(
                 f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {count}, please "
                 f"check the number of elements returned by '{self.name}'{self.advice}.",
             )
-        taken = count if self.network is None else len(input_names(self.network, count))
-        if taken < count:
+        accepted = count if self.network is None else len(input_names(self.network, count))
+        if accepted < count:
             raise GraphTypeError(
                 f"A row of '{self.name}' has {count} columns, of which {type(self.network).__name__}.construct takes "
-                f"{taken}, and no loss_fn was given that takes labels: Model(network, loss_fn, optimizer).",
+                f"{accepted}, and no loss_fn was given that takes labels: Model(network, loss_fn, optimizer).",
             )
         self._fits = count
 
 
 def _then(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
-    """The rows; when they end, or nobody wants more, a call of `reset`."""
+    """The rows, with a call of `reset` when they end or the consumer stops."""
     try:
         yield from rows
     finally:
@@ -205,11 +205,11 @@ def _is_own(dataset: object) -> bool:
 
 
 def _iterator(dataset: Any, options: Mapping[str, object]) -> Any:
-    """The iterator of a dataset, made with those options that it takes."""
+    """The iterator of a dataset, created with those options that it takes."""
     create = dataset.create_tuple_iterator
     try:
         parameters = signature(create).parameters.values()
-    except (TypeError, ValueError):  # no function of Python
+    except (TypeError, ValueError):  # not a Python function
         return create(**options)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return create(**options)
@@ -217,14 +217,14 @@ def _iterator(dataset: Any, options: Mapping[str, object]) -> Any:
 
 
 def first_row(owner: str, dataset: Any, name: str, columns: int | None, network: Cell | None = None) -> Row:
-    """The first row of a dataset, which stays at its place; raises as steps_of_epoch and Feed do."""
+    """The first row of a dataset, whose position does not change; raises as steps_of_epoch and Feed do."""
     steps_of_epoch(owner, dataset)
     step = first_step(dataset)
     with Feed(dataset, name, columns, 1, network) as feed:
         rows = feed.epoch()
         row = next(rows, None)
         if isinstance(rows, Generator):
-            rows.close()  # which resets a dataset of a user's own
+            rows.close()  # resets a dataset of a user's own
     if step:
         dataset.set_init_step(step)
     if row is None:

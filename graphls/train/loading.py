@@ -1,4 +1,4 @@
-"""The entries of a checkpoint, and loading them into the parameters of a network."""
+"""Entries of a checkpoint, and loading them into the parameters of a network."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Named = Iterable[tuple[Any, Any]]
 def entries_of(
     save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
-    """Copies of everything to save, all of one moment, by name; the entries of `append_dict` come last.
+    """Copies of everything to save, consistent in time, by name; the entries of `append_dict` come last.
 
     Raises GraphTypeError for objects that cannot be saved, GraphValueError for malformed lists and for names and
-    strings with single surrogates.
+    strings with lone surrogates.
     """
     items = [*named(save_obj), *_checked_appendix(append_dict).items()]
     with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
@@ -89,7 +89,7 @@ def entry_of(name: str, value: TensorLike) -> Entry:
 
 
 def _check_text(name: str, entry: Entry) -> None:
-    """Refuse single surrogates, which stand for bytes in names of files and in no format of checkpoints."""
+    """Refuse lone surrogates, which represent bytes in file names and have no form in checkpoints."""
     try:
         name.encode()
         if isinstance(entry, str):
@@ -131,13 +131,13 @@ RANDOM_STATE, COUNTER = "random_state", "global_step"
 def load_param_into_net(
     net: Cell, parameter_dict: Mapping[str, object], strict_load: bool = False, remove_redundancy: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Give the parameters of a network the values of those with the same names.
+    """Set the parameters of a network from those with the same names.
 
-    Returns (names in the network that got none, names in `parameter_dict` that fitted nowhere). Steps that are compiled
-    already go on with the new values. Without `strict_load`, floats and integers are converted to the parameter's
-    dtype, and where one prefix, ending in a dot, leads to all parameters that are missing, those are taken, with a
-    warning. The entry `random_state` is given to the random numbers of compiled steps where the network has an
-    optimizer, so that training goes on as it would have. There is one process, so `remove_redundancy` changes nothing.
+    Returns (names in the network without a value, unused names in `parameter_dict`). Steps that are compiled already
+    go on with the new values. Without `strict_load`, floats and integers are converted to the parameter's
+    dtype, and where one prefix, ending in a dot, leads to all missing parameters, it is used, with a warning. The entry
+    `random_state` is given to the random numbers of compiled steps where the network has an optimizer, so that training
+    goes on as it would have. There is one process, so `remove_redundancy` changes nothing.
 
     Raises GraphTypeError for arguments of another kind and GraphRuntimeError for other shapes and dtypes; then nothing
     has been loaded.
@@ -187,7 +187,7 @@ def _check_arguments(net: object, parameter_dict: object) -> None:
 
 
 def _behind_a_prefix(missing: list[Parameter], parameter_dict: Mapping[str, object]) -> dict[str, str]:
-    """Where the parameters that are missing stand, if one prefix leads to all of them; the shortest counts."""
+    """The names of missing parameters with the shortest prefix that leads to all of them."""
     if not missing:
         return {}
     first = "." + missing[0].name
@@ -204,15 +204,15 @@ def _has_shape(value: object, parameter: Parameter) -> bool:
 
 
 def _fitting(parameter: Parameter, value: Any, strict: bool) -> Array:
-    """The array of a value that a parameter can take."""
+    """The array of a value that fits a parameter."""
     if isinstance(value, str):
         raise GraphRuntimeError(f"{parameter.name} is a string in the checkpoint, not a tensor.")
-    shape, wanted = value.shape, parameter.shape
-    if shape != wanted and (shape[: len(wanted)] != wanted or set(shape[len(wanted) :]) != {1}):
-        raise _misfit(parameter, "shape", wanted, shape)
+    shape, expected = value.shape, parameter.shape
+    if shape != expected and (shape[: len(expected)] != expected or set(shape[len(expected) :]) != {1}):
+        raise _misfit(parameter, "shape", expected, shape)
     if value.dtype is not parameter.dtype and (strict or not _converts(value.dtype, parameter.dtype)):
         raise _misfit(parameter, "type", parameter.dtype, value.dtype)
-    array: Array = value.asnumpy().reshape(wanted)
+    array: Array = value.asnumpy().reshape(expected)
     return array
 
 
@@ -221,9 +221,9 @@ def _converts(source: DType, target: DType) -> bool:
     return (source.is_float and target.is_float) or (source.kind in integers and target.kind in integers)
 
 
-def _misfit(parameter: Parameter, what: str, wanted: object, found: object) -> GraphRuntimeError:
+def _misfit(parameter: Parameter, what: str, expected: object, actual: object) -> GraphRuntimeError:
     return GraphRuntimeError(
         f"For 'load_param_into_net', {parameter.name} in the argument 'net' should have the same {what} as "
-        f"{parameter.name} in the argument 'parameter_dict', but got its {what} {wanted} in the argument 'net' and "
-        f"{found} in the argument 'parameter_dict'; check that the checkpoint belongs to this network.",
+        f"{parameter.name} in the argument 'parameter_dict', but got its {what} {expected} in the argument 'net' and "
+        f"{actual} in the argument 'parameter_dict'; check that the checkpoint belongs to this network.",
     )

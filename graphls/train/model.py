@@ -17,6 +17,7 @@ from graphls.step.calling.cache import cache_of
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
+from graphls.train.ranks import agree_on_writers
 from graphls.train.runner import ModeSwitch, Training, TrainRunner
 from graphls.train.settings import (
     check_settings,
@@ -26,30 +27,29 @@ from graphls.train.settings import (
     updated_manager,
     valid_frequency_of,
 )
-from graphls.train.together import agree_on_writers
 
 
 class Model:
     """Trains, evaluates and runs a network.
 
-    With an `optimizer`, the train network is what `amp.build_train_network` makes of `network`, `loss_fn` and
-    `amp_level`, with `loss_scale_manager` and `keep_batchnorm_fp32` where they are given; with only a `loss_fn`, the
-    loss of the network; with neither, `network` itself, which then does its own steps.
+    With an `optimizer`, the train network is built by `amp.build_train_network` from `network`, `loss_fn` and
+    `amp_level`, with `loss_scale_manager` and `keep_batchnorm_fp32` if passed; with only a `loss_fn`, it is the
+    network with the loss; with neither, `network` itself, which then does its own steps.
 
     `metrics` is a dict of metrics or a set of their names. They are updated with prediction and label, one of the
-    class Loss with the loss. These are outputs of `eval_network` in the places that `eval_indexes` lists as
-    [loss, prediction, label]; without `eval_indexes`, every metric gets all outputs; without `eval_network` it is made
-    of the network and the loss.
+    class Loss with the loss. These are the outputs of `eval_network` at the positions `eval_indexes`, [loss,
+    prediction, label]; without `eval_indexes`, every metric gets all outputs; without `eval_network`, the network and
+    the loss are evaluated.
 
-    With `accumulate_steps`, so many rows of the dataset make one update. Its gradients are clipped to a common norm of
-    `clip_norm`, or each element to `clip_value`, and `ema_decay` keeps averages of the weights, with which `eval`,
-    `fit` and `predict` compute where they are told `use_ema=True`. All of this happens inside of the compiled step, as
-    `amp.build_train_network` says, and is in its checkpoints.
+    With `accumulate_steps`, that many rows of the dataset make one update. Its gradients are clipped to a common norm
+    of `clip_norm`, or each element to `clip_value`, and `ema_decay` keeps averages of the weights, with which `eval`,
+    `fit` and `predict` compute with `use_ema=True`. All of this is part of the compiled step, as in
+    `amp.build_train_network`, and of its checkpoints.
 
     Every network is compiled once for each signature of its inputs, whatever mode the context is in, and run by
     `engine`, by default that of the context (see docs/engines.md). `boost_level`, `acc_level` and `boost_config_dict`
     allow no boost, as there is none. Raises GraphTypeError and GraphValueError for arguments that do not fit, KeyError
-    for a metric or an engine that is not known.
+    for an unknown metric or engine.
 
     Examples:
         >>> import numpy as np
@@ -95,11 +95,11 @@ class Model:
         self._predicting = ModeSwitch(network, False, network)
 
     def __repr__(self) -> str:
-        """The classes of what the model was made of."""
+        """The classes of the network, the loss and the optimizer."""
         parts = (self._network, self._loss_fn, self._optimizer)
         return f"Model({', '.join(type(part).__name__ for part in parts if part is not None)})"
 
-    # -- what is run ------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------------------
 
     @property
     def train_network(self) -> Cell:
@@ -143,9 +143,9 @@ class Model:
         Raises GraphTypeError and GraphValueError for arguments and rows that do not fit and for a dataset without data,
         GraphRuntimeError at the 1001st step in a row that overflowed, and what callbacks and datasets raise.
         """
-        told = self._told("Model.train", train_dataset, callbacks, dataset_sink_mode, sink_size)
-        epochs = epochs_to_train("Model.train", epoch, initial_epoch, told)
-        self._train(epochs, told, sink_size, callbacks)
+        state = self._run_state("Model.train", train_dataset, callbacks, dataset_sink_mode, sink_size)
+        epochs = epochs_to_train("Model.train", epoch, initial_epoch, state)
+        self._train(epochs, state, sink_size, callbacks)
 
     def fit(
         self, epoch: int, train_dataset: object, valid_dataset: object = None, valid_frequency: int | list[int] = 1,
@@ -159,35 +159,35 @@ class Model:
         `eval_results` that and "eval_loss". Raises as `train` and `eval` do, and GraphRuntimeError for a
         `valid_dataset` where the model has no metrics.
         """
-        told = self._told("Model.fit", train_dataset, callbacks, dataset_sink_mode, sink_size)
-        epochs = epochs_to_train("Model.fit", epoch, initial_epoch, told)
+        state = self._run_state("Model.fit", train_dataset, callbacks, dataset_sink_mode, sink_size)
+        epochs = epochs_to_train("Model.fit", epoch, initial_epoch, state)
         boolean("Model.fit", "valid_dataset_sink_mode", valid_dataset_sink_mode)
         weights = self._weights("Model.fit", use_ema)
         follows = valid_frequency_of(valid_frequency)
         if valid_dataset is None:
-            self._train(epochs, told, sink_size, callbacks)
+            self._train(epochs, state, sink_size, callbacks)
             return
         if self._evaluation is None:
             text = "If 'valid_dataset' is given, the argument 'metrics' of Model can not be None or empty."
             raise GraphRuntimeError(text)
-        told.update(eval_network=self.eval_network, valid_dataset=valid_dataset)
-        evaluate = self._evaluation_in_fit(self._evaluation, told, valid_dataset_sink_mode)
+        state.update(eval_network=self.eval_network, valid_dataset=valid_dataset)
+        evaluate = self._evaluator_in_fit(self._evaluation, state, valid_dataset_sink_mode)
 
         def after_epoch(run: Training) -> None:
             if follows(run):
                 with weights():
                     evaluate(run)
 
-        self._train(epochs, told, sink_size, callbacks, after_epoch)
+        self._train(epochs, state, sink_size, callbacks, after_epoch)
 
     def build(
         self, train_dataset: object = None, valid_dataset: object = None, sink_size: int = -1, epoch: int = 1,
         sink_mode: bool = True,
     ) -> None:  # fmt: skip
-        """Compile for the first row of a dataset what `train`, and of another what `eval` needs.
+        """Compile the steps of `train` for the first row of a dataset, and those of `eval` for that of another.
 
-        `sink_size`, `epoch` and `sink_mode` change nothing: steps that run in one call are compiled when it is known
-        how many they are. Raises as `train` and `eval` do, and GraphValueError without any dataset.
+        `sink_size`, `epoch` and `sink_mode` change nothing: steps that run in one call are compiled when their number
+        is known. Raises as `train` and `eval` do, and GraphValueError without any dataset.
         """
         if train_dataset is None and valid_dataset is None:
             raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.")
@@ -203,7 +203,7 @@ class Model:
         self, valid_dataset: object, callbacks: object = None, dataset_sink_mode: bool = False, *,
         use_ema: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        """What each metric makes of the outputs of the evaluation network on all rows of a dataset.
+        """Evaluate the metrics on all rows of a dataset, and return their values by name.
 
         With `use_ema` the network has the averages of its weights that a model with an `ema_decay` keeps, else the
         weights as they were trained. Hooks are called for each step, with `dataset_sink_mode` or without. Raises
@@ -213,20 +213,20 @@ class Model:
         evaluation = self._required_evaluation("Model.eval")
         weights = self._weights("Model.eval", use_ema)
         boolean("Model.eval", "dataset_sink_mode", dataset_sink_mode)
-        told = InternalCallbackParam(
+        state = InternalCallbackParam(
             eval_network=self.eval_network, valid_dataset=valid_dataset,
             batch_num=steps_of_epoch("Model.eval", valid_dataset), mode="eval", cur_step_num=0,
             list_callback=callback_list(callbacks), network=self._network, dataset_sink_mode=dataset_sink_mode,
             net_outputs=None,
         )  # fmt: skip
         with weights(), CallbackManager(callbacks) as manager:
-            return evaluation.run(valid_dataset, manager, RunContext(told))
+            return evaluation.run(valid_dataset, manager, RunContext(state))
 
     def ema_weights(self) -> AbstractContextManager[None]:
-        """Give the network the averages of its weights as long as a block runs: `with model.ema_weights(): ...`.
+        """Replace the weights of the network by their averages in a block: `with model.ema_weights(): ...`.
 
-        In there `eval`, `predict`, `graphls.export` and `save_checkpoint(network, ...)` have them; do not train. Before
-        the first update they are the weights. Raises GraphValueError for a model that keeps none.
+        There `eval`, `predict`, `graphls.export` and `save_checkpoint(network, ...)` use them; do not train. Before the
+        first update they are the weights. Raises GraphValueError for a model without averages.
         """
         if not isinstance(self._train_network, Averaging) or self._train_network.ema is None:
             raise GraphValueError("The model keeps no averages of its weights; make it with ema_decay=0.999.")
@@ -235,9 +235,9 @@ class Model:
     def predict(
         self, *predict_data: object, backend: str | None = None, config: object = None, use_ema: bool = False
     ) -> Any:
-        """What the network gives for these inputs, in evaluation mode; raises as a call of the network does.
+        """Run the network on these inputs in evaluation mode; raises as a call of the network does.
 
-        `use_ema` is that of `eval`. `backend` is None, and `config` changes nothing: there is no other runtime such as
+        `use_ema` is as in `eval`. `backend` is None, and `config` changes nothing: there is no other runtime such as
         MindSpore Lite. Raises GraphValueError for another backend.
         """
         if backend is not None:
@@ -246,23 +246,23 @@ class Model:
         with self._weights("Model.predict", use_ema)():
             return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
-    # -- inside -----------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------
 
     @property
     def _columns(self) -> int | None:
         return None if self._loss_fn is None else 2
 
     def _weights(self, owner: str, use_ema: bool) -> Callable[[], AbstractContextManager[None]]:
-        """What gives the network its weights for evaluation; raises for a flag that is no bool, and as ema_weights."""
+        """The context manager of the weights for evaluation; raises for a flag that is no bool, and as ema_weights."""
         if not boolean(owner, "use_ema", use_ema):
             return nullcontext
         self.ema_weights()
         return self.ema_weights
 
-    def _told(
+    def _run_state(
         self, owner: str, dataset: object, callbacks: object, sink_mode: bool, sink_size: int
     ) -> InternalCallbackParam:
-        """What callbacks are told in training; raises for arguments that do not fit."""
+        """The state of a training run that callbacks see; raises for arguments that do not fit."""
         boolean(owner, "dataset_sink_mode", sink_mode)
         check_sink_size(owner, sink_size)
         if self._optimizer is None and self._loss_fn is not None:
@@ -279,34 +279,34 @@ class Model:
         )  # fmt: skip
 
     def _train(
-        self, epochs: range, told: InternalCallbackParam, sink_size: int, callbacks: object,
+        self, epochs: range, state: InternalCallbackParam, sink_size: int, callbacks: object,
         after_epoch: Callable[[Training], None] = lambda run: None,
     ) -> None:  # fmt: skip
-        sink_size = sink_size if told.dataset_sink_mode else 0
+        sink_size = sink_size if state.dataset_sink_mode else 0
         count = -1 if sink_size > 0 else len(epochs)
-        manager = None if told.dataset_sink_mode else self._updated_manager
-        agree_on_writers(told.list_callback)
+        manager = None if state.dataset_sink_mode else self._updated_manager
+        agree_on_writers(state.list_callback)
         with (
             CallbackManager(callbacks) as hooks,
-            Feed(told.train_dataset, "train_dataset", self._columns, count, self._network) as feed,
+            Feed(state.train_dataset, "train_dataset", self._columns, count, self._network) as feed,
         ):
-            Training(self._runner, hooks, told, manager, after_epoch).run(epochs, feed, sink_size)
+            Training(self._runner, hooks, state, manager, after_epoch).run(epochs, feed, sink_size)
 
-    def _evaluation_in_fit(
-        self, evaluation: Evaluation, told: InternalCallbackParam, sink_mode: bool
+    def _evaluator_in_fit(
+        self, evaluation: Evaluation, state: InternalCallbackParam, sink_mode: bool
     ) -> Callable[[Training], None]:
-        """What evaluates after an epoch; callbacks are told of evaluation as long as it runs."""
-        dataset = told.valid_dataset
+        """The function that evaluates after an epoch; callbacks see the state of the evaluation meanwhile."""
+        dataset = state.valid_dataset
         for_eval = {
             "mode": "eval", "batch_num": steps_of_epoch("Model.fit", dataset), "dataset_sink_mode": sink_mode
         }  # fmt: skip
 
         def evaluate(run: Training) -> None:
-            before = {name: told[name] for name in (*for_eval, "cur_step_num", "net_outputs")}
-            told.update(for_eval, cur_step_num=0)
-            context = RunContext(told)
+            before = {name: state[name] for name in (*for_eval, "cur_step_num", "net_outputs")}
+            state.update(for_eval, cur_step_num=0)
+            context = RunContext(state)
             evaluation.run(dataset, run.callbacks, context)
-            told.update(before)
+            state.update(before)
             if context.get_stop_requested():
                 run.context.request_stop()
 

@@ -29,17 +29,17 @@ class RunRecord:
 
     @property
     def last_step(self) -> int:
-        """The last step that anything is known of, or 0."""
+        """The last step with any number, or 0."""
         return int(max((points[-1][0] for points in self.columns.values() if points), default=0))
 
     def add(self, step: int, values: Mapping[str, float | None]) -> None:
-        """Take down numbers of a step."""
+        """Record numbers of a step."""
         for name, value in values.items():
             if value is not None:
                 self.columns[name].append((step, float(value)))
 
     def forget_after(self, step: int) -> None:
-        """Leave out what is of later steps, as where a run goes on from a checkpoint."""
+        """Remove the numbers of later steps, as where a run goes on from a checkpoint."""
         for series in (self.columns, self.evaluations):
             for name, points in series.items():
                 series[name] = [point for point in points if point[0] <= step]
@@ -61,7 +61,7 @@ def load_record(path: Path) -> RunRecord:
         if table["format"] != FORMAT:
             raise GraphValueError(f"{path} is of the format {table['format']!r}, not {FORMAT!r}.")
         columns = {name: _points(table["columns"].get(name, [])) for name in COLUMNS}
-        return RunRecord(columns, {name: _points(found) for name, found in table["evaluations"].items()})
+        return RunRecord(columns, {name: _points(points) for name, points in table["evaluations"].items()})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, GraphValueError):
             raise
@@ -72,8 +72,8 @@ def _plain(series: Mapping[str, list[Point]]) -> dict[str, Any]:
     return {name: [[s, v if math.isfinite(v) else str(v)] for s, v in points] for name, points in series.items()}
 
 
-def _points(found: Any) -> list[Point]:
-    return [(int(step), float(value)) for step, value in found]
+def _points(pairs: Any) -> list[Point]:
+    return [(int(step), float(value)) for step, value in pairs]
 
 
 LOSS, RATE, SCALE, NORM = map(both, ("forward", "backward", "check", "update"))
@@ -94,7 +94,7 @@ CARD = (
     ".graphls-run h2{font-size:14px;margin:0 0 6px}"
 )
 REFRESH = 5
-"""Seconds after which the page of a run that goes on is read anew."""
+"""Seconds after which the page of a running training reloads."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class RunPage:
     sections: dict[str, str] = field(default_factory=dict)
 
     def html(self, is_over: bool) -> str:
-        """The page; as long as the run is not over it reads itself anew."""
+        """The page; it reloads itself until the run is over."""
         again = "" if is_over else f'<meta http-equiv="refresh" content="{REFRESH}">\n'
         further = [_section(title, content, ' class="wide"') for title, content in self.sections.items()]
         return (
@@ -142,7 +142,7 @@ class RunPage:
         )
 
     def card(self, is_over: bool) -> str:
-        """The charts for a notebook, where their styles touch nothing else."""
+        """The charts for a notebook, with styles that affect nothing else."""
         return (
             f'<div class="graphls-card graphls-run" role="region" aria-label="{escape(self.title)}">'
             f"<style>{CARD}{KEYS}</style>\n<p>{escape(self.title)}: {escape(self.summary(is_over))}</p>\n"
@@ -150,7 +150,7 @@ class RunPage:
         )
 
     def summary(self, is_over: bool) -> str:
-        """The run in a sentence or two."""
+        """A summary of the run in a sentence or two."""
         count, losses = self.record.last_step, self.record.columns["loss"]
         skipped = len(self.record.skipped())
         parts = [f"{count} steps{'' if is_over else ' so far'}"]
@@ -161,7 +161,7 @@ class RunPage:
         return f"{', '.join(parts)}.{beside}"
 
     def _figures(self) -> list[str]:
-        """The charts of which there is something to draw."""
+        """The charts that have points to draw."""
         loss, *others = (self._figure(figure) for figure in FIGURES)
         return [drawn for drawn in (loss, self._evaluations(), *others) if drawn]
 
@@ -191,7 +191,7 @@ def _named(name: str, other: str) -> str:
 
 
 def _spans(lines: Sequence[Line]) -> bool:
-    """Whether a chart of these needs room for powers: all are positive."""
+    """Returns whether a logarithmic scale fits a chart: all its values are positive."""
     points: list[Point] = [point for line in lines for point in line.points]
     return bool(points) and all(value > 0 or value != value for _, value in points)
 
@@ -201,7 +201,7 @@ def _section(title: str, content: str, kind: str = "") -> str:
 
 
 def _key(lines: Sequence[Line]) -> str:
-    """What the colours mean, where there are several."""
+    """The legend of a chart with several lines."""
     shown = [line for line in lines if line.points]
     if len(shown) < 2:
         return ""

@@ -32,7 +32,7 @@ from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
 class OverflowWatch:
     """Raises GraphRuntimeError at the 1001st step in a row that was skipped because of an overflow.
 
-    Flags are kept unread until as many have come as can make it that far, so that no step waits to be looked at.
+    Flags stay unread until there are enough for that, so that no step waits for its flag to be read.
     """
 
     def __init__(self) -> None:
@@ -40,30 +40,30 @@ class OverflowWatch:
         self.count = 0
 
     def after_steps(self, overflow: Tensor, explain: Callable[[], object]) -> None:
-        """Take note of the flag of a step, or the flags of several; `explain()` says what overflows."""
+        """Record the flag of a step, or the flags of several; `explain()` names what overflows."""
         self.flags.append(overflow)
         self.count += overflow.size
         if self.count > MOST_OVERFLOWS:
-            self._look()
+            self._count_trailing()
         if self.count > MOST_OVERFLOWS:
             raise GraphRuntimeError(
                 f"Dynamic loss scale Continuous overflow {self.count} times, has exceeded maximum threshold. "
                 f"{explain()}",
             )
 
-    def _look(self) -> None:
-        """Keep the flags since the last step that was not skipped."""
-        kept: deque[Tensor] = deque()
+    def _count_trailing(self) -> None:
+        """Retain and count the flags since the last step that was not skipped."""
+        retained: deque[Tensor] = deque()
         self.count = 0
         while self.flags:
             flags = self.flags.pop().asnumpy().reshape(-1)
             skipped = len(flags) if flags.all() else int(np.argmin(flags[::-1]))
             if skipped:
-                kept.appendleft(Tensor(flags[len(flags) - skipped :]))
+                retained.appendleft(Tensor(flags[len(flags) - skipped :]))
             self.count += skipped
             if skipped < len(flags):
                 break
-        self.flags = kept
+        self.flags = retained
 
 
 MOST_STEPS = 256
@@ -72,10 +72,10 @@ MOST_LENGTHS = 4
 
 
 class ModeSwitch:
-    """Keeps a network in training or in evaluation.
+    """Keeps a network in training or in evaluation mode.
 
-    It is switched as a whole where it or, inside of it, `backbone` is in the other mode; cells deeper inside that a
-    user has frozen stay so.
+    All of it is switched where the network or its `backbone` is in the other mode; otherwise inner cells that a user
+    has frozen stay so.
     """
 
     def __init__(self, network: Cell, training: bool, backbone: Cell) -> None:
@@ -84,7 +84,7 @@ class ModeSwitch:
         self.watched = [cell for _, cell in network.cells_and_names() if cell is network or cell is backbone]
 
     def set(self) -> None:
-        """Switch the network, unless it is as it should be."""
+        """Switch the network, unless it is in the mode already."""
         if any(cell.training is not self.training for cell in self.watched):
             self.network.set_train(self.training)
 
@@ -98,8 +98,8 @@ class ModeSwitch:
 class TrainRunner:
     """The compiled steps of a train network.
 
-    A step is compiled once for each signature of a row, and once more for each number of steps that run in one call, of
-    which there are at most four.
+    A step is compiled once for each signature of a row, and once more for each number of steps that run in one call, at
+    most four numbers.
     """
 
     def __init__(self, network: Cell, backbone: Cell, engine: str | None = None) -> None:
@@ -114,7 +114,7 @@ class TrainRunner:
         self._progress = 0, Version(), 0, 1
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over: everything but steps and how far they are."""
+        """The state of a copy: everything but compiled steps and their progress."""
         return {**self.__dict__, "repeated": None, "_progress": None}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -122,25 +122,25 @@ class TrainRunner:
         self.repeated, self._progress = WeakKeyDictionary(), (0, Version(), 0, 1)
 
     def completed(self) -> int:
-        """How many steps are complete, also where a Ctrl-C has come between a step and whoever counts."""
+        """The number of complete steps, correct also after a Ctrl-C between a step and its counter."""
         before, version, start, count = self._progress
         return before + (version.ticks - start) * count
 
     def _follow(self, version: Version, count: int) -> None:
-        """Count by the version of the session that runs next, a call of which is so many steps."""
+        """Count by the version of the session that runs next, each call of which has `count` steps."""
         self._progress = self.completed(), version, version.ticks, count
 
     def find(self, row: Row) -> Compiled:
-        """The step for a row, compiled where there is none yet."""
+        """The step for a row, compiled on first use."""
         return self.mode.find(self.cache, row)
 
     def has_updated(self) -> bool:
-        """Whether the last step was one that updates, and not one that accumulates gradients for a later one."""
+        """Returns whether the last step updated parameters, rather than accumulate gradients."""
         accumulation = getattr(self.network, "accumulation", None)
         return not isinstance(accumulation, AccumulatedGradients) or not int(accumulation.accumulation_step.asnumpy())
 
     def run(self, row: Row) -> Any:
-        """One step; what it returns is not read."""
+        """Run one step; the outputs are not read."""
         step = self.find(row)
         if self.optimizer is not None:
             self.optimizer.warn_after_schedule()
@@ -150,9 +150,9 @@ class TrainRunner:
         return outputs
 
     def run_through(self, rows: Iterator[Row], total: int) -> Iterator[tuple[int, Any]]:
-        """A step for each row, many in one call: for each call the number of its steps and what the last one returned.
+        """Run a step for each row, many in one call; yields the number of steps and the last outputs of each call.
 
-        `total` is the expected number of rows, which says how to divide them.
+        `total` is the expected number of rows, by which they are divided into calls.
         """
         first = next(rows, None)
         if first is None:
@@ -177,7 +177,7 @@ class TrainRunner:
         return map_leaves(lambda leaf: leaf[-1] if isinstance(leaf, Tensor) else leaf, outputs)
 
     def _repeated(self, step: Compiled, count: int) -> RepeatedStep | None:
-        """So many of a step as one; None for one by one, which a warning explains where they cannot run in one call."""
+        """`count` repetitions of a step as one; None, with a warning, where they cannot run in one call."""
         lengths = self.repeated.setdefault(step, {})
         if count not in lengths and count > 1 and len(lengths) < MOST_LENGTHS:
             try:
@@ -193,7 +193,7 @@ class TrainRunner:
 
 
 def steps_in_a_call(step: Compiled, total: int) -> int:
-    """How many of `total` steps run in one call: at most 256, with 64 MiB of inputs, random arrays and outputs."""
+    """The number of `total` steps to run in one call: at most 256, with 64 MiB of inputs, random arrays and outputs."""
     values = (*step.graph.inputs, *step.graph.outputs, *(node.output for node in host_random_nodes(step.graph)))
     size = sum(value.type.nbytes for value in values)
     most = max(1, min(MOST_STEPS, MOST_BYTES // max(size, 1)))
@@ -208,29 +208,29 @@ def _signature(row: Row) -> Any:
 class Training:
     """One run of `Model.train`: epochs of steps, with the hooks around each.
 
-    `told` is what callbacks are told, `manager` a loss-scale manager to be told of each step, and `after_epoch` what is
-    done before the hooks of an epoch's end.
+    `state` is the state that callbacks see, `manager` a loss-scale manager that is updated after each step, and
+    `after_epoch` is called before the hooks of an epoch's end.
     """
 
     runner: TrainRunner
     callbacks: CallbackManager
-    told: InternalCallbackParam
+    state: InternalCallbackParam
     manager: LossScaleManager | None
     after_epoch: Callable[[Training], None]
 
     def __post_init__(self) -> None:
-        self.context = RunContext(self.told)
+        self.context = RunContext(self.state)
 
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
-        """All epochs, step by step where `sink_size` is 0, else all steps of one (-1) or so many in one go."""
+        """Run all epochs, step by step where `sink_size` is 0, else an epoch (-1) or `sink_size` steps in one go."""
         self._count_completed()
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None
         for epoch in epochs:
-            self.told.update(cur_epoch_num=epoch + 1, eval_results={}, metrics={})
+            self.state.update(cur_epoch_num=epoch + 1, eval_results={}, metrics={})
             self.callbacks.on_train_epoch_begin(self.context)
             if sink_size:
-                self._sink(feed.epoch() if rows is None else islice(rows, self._rest()))
+                self._sink(feed.epoch() if rows is None else islice(rows, self._remaining_steps()))
             else:
                 self._step_by_step(feed)
             self.after_epoch(self)
@@ -240,20 +240,20 @@ class Training:
         self.callbacks.on_train_end(self.context)
 
     def _count_completed(self) -> None:
-        """Tell callbacks how many steps are complete, which `cur_step_num` does not say while one runs."""
-        before, completed = self.told.cur_step_num - self.runner.completed(), self.runner.completed
-        self.told.completed_steps = lambda: before + completed()
+        """Provide the number of complete steps in the state, where `cur_step_num` counts the running one."""
+        before, completed = self.state.cur_step_num - self.runner.completed(), self.runner.completed
+        self.state.completed_steps = lambda: before + completed()
 
     def _step_by_step(self, feed: Feed) -> None:
-        told, callbacks, context = self.told, self.callbacks, self.context
+        state, callbacks, context = self.state, self.callbacks, self.context
         row = None
         for row in feed.epoch():
-            told.cur_step_num += 1
-            told.train_dataset_element = tensors_of(row)
+            state.cur_step_num += 1
+            state.train_dataset_element = tensors_of(row)
             callbacks.on_train_step_begin(context)
-            told.net_outputs = self.runner.run(row)
+            state.net_outputs = self.runner.run(row)
             if self.manager is not None and self.runner.has_updated():
-                self.manager.update_loss_scale(bool(np.all(told.net_outputs[1].asnumpy())))
+                self.manager.update_loss_scale(bool(np.all(state.net_outputs[1].asnumpy())))
             callbacks.on_train_step_end(context)
             if context.get_stop_requested():
                 break
@@ -261,17 +261,17 @@ class Training:
             raise GraphValueError(NO_DATA)
 
     def _sink(self, rows: Iterator[Row]) -> None:
-        """All rows between the hooks of one step, in as few calls of the runtime as there can be."""
-        told = self.told
-        told.train_dataset_element = ()
+        """Run all rows between the hooks of one step, in as few calls of the runtime as possible."""
+        state = self.state
+        state.train_dataset_element = ()
         self.callbacks.on_train_step_begin(self.context)
-        before = told.cur_step_num
-        for count, told.net_outputs in self.runner.run_through(rows, self._rest()):
-            told.cur_step_num += count
-        if told.cur_step_num == before:
+        before = state.cur_step_num
+        for count, state.net_outputs in self.runner.run_through(rows, self._remaining_steps()):
+            state.cur_step_num += count
+        if state.cur_step_num == before:
             raise GraphValueError(NO_DATA)
         self.callbacks.on_train_step_end(self.context)
 
-    def _rest(self) -> int:
-        """How many steps the epoch that is running still has."""
-        return int(self.told.batch_num - self.told.cur_step_num % self.told.batch_num)
+    def _remaining_steps(self) -> int:
+        """The number of steps that remain in the running epoch."""
+        return int(self.state.batch_num - self.state.cur_step_num % self.state.batch_num)

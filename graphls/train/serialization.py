@@ -32,7 +32,7 @@ def save_checkpoint(
     append_dict: Mapping[str, object] | None = None, enc_key: bytes | None = None, enc_mode: str = "AES-GCM",
     choice_func: Choice | None = None, crc_check: bool = False, format: str = "ckpt", **kwargs: object,
 ) -> None:  # fmt: skip
-    """Save every parameter of a cell to a file, whole or not at all.
+    """Save every parameter of a cell to a file, completely or not at all.
 
     `save_obj` is a Cell, a dict of tensors by name, or a list of {'name': name, 'data': tensor}; numbers and strings
     are saved, too. The file name gets the ending `.ckpt`, or `.safetensors` in that `format`, unless it has it.
@@ -43,7 +43,7 @@ def save_checkpoint(
     `integrated_save` changes nothing.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphFileError (an OSError) where the file
-    cannot be written; the file that was there before is then as it was.
+    cannot be written; an existing file is then unchanged.
 
     Examples:
         >>> import os, tempfile
@@ -83,15 +83,15 @@ def load_checkpoint(
     specify_prefix: str | Iterable[str] | None = None, choice_func: Choice | None = None, crc_check: bool = False,
     remove_redundancy: bool = False, format: str = "ckpt",
 ) -> dict[str, Any]:  # fmt: skip
-    """The content of a checkpoint file: a Parameter, or a string, by name; with `net` loaded into that as well.
+    """The content of a checkpoint file, a Parameter or a string by name; with `net` it is loaded into that, too.
 
-    The ending of the name, `.ckpt` or `.safetensors`, says what the file is. Names that begin with `filter_prefix`, or
+    The ending of the name, `.ckpt` or `.safetensors`, is the format. Names that begin with `filter_prefix`, or
     one of them, are left out, and with `specify_prefix` all others, and those that `choice_func(name)` is false for.
     `crc_check` compares the checksum, where there is one. See `load_param_into_net` for `net`, `strict_load` and
     `remove_redundancy`. Nothing in a file is executed.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphValueError for a file that is
-    missing, cannot be read, is damaged, or of which nothing is left.
+    missing, cannot be read, is damaged, or of which all entries are filtered out.
 
     Examples:
         >>> from graphls import nn, tensor
@@ -111,12 +111,12 @@ def load_checkpoint(
     path = _existing(ckpt_file_name)
     _refuse_encryption("load_checkpoint", dec_key)
 
-    def is_wanted(name: str) -> bool:
+    def is_selected(name: str) -> bool:
         if name.startswith(filters or ()) or (specified is not None and not name.startswith(specified)):
             return False
         return choice_func is None or choice_func(name) is not False
 
-    entries = {name: entry for name, entry in _read(path, crc_check).items() if is_wanted(name)}
+    entries = {name: entry for name, entry in _read(path, crc_check).items() if is_selected(name)}
     if not entries:
         raise GraphValueError(
             "The loaded parameter dict is empty after filter or specify, please check whether 'filter_prefix' or "
@@ -129,7 +129,7 @@ def load_checkpoint(
 
 
 def load_checkpoint_async(*arguments: Any, **options: Any) -> Future[dict[str, Any]]:
-    """`load_checkpoint` on a thread: `.result()` of what this gives waits, and returns or raises what that does.
+    """`load_checkpoint` on a thread: `.result()` of the returned future waits, and returns or raises as that does.
 
     Examples:
         >>> from graphls import nn

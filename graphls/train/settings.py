@@ -17,14 +17,14 @@ from graphls.train.runner import Training
 SETTINGS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict", "acc_level")
 FOR_BUILD = ("loss_scale_manager", "keep_batchnorm_fp32")
 UPDATES: Mapping[str, object] = {"accumulate_steps": 1, "clip_norm": None, "clip_value": None, "ema_decay": None}
-"""Settings of a Model for its updates, and what they are where nothing is said."""
+"""Settings of a Model for its updates, with their defaults."""
 
 
 def check_settings(
     optimizer: object, amp_level: object, boost_level: object, updates: Mapping[str, object],
     settings: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """Raise GraphValueError for settings of a Model that are not known, or that need an optimizer."""
+    """Raise GraphValueError for unknown settings of a Model, and for settings that need an optimizer."""
     for name in settings:
         if name not in SETTINGS:
             known = ", ".join(map(repr, SETTINGS))
@@ -48,13 +48,13 @@ def train_network_of(
 ) -> Cell:
     """The network that a step of training runs; raises as build_train_network and WithLossCell do."""
     if optimizer is not None:
-        given = {name: settings[name] for name in FOR_BUILD if name in settings}
-        return build_train_network(network, optimizer, loss_fn, level, **updates, **given)
+        options = {name: settings[name] for name in FOR_BUILD if name in settings}
+        return build_train_network(network, optimizer, loss_fn, level, **updates, **options)
     return network if loss_fn is None else WithLossCell(network, loss_fn)
 
 
 def updated_manager(manager: Any, network: Cell) -> LossScaleManager | None:
-    """The manager, if it is to be told after each step whether that was skipped."""
+    """The manager, if it is updated after each step by whether that was skipped."""
     if not isinstance(network, TrainOneStepWithLossScaleCell) or manager is None:
         return None
     drops = getattr(manager, "get_drop_overflow_update", None)
@@ -62,7 +62,7 @@ def updated_manager(manager: Any, network: Cell) -> LossScaleManager | None:
 
 
 def check_sink_size(owner: str, sink_size: object) -> None:
-    """Raise GraphTypeError for anything but an integer, GraphValueError for 0 and what is below -1."""
+    """Raise GraphTypeError for anything but an integer, GraphValueError for 0 and numbers below -1."""
     if isinstance(sink_size, bool) or not isinstance(sink_size, int):
         text = f"For {owner!r}, the argument 'sink_size' must be int, but got {sink_size!r}."
         raise GraphTypeError(text)
@@ -71,15 +71,15 @@ def check_sink_size(owner: str, sink_size: object) -> None:
         raise GraphValueError(text)
 
 
-def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> range:
-    """The epochs, numbered from 0; sets `epoch_num` and `cur_step_num` of what callbacks are told.
+def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, state: Any) -> range:
+    """The epochs, numbered from 0; sets `epoch_num` and `cur_step_num` in the state.
 
-    Raises GraphTypeError and GraphValueError for numbers that do not fit each other or the place of the dataset.
+    Raises GraphTypeError and GraphValueError for numbers that do not fit each other or the position of the dataset.
     """
     positive_int(owner, "epoch", epoch)
     not_negative_int(owner, "initial_epoch", initial_epoch)
-    step = first_step(told.train_dataset)
-    first = step // told.batch_num if step else initial_epoch
+    step = first_step(state.train_dataset)
+    first = step // state.batch_num if step else initial_epoch
     if initial_epoch not in (0, first):
         raise GraphValueError(
             f"For {owner!r}, the dataset goes on after step {step}, which is in the epoch that 'initial_epoch' "
@@ -90,18 +90,18 @@ def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> ra
             f"For {owner!r}, the parameter 'epoch' must bigger than parameter 'initial_epoch', but got the parameter "
             f"'epoch' is {epoch}, 'initial_epoch' is {first}.",
         )
-    told.epoch_num = epoch - first
-    told.cur_step_num = step or first * told.batch_num
+    state.epoch_num = epoch - first
+    state.cur_step_num = step or first * state.batch_num
     return range(first, epoch)
 
 
 def valid_frequency_of(frequency: object) -> Callable[[Training], bool]:
-    """Whether an evaluation follows the epoch that has ended.
+    """The predicate of epochs that an evaluation follows.
 
-    Raises GraphTypeError for what is neither an integer nor a list of them, GraphValueError for one below 1.
+    Raises GraphTypeError for anything but an integer or a list of them, GraphValueError for one below 1.
     """
     if not isinstance(frequency, (list, tuple)):
         number = positive_int("Model.fit", "valid_frequency", frequency)
-        return lambda run: bool(run.told.cur_epoch_num % number == 0)
+        return lambda run: bool(run.state.cur_epoch_num % number == 0)
     epochs = {positive_int("Model.fit", "valid_frequency", number) for number in frequency}
-    return lambda run: run.told.cur_epoch_num in epochs
+    return lambda run: run.state.cur_epoch_num in epochs

@@ -22,7 +22,7 @@ from graphls.distributed.talk import NAME
 from graphls.distributed.world import ALONE, WORLD, Group, Ranks
 from graphls.inspect.profile.trace import TRACKS
 from graphls.passes.schedule.partition import Partition
-from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
+from graphls.runtime.context.parallel import preserved_parallel_context, set_auto_parallel_context
 from tests.interrupting import assert_states_are_of_one_step
 from tests.profile.test_report import check_trace
 
@@ -61,7 +61,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
     monkeypatch.setattr(collectives, "_operation", str)
     monkeypatch.setattr(collectives, "in_place", lambda: None)
     monkeypatch.setattr("graphls.runtime.target.Partition", lambda engine, skips: Partition(engine, skips, bucket=0))
-    with kept_parallel_context():
+    with preserved_parallel_context():
         yield comm
 
 

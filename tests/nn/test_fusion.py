@@ -7,7 +7,7 @@ import pytest
 
 import graphls as gl
 from graphls.nn.grad_reducer import SIZE, buckets
-from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
+from graphls.runtime.context.parallel import preserved_parallel_context, set_auto_parallel_context
 
 WEIGHTS = [gl.Parameter(gl.Tensor(np.zeros(1, np.float32)), name=f"w{i}") for i in range(5)]
 BY_SIZE = ((1, SIZE), (1, SIZE), (2, SIZE), (0,), (1, SIZE))
@@ -28,7 +28,7 @@ BY_SIZE = ((1, SIZE), (1, SIZE), (2, SIZE), (0,), (1, SIZE))
     ],
 )
 def test_settings(settings: dict[str, object], found: object) -> None:
-    with kept_parallel_context():
+    with preserved_parallel_context():
         set_auto_parallel_context(**settings)
         WEIGHTS[2].comm_fusion, WEIGHTS[3].comm_fusion = 2, 0
         assert buckets(WEIGHTS) == found
@@ -44,6 +44,6 @@ def test_settings(settings: dict[str, object], found: object) -> None:
     ],
 )
 def test_wrong_settings(settings: dict[str, object], told: str) -> None:
-    with kept_parallel_context(), pytest.raises(ValueError, match=told):
+    with preserved_parallel_context(), pytest.raises(ValueError, match=told):
         set_auto_parallel_context(**settings)
         buckets(WEIGHTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphls import nn
-from graphls.runtime.context.parallel import kept_parallel_context, set_auto_parallel_context
+from graphls.runtime.context.parallel import preserved_parallel_context, set_auto_parallel_context
 from tests.ranks.running import Ran, needs_ranks
 from tests.ranks.sweep import PROGRAM
 
@@ -109,7 +109,7 @@ def _reduced(total: float, own: float) -> list[tuple[float, str]]:
 
 
 def test_in_a_process_alone_a_step_reduces_nothing() -> None:
-    with kept_parallel_context():
+    with preserved_parallel_context():
         set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
         net = nn.Dense(2, 1)
         step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1))

@@ -15,7 +15,7 @@ from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.train import background
 from graphls.train.callbacks import checkpoint
 from graphls.train.callbacks.callback import Callback
-from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint, Saved, kept_files
+from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint, Saved, retained_files
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 from tests.train.checkpointed_training import batch, run, told, training
 
@@ -121,7 +121,7 @@ def test_keeping_one_file_for_every_n_minutes(tmp_path: Path, clock: Clock) -> N
 
 def test_which_files_are_kept() -> None:
     def kept(config: CheckpointConfig, times: list[int]) -> list[float]:
-        return [file.time for file in kept_files([Saved(Path(str(t)), 60 * t) for t in times], config)]
+        return [file.time for file in retained_files([Saved(Path(str(t)), 60 * t) for t in times], config)]
 
     assert kept(CheckpointConfig(keep_checkpoint_max=3), [0, 1, 2, 3, 4]) == [120, 180, 240]
     assert kept(CheckpointConfig(keep_checkpoint_max=None), [0, 1]) == [60]

@@ -17,7 +17,7 @@ from graphls.compat.hook.finder import Mirror, install, is_installed, uninstall
 from graphls.compat.hook.notebook import NotRunnable, run_cells
 from graphls.compat.hook.offers import REACHED
 from graphls.runtime.context import Replacement, forced_device, kept_context
-from graphls.runtime.context.parallel import OneRank, kept_parallel_context
+from graphls.runtime.context.parallel import OneRank, preserved_parallel_context
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:
@@ -169,7 +169,7 @@ def _kept() -> Iterator[None]:
     """Give the process back, behind a block, what running a program changes of it."""
     argv, path, main, is_new = sys.argv, [*sys.path], sys.modules["__main__"], not is_installed()
     try:
-        with kept_context(), kept_parallel_context():
+        with kept_context(), preserved_parallel_context():
             yield
     finally:
         sys.argv, sys.path[:], sys.modules["__main__"] = argv, path, main

@@ -1,9 +1,10 @@
-"""Settings of data-parallel training."""
+"""Settings of data-parallel training, with MindSpore's names and defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
@@ -38,15 +39,15 @@ DEFAULTS: dict[str, Any] = {
 """Every setting with its default."""
 
 ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
-"""Modes that leave the network whole: data parallel training with one rank is training."""
+"""Modes that do not divide the network: data-parallel training with one rank is training."""
 
 FIXED = ("device_num", "global_rank", "pipeline_stages")
-"""Settings that the ranks that there are leave no choice for."""
+"""Settings that are determined by the existing ranks."""
 
 OPTIMIZER = (
     "gradient_accumulation_shard", "parallel_optimizer_threshold", "optimizer_weight_shard_size", "optimizer_level",
 )  # fmt: skip
-"""What a `parallel_optimizer_config` says."""
+"""The keys of a `parallel_optimizer_config`."""
 
 _settings = Settings(DEFAULTS)
 
@@ -54,7 +55,7 @@ _settings = Settings(DEFAULTS)
 class OneRank:
     """The policy for settings of several devices: an error, or one warning where scripts of MindSpore run.
 
-    `left_out` has those that did nothing.
+    `left_out` has the settings without effect.
     """
 
     is_forced = False
@@ -64,15 +65,15 @@ class OneRank:
 def set_auto_parallel_context(**kwargs: object) -> None:
     """Change settings of parallel training, as far as data parallel training goes.
 
-    With `parallel_mode="data_parallel"`, training steps put the gradients of all ranks together, by their mean with
-    `gradients_mean`, and start from the parameters of rank 0, unless `parameter_broadcast=False` is said. `device_num`
-    and `global_rank` are those that there are. `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` says how
-    many MB of gradients travel together. With `enable_parallel_optimizer`, each rank has a part of the states of
-    optimizers: of those that take as many KB or more as `parallel_optimizer_config` says under
-    "parallel_optimizer_threshold", by default 64.
+    With `parallel_mode="data_parallel"`, training steps add the gradients of all ranks, or average them with
+    `gradients_mean`, and start from the parameters of rank 0, unless `parameter_broadcast=False` is set. `device_num`
+    and `global_rank` are those of the process. `comm_fusion={"allreduce": {"mode": "size", "config": 25}}` sets the MB
+    of gradients that travel together. With `enable_parallel_optimizer`, each rank has a part of the states of
+    optimizers: of those of at least the KB under "parallel_optimizer_threshold" in `parallel_optimizer_config`, by
+    default 64.
 
     Raises GraphTypeError and GraphValueError for an unknown key or mode and for other values that a setting cannot
-    have, and GraphRuntimeError for other ranks than there are and for what divides a network; where scripts of
+    have, and GraphRuntimeError for other ranks than exist and for settings that divide a network; where scripts of
     MindSpore run alone, these become one device, after a warning.
 
     Examples:
@@ -82,17 +83,19 @@ def set_auto_parallel_context(**kwargs: object) -> None:
         'data_parallel'
         >>> context.reset_auto_parallel_context()
     """
-    wanted = {}
+    accepted = {}
     for name, value in kwargs.items():
         require_known("set_auto_parallel_context", name, DEFAULTS)
         _check(name, value)
         if not _needs_several(name, value):
-            wanted[name] = value
+            accepted[name] = value
         elif OneRank.is_forced and world().size == 1:
             _warn_once(name, value)
         else:
-            raise GraphRuntimeError(f"{_what_there_is()}, where {name} is {_fixed(name)!r}, not {value!r}.",)
-    _settings.update(wanted)
+            raise GraphRuntimeError(
+                f"{_existing_ranks()}, where {name} is {_fixed(name)!r}, not {value!r}.",
+            )
+    _settings.update(accepted)
 
 
 def _check(name: str, value: Any) -> None:
@@ -115,7 +118,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _check_optimizer(config: dict[str, Any]) -> None:
-    """Raise GraphlsError for what cannot be divided, and for a threshold that is no number of KB."""
+    """Raise GraphlsError for a division that is not offered, and for an invalid threshold."""
     for name, value in config.items():
         require_known("parallel_optimizer_config", name, OPTIMIZER)
         if name == "parallel_optimizer_threshold" and (type(value) is not int or value < 0):
@@ -129,42 +132,42 @@ def _check_optimizer(config: dict[str, Any]) -> None:
 
 
 def force_one_rank(is_forced: bool) -> None:
-    """Whether settings of several devices are taken as those of one."""
+    """Set whether settings of several devices are accepted as those of one."""
     with _settings.lock:
         OneRank.is_forced, OneRank.left_out = is_forced, {}
 
 
 @contextmanager
-def kept_parallel_context() -> Iterator[None]:
-    """Give every setting of parallel training, behind a block, the value that it has now."""
+def preserved_parallel_context() -> Iterator[None]:
+    """Restore every setting of parallel training after a block."""
     with _settings.preserved():
         yield
 
 
 def takes_parameters_of_first_rank() -> bool:
-    """Whether training begins with the parameters of rank 0: unless a script says that it does not."""
+    """Returns whether training begins with the parameters of rank 0, unless a script disables that."""
     return _settings.explicit_value("parameter_broadcast") is not False
 
 
 def shard_threshold() -> int | None:
-    """From how many bytes on the states of an optimizer are divided among the ranks; None where they are not."""
-    is_asked = world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer")
+    """The bytes from which on the states of an optimizer are divided among the ranks; None where they are not."""
+    is_enabled = world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer")
     config = get_auto_parallel_context("parallel_optimizer_config")
     default = get_auto_parallel_context("parallel_optimizer_threshold")
-    return int(config.get("parallel_optimizer_threshold", default)) << 10 if is_asked else None
+    return int(config.get("parallel_optimizer_threshold", default)) << 10 if is_enabled else None
 
 
 def _needs_several(name: str, value: object) -> bool:
-    """Whether a setting means several devices."""
+    """Returns whether a setting requires several devices."""
     return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != _fixed(name)
 
 
 def _fixed(name: str) -> Any:
-    """The value that a setting has by the ranks that there are, or its default."""
+    """The value that the existing ranks determine for a setting, or its default."""
     return {"device_num": world().size, "global_rank": world().rank}.get(name, DEFAULTS[name])
 
 
-def _what_there_is() -> str:
+def _existing_ranks() -> str:
     if world().size == 1:
         return "graphls trains on one device in one process"
     return f"graphls trains in {world().size} processes, of which this is rank {world().rank}"
@@ -178,7 +181,7 @@ def _warn_once(name: str, value: object) -> None:
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:
-    """The value of a setting of parallel training; raises GraphValueError for a name that is none.
+    """The value of a setting of parallel training; raises GraphValueError for an unknown name.
 
     Examples:
         >>> from graphls import context
@@ -186,33 +189,19 @@ def get_auto_parallel_context(attr_key: str) -> Any:
         False
     """
     require_known("get_auto_parallel_context", attr_key, DEFAULTS)
-    given = _settings.explicit_value(attr_key)
-    return _settings[attr_key] if given is not None or attr_key not in FIXED else _fixed(attr_key)
+    explicit = _settings.explicit_value(attr_key)
+    return _settings[attr_key] if explicit is not None or attr_key not in FIXED else _fixed(attr_key)
 
 
 def reset_auto_parallel_context() -> None:
-    """Give every setting of parallel training its default again."""
+    """Reset every setting of parallel training to its default."""
     _settings.reset()
 
 
 # -- the names that training cells of MindSpore 1 import ------------------------------------------------------
 
-
-def _get_parallel_mode() -> Any:
-    return get_auto_parallel_context("parallel_mode")
-
-
-def _get_gradients_mean() -> Any:
-    return get_auto_parallel_context("gradients_mean")
-
-
-def _get_device_num() -> Any:
-    return get_auto_parallel_context("device_num")
-
-
-def _get_global_rank() -> Any:
-    return get_auto_parallel_context("global_rank")
-
-
-def _get_parameter_broadcast() -> Any:
-    return get_auto_parallel_context("parameter_broadcast")
+_get_parallel_mode = partial(get_auto_parallel_context, "parallel_mode")
+_get_gradients_mean = partial(get_auto_parallel_context, "gradients_mean")
+_get_device_num = partial(get_auto_parallel_context, "device_num")
+_get_global_rank = partial(get_auto_parallel_context, "global_rank")
+_get_parameter_broadcast = partial(get_auto_parallel_context, "parameter_broadcast")

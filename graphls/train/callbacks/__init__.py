@@ -1,4 +1,4 @@
-"""Callbacks: what a Model calls before and after training, epochs, steps and evaluations."""
+"""Callbacks, which a Model calls before and after training, epochs, steps and evaluations."""
 
 from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint

@@ -21,7 +21,7 @@ NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in 
 
 
 class Callback:
-    """Base of all callbacks: a hook for each place that a Model passes, which does nothing unless it is overridden.
+    """The base of all callbacks: a hook for each stage of a run, which does nothing unless it is overridden.
 
     `on_train_begin`, `on_train_epoch_begin`, `on_train_step_begin`, `on_train_step_end`, `on_train_epoch_end` and
     `on_train_end` are called in training, those with `eval` in evaluation, each with a RunContext. `begin`,
@@ -119,14 +119,14 @@ class Callback:
 
 
 class InternalCallbackParam(dict[str, Any]):
-    """What callbacks are told, by key or by attribute.
+    """The state of a run that callbacks see, by key or by attribute.
 
     Always there: `network`, `mode` ("train" or "eval"), `cur_step_num` (from 1), `batch_num` (steps of an epoch),
     `dataset_sink_mode`, `list_callback`, `net_outputs`. In training: `train_network`, `loss_fn`, `optimizer`,
     `parallel_mode`, `device_number`, `train_dataset`, `train_dataset_element`, `epoch_num`, `cur_epoch_num` (from 1),
     `completed_steps` (a function that counts, also while a step runs, those that are complete),
     `last_save_ckpt_step`, `latest_ckpt_file`, `loss_scale_mananger` (spelt so) and, in `Model.fit`, `eval_results`. In
-    evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. An attribute that is not there raises
+    evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. A missing attribute raises
     GraphAttributeError.
     """
 
@@ -143,9 +143,9 @@ class InternalCallbackParam(dict[str, Any]):
 
 
 class RunContext:
-    """What a hook is called with: the state of the run, and the wish to stop it.
+    """The argument of a hook: the state of the run, and requests to stop it.
 
-    Raises GraphTypeError for `original_args` that are no dict.
+    Raises GraphTypeError for `original_args` that are not a dict.
 
     Examples:
         >>> import numpy as np
@@ -175,7 +175,7 @@ class RunContext:
         self._stop_requested = False
 
     def original_args(self) -> Any:
-        """The state of the run, an InternalCallbackParam; what is set there other callbacks see."""
+        """The state of the run, an InternalCallbackParam; changes are seen by other callbacks."""
         return self._original_args
 
     def request_stop(self) -> None:
@@ -183,7 +183,7 @@ class RunContext:
         self._stop_requested = True
 
     def get_stop_requested(self) -> bool:
-        """Whether a callback wants training to end."""
+        """Returns whether a callback has requested the end of training."""
         return self._stop_requested
 
 
@@ -228,14 +228,14 @@ def callback_list(callbacks: Any) -> list[Callback]:
     """One callback, several, or None, as a list; raises GraphTypeError for anything else."""
     if callbacks is None:
         return []
-    found = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-    for callback in found:
+    items = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    for callback in items:
         if not isinstance(callback, Callback):
-            made = isinstance(callback, type) and issubclass(callback, Callback)
-            advice = f" but a class of them; make one: {callback.__name__}()" if made else ""
+            is_class = isinstance(callback, type) and issubclass(callback, Callback)
+            advice = f" but a class of them; make one: {callback.__name__}()" if is_class else ""
             text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback{advice}."
             raise GraphTypeError(text)
-    return found
+    return items
 
 
 _WARNING = Guard()
@@ -243,7 +243,7 @@ _warned: WeakSet[type[Callback]] = WeakSet()
 
 
 def _warn_of_hooks(kind: type[Callback]) -> None:
-    """Warn once of a class whose hooks are called at other times than it may be meant, or never."""
+    """Warn once of a class whose hooks are called at unexpected times, or never."""
     if issubclass(kind, CallbackManager):
         return
     with _WARNING.lock:
@@ -271,7 +271,7 @@ def first_output(outputs: object) -> Any:
 
 
 def loss_of(outputs: object) -> float | None:
-    """The mean of the first output, or None where that is no number; reading it waits for the step."""
+    """The mean of the first output, or None where that is not a number; reading it waits for the step."""
     loss = first_output(outputs)
     if isinstance(loss, (Tensor, np.ndarray, np.generic, int, float)):
         return float(np.mean(np.asarray(loss)))
@@ -279,28 +279,28 @@ def loss_of(outputs: object) -> float | None:
 
 
 def was_skipped(outputs: object) -> bool:
-    """Whether a step with loss scaling, which returns (loss, overflow, scale, ...), says that it overflowed."""
+    """Returns whether a step with loss scaling, with the outputs (loss, overflow, scale, ...), overflowed."""
     if not isinstance(outputs, tuple) or len(outputs) < 3 or not is_flag(outputs[1]):
         return False
     return bool(outputs[1].asnumpy().any())
 
 
 def is_flag(output: object) -> bool:
-    """Whether an output is a tensor of bools."""
+    """Returns whether an output is a tensor of bools."""
     return isinstance(output, Tensor) and output.dtype.kind == "bool"
 
 
-def learning_rate_of(told: InternalCallbackParam) -> Any:
-    """What the optimizer of a run has as its learning rate: a Parameter where it is one number, None without one."""
-    optimizer = told.get("optimizer") or getattr(told.get("train_network"), "optimizer", None)
+def learning_rate_of(state: InternalCallbackParam) -> Any:
+    """The learning rate of a run's optimizer, a Parameter if it is one number; None without an optimizer."""
+    optimizer = state.get("optimizer") or getattr(state.get("train_network"), "optimizer", None)
     return getattr(optimizer, "learning_rate", None)
 
 
-def scalars_of(told: InternalCallbackParam) -> dict[str, Any]:
-    """The loss, the learning rate where it is a number, and the loss scale, as far as a run has them."""
-    found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
-    rate = learning_rate_of(told)
-    found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
-    scale = getattr(told.train_network, "_params", {}).get("scale_sense")
-    found["loss_scale"] = None if scale is None else scale.asnumpy()
-    return {name: value for name, value in found.items() if value is not None}
+def scalars_of(state: InternalCallbackParam) -> dict[str, Any]:
+    """The loss, the learning rate if it is a number, and the loss scale, as far as a run has them."""
+    scalars: dict[str, Any] = {"loss": loss_of(state.net_outputs)}
+    rate = learning_rate_of(state)
+    scalars["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
+    scale = getattr(state.train_network, "_params", {}).get("scale_sense")
+    scalars["loss_scale"] = None if scale is None else scale.asnumpy()
+    return {name: value for name, value in scalars.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The schedule of checkpoints during training, and the number of files to keep."""
+"""CheckpointConfig: the schedule of checkpoints during training, their content, and the number of files to keep."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ POLICY = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_m
 
 
 class CheckpointConfig:
-    """When a ModelCheckpoint saves, what, and which files it keeps.
+    """The schedule of a ModelCheckpoint, the content of its files, and which files it keeps.
 
-    - `save_checkpoint_steps`: after so many steps; `save_checkpoint_seconds` counts only where it is 0 or None.
-    - `keep_checkpoint_max`: so many files are kept, the newest. Only where it is 0 or None, one file is kept for every
-      `keep_checkpoint_per_n_minutes`; where that is 0 or None as well, one file is kept.
-    - `saved_network`: what is saved instead of the training step.
+    - `save_checkpoint_steps`: the steps between saves; `save_checkpoint_seconds` counts only where it is 0 or None.
+    - `keep_checkpoint_max`: the number of newest files that are kept. Only where it is 0 or None, one file is kept for
+      every `keep_checkpoint_per_n_minutes`; where that is 0 or None as well, one file is kept.
+    - `saved_network`: the network that is saved instead of the training step.
     - `append_info`: a list of "epoch_num" and "step_num", which become entries with the numbers of the epoch and of the
       step, and one dict of further entries: numbers, strings and tensors. ("random_state" is always saved with the
       training step; with a `saved_network` only where it is listed.)
-    - `exception_save`: a training that ends by an exception saves what the last whole step has left.
+    - `exception_save`: a training that ends by an exception saves the state after the last completed step.
     - `integrated_save`, `async_save`, `crc_check`, `format`, `enc_key` and `enc_mode`: see `save_checkpoint`.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit.
@@ -74,7 +74,7 @@ class CheckpointConfig:
         self.format = format
 
     def _let_first_count(self) -> None:
-        """Of two rules for one thing, the first counts."""
+        """Of two rules for one setting, the first counts."""
         if self.save_checkpoint_steps:
             self.save_checkpoint_seconds = None
         if self.keep_checkpoint_max:
@@ -83,7 +83,7 @@ class CheckpointConfig:
             self.keep_checkpoint_max = 1
 
     def get_checkpoint_policy(self) -> dict[str, Any]:
-        """The rules by their names, and the saved network."""
+        """The rules by name, and the saved network."""
         return {name: getattr(self, name) for name in (*POLICY, "saved_network")}
 
 
@@ -100,7 +100,7 @@ def _count(name: str, value: object) -> int | None:
 
 
 def _appendix(append_info: object) -> dict[str, Any]:
-    """The entries of `append_info`; those that training knows are 0."""
+    """The entries of `append_info`; epoch, step and random state are 0 for now."""
     if append_info is None:
         return {}
     if not isinstance(append_info, list):
@@ -114,7 +114,7 @@ def _appendix(append_info: object) -> dict[str, Any]:
     dicts = [element for element in append_info if isinstance(element, dict)]
     if len(dicts) > 1:
         raise _wrong(GraphTypeError, f"the 'append_info' must have only one dict, but got {len(dicts)}")
-    for name, value in (item for given in dicts for item in given.items()):
+    for name, value in (item for entries in dicts for item in entries.items()):
         if not isinstance(name, str) or not isinstance(value, (bool, int, float, str, Tensor)):
             raise _wrong(
                 GraphTypeError,

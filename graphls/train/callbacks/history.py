@@ -1,4 +1,4 @@
-"""The history of a run, and callbacks made of plain functions."""
+"""History, which records epochs and results, and LambdaCallback, a callback of plain functions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphls.train.callbacks.callback import Callback, RunContext, first_output,
 
 
 class History(Callback):
-    """Keeps of each epoch its number and what its last step returned, and in `Model.fit` what evaluations gave.
+    """Records the number of each epoch, its last step's output, and the results of evaluations in `Model.fit`.
 
     `epoch` is {"epoch": the numbers}; `history` has a list for "net_output", the loss as a float, and one for each
-    result of an evaluation, such as "eval_loss". Both begin anew with training.
+    result of an evaluation, such as "eval_loss". Both are reset when training begins.
 
     Examples:
         >>> import numpy as np
@@ -33,17 +33,17 @@ class History(Callback):
         self.history: dict[str, list[Any]] = {}
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Begin anew."""
+        """Reset the record."""
         self.epoch = {"epoch": []}
         self.history = {}
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Take down the epoch."""
-        told = run_context.original_args()
-        self.epoch["epoch"].append(told.get("cur_epoch_num", 1))
-        loss = loss_of(told.net_outputs)
-        row = {"net_output": first_output(told.net_outputs) if loss is None else loss}
-        for name, value in {**row, **(told.get("eval_results") or {})}.items():
+        """Record the epoch."""
+        state = run_context.original_args()
+        self.epoch["epoch"].append(state.get("cur_epoch_num", 1))
+        loss = loss_of(state.net_outputs)
+        row = {"net_output": first_output(state.net_outputs) if loss is None else loss}
+        for name, value in {**row, **(state.get("eval_results") or {})}.items():
             self.history.setdefault(name, []).append(value)
 
 
@@ -53,7 +53,7 @@ Hook = Callable[[Any], Any]
 class LambdaCallback(Callback):
     """A callback of functions that each take a RunContext; hooks without one do nothing.
 
-    Raises GraphTypeError for what is neither a function nor None.
+    Raises GraphTypeError for anything but functions and None.
 
     Examples:
         >>> import numpy as np
@@ -75,8 +75,8 @@ class LambdaCallback(Callback):
         on_eval_epoch_end: Hook | None = None, on_eval_step_begin: Hook | None = None,
         on_eval_step_end: Hook | None = None, on_eval_begin: Hook | None = None, on_eval_end: Hook | None = None,
     ) -> None:  # fmt: skip
-        given = {name: hook for name, hook in locals().items() if name.startswith("on_") and hook is not None}
-        for name, hook in given.items():
+        hooks = {name: hook for name, hook in locals().items() if name.startswith("on_") and hook is not None}
+        for name, hook in hooks.items():
             if not callable(hook):
                 raise GraphTypeError(f"The {name!r} of LambdaCallback is a function, not {hook!r}.")
-        self.__dict__.update(given)
+        self.__dict__.update(hooks)

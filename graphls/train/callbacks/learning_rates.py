@@ -1,4 +1,4 @@
-"""Callbacks that change the learning rate during training, and the search for one before it."""
+"""Callbacks that schedule or reduce the learning rate during training, and the search for one before it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LearningRateScheduler(Callback):
     """Sets the learning rate after each step to `learning_rate_function(learning rate, cur_step_num)`.
 
     It holds from the next step on, which is not compiled again. In sink mode this happens after the steps that run in
-    one go. Raises GraphTypeError for what cannot be called and, in training, GraphValueError where the learning rate is
-    a list, a schedule or one for each group of parameters.
+    one go. Raises GraphTypeError for anything but a function and, in training, GraphValueError where the learning rate
+    is a list, a schedule or one for each group of parameters.
 
     Examples:
         >>> import numpy as np
@@ -51,17 +51,17 @@ class LearningRateScheduler(Callback):
         self.learning_rate_function = learning_rate_function
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Ask for the rate and set it."""
-        told = run_context.original_args()
-        parameter = rate_parameter(type(self).__name__, told)
+        """Compute the rate and set it."""
+        state = run_context.original_args()
+        parameter = rate_parameter(type(self).__name__, state)
         before = rate_of(parameter)
-        after = self.learning_rate_function(before, told.cur_step_num)
+        after = self.learning_rate_function(before, state.cur_step_num)
         if not math.isclose(before, after, rel_tol=1e-10):
             parameter.set_data(Tensor(after, parameter.dtype))
 
 
 class ReduceLROnPlateau(Callback):
-    """Multiplies the learning rate by `factor` after `patience` epochs in which a number got no better.
+    """Multiplies the learning rate by `factor` after `patience` epochs without an improvement of a number.
 
     `monitor`, `mode` and `min_delta` are as those of EarlyStopping. After a reduction, `cooldown` epochs do not count.
     The rate does not fall below `min_lr`. `verbose` prints each reduction. Raises GraphTypeError and GraphValueError
@@ -100,13 +100,13 @@ class ReduceLROnPlateau(Callback):
         self.best = self.monitored.worst
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Forget an earlier run."""
+        """Reset the state of an earlier run."""
         self._begin()
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Compare, and reduce where it is time."""
-        told = run_context.original_args()
-        value = self.monitored.value(told)
+        """Compare the number, and reduce the rate if it is due."""
+        state = run_context.original_args()
+        value = self.monitored.value(state)
         if value is None:
             return
         if self.cooldown_counter:
@@ -117,10 +117,10 @@ class ReduceLROnPlateau(Callback):
         elif not self.cooldown_counter:
             self.wait += 1
             if self.wait >= self.patience:
-                self._reduce(told)
+                self._reduce(state)
 
-    def _reduce(self, told: InternalCallbackParam) -> None:
-        parameter = rate_parameter(type(self).__name__, told)
+    def _reduce(self, state: InternalCallbackParam) -> None:
+        parameter = rate_parameter(type(self).__name__, state)
         before = rate_of(parameter)
         if before <= self.min_lr:
             return
@@ -128,13 +128,13 @@ class ReduceLROnPlateau(Callback):
         parameter.set_data(Tensor(after, parameter.dtype))
         self.cooldown_counter, self.wait = self.cooldown, 0
         if self.verbose:
-            text = f"Epoch {told.cur_epoch_num:05d}: ReduceLROnPlateau reducing learning rate to {after}."
+            text = f"Epoch {state.cur_epoch_num:05d}: ReduceLROnPlateau reducing learning rate to {after}."
             print(text, flush=True)
 
 
-def rate_parameter(owner: str, told: InternalCallbackParam) -> Parameter:
-    """The learning rate of the optimizer of a run; raises GraphValueError where it is not one number."""
-    rate = callback.learning_rate_of(told)
+def rate_parameter(owner: str, state: InternalCallbackParam) -> Parameter:
+    """The learning rate of a run's optimizer; raises GraphValueError where it is not one number."""
+    rate = callback.learning_rate_of(state)
     if not isinstance(rate, Parameter):
         text = f"{owner} changes one learning rate that is a number, and that of this run is {rate!r}."
         raise GraphValueError(text)
@@ -142,7 +142,7 @@ def rate_parameter(owner: str, told: InternalCallbackParam) -> Parameter:
 
 
 def rate_of(parameter: Parameter) -> float:
-    """A learning rate as the shortest decimal number that its dtype takes for it: 0.1, not 0.10000000149."""
+    """A learning rate as the shortest decimal number of its dtype: 0.1, not 0.10000000149."""
     return float(str(parameter.asnumpy().reshape(())))
 
 
@@ -150,15 +150,15 @@ RAW, SMOOTH = both("wire"), both("accent")
 
 
 class LearningRateFinder(Callback):
-    """Trains for `steps` steps with rates from `lowest` to `highest`, a constant factor apart, and gives all back.
+    """Trains for `steps` steps with rates from `lowest` to `highest`, in geometric steps, and restores all states.
 
-    Every state of the train network, the learning rate too, is afterwards as it was before. The run is stopped behind
-    the last step, or where the loss is no number or `limit` times the least one; give it as many epochs as that takes.
-    `rates` and `losses` are what was tried, `smoothed` the losses averaged with a weight of `smoothing` on the past,
-    and `suggestion` is the rate at which these fall fastest, None where they never do. A notebook shows the finder as a
-    chart, and `write` makes a page of it. From Smith, "Cyclical Learning Rates" (2017). Raises GraphTypeError and
-    GraphValueError for arguments that do not fit and, in training, GraphValueError in sink mode and where the learning
-    rate is a list, a schedule or one for each group of parameters.
+    Every state of the train network, the learning rate too, is restored afterwards. The run is stopped after the last
+    step, or where the loss is not finite or `limit` times the least one; it needs as many epochs as that takes.
+    `rates` and `losses` are the tried rates and their losses, `smoothed` the losses averaged with a weight of
+    `smoothing` on the past, and `suggestion` is the rate at which these fall fastest, None where they never do. A
+    notebook shows the finder as a chart, and `write` writes it as a page. From Smith, "Cyclical Learning Rates" (2017).
+    Raises GraphTypeError and GraphValueError for arguments that do not fit and, in training, GraphValueError in sink
+    mode and where the learning rate is a list, a schedule or one for each group of parameters.
 
     Examples:
         >>> import numpy as np
@@ -195,29 +195,29 @@ class LearningRateFinder(Callback):
         self.smoothed: list[float] = []
         self._tried = 0
         self._mean = 0.0
-        self._kept: dict[Any, np.ndarray[Any, Any]] = {}
+        self._saved: dict[Any, np.ndarray[Any, Any]] = {}
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Keep every state, and begin with the lowest rate."""
-        told = run_context.original_args()
-        if told.dataset_sink_mode:
+        """Save every state, and set the lowest rate."""
+        state = run_context.original_args()
+        if state.dataset_sink_mode:
             raise GraphValueError("LearningRateFinder changes the rate after each step: give dataset_sink_mode=False.")
-        rate = rate_parameter(type(self).__name__, told)
+        rate = rate_parameter(type(self).__name__, state)
         self._begin()
-        self._kept = {p: p.asnumpy() for p in (*told.train_network.get_parameters(), rate)}
+        self._saved = {p: p.asnumpy() for p in (*state.train_network.get_parameters(), rate)}
         rate.set_data(Tensor(self.lowest, rate.dtype))
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Take the loss down, and go on with the next rate."""
-        told = run_context.original_args()
-        loss = callback.loss_of(told.net_outputs)
+        """Record the loss, and set the next rate."""
+        state = run_context.original_args()
+        loss = callback.loss_of(state.net_outputs)
         self._tried += 1
-        if loss is not None and not callback.was_skipped(told.net_outputs):
+        if loss is not None and not callback.was_skipped(state.net_outputs):
             self._add(self._rate(self._tried - 1), loss)
-        if self._tried >= self.steps or self._is_lost():
+        if self._tried >= self.steps or self._has_diverged():
             run_context.request_stop()
             return
-        rate = rate_parameter(type(self).__name__, told)
+        rate = rate_parameter(type(self).__name__, state)
         rate.set_data(Tensor(self._rate(self._tried), rate.dtype))
 
     def _rate(self, step: int) -> float:
@@ -229,25 +229,25 @@ class LearningRateFinder(Callback):
         self._mean = self.smoothing * self._mean + (1 - self.smoothing) * loss
         self.smoothed.append(self._mean / (1 - self.smoothing ** len(self.losses)))
 
-    def _is_lost(self) -> bool:
-        """Whether the last loss says that higher rates are of no use."""
+    def _has_diverged(self) -> bool:
+        """Returns whether the last loss shows that higher rates are of no use."""
         if not self.losses:
             return False
         last, least = self.smoothed[-1], min(self.smoothed)
         return not math.isfinite(last) or (least > 0 and last > self.limit * least)
 
     def on_train_end(self, run_context: RunContext) -> None:
-        """Print what was found."""
-        if self._tried < self.steps and not self._is_lost():
+        """Print the result."""
+        if self._tried < self.steps and not self._has_diverged():
             text = f"LearningRateFinder tried {self._tried} of {self.steps} rates; give the run more epochs."
             warn(text)
         if self.verbose:
             print(self.summary(), flush=True)
 
     def __exit__(self, *error: object) -> None:
-        for parameter, array in self._kept.items():
+        for parameter, array in self._saved.items():
             parameter.set_data(array)
-        self._kept = {}
+        self._saved = {}
 
     @property
     def suggestion(self) -> float | None:
@@ -262,11 +262,11 @@ class LearningRateFinder(Callback):
         return float(rates[steepest]) if slopes[steepest] < 0 else None
 
     def summary(self) -> str:
-        """What was found, in a sentence."""
-        found = self.suggestion
-        if found is None:
+        """The result in a sentence."""
+        rate = self.suggestion
+        if rate is None:
             return f"Of {len(self.rates)} learning rates none lets the loss fall."
-        return f"Of {len(self.rates)} learning rates, the loss falls fastest at {found:.3g}."
+        return f"Of {len(self.rates)} learning rates, the loss falls fastest at {rate:.3g}."
 
     def _repr_html_(self) -> str:
         raw = Line("loss", [*zip(self.rates, self.losses, strict=True)], RAW)

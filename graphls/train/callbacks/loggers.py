@@ -1,4 +1,4 @@
-"""Sending the numbers of a run to Weights & Biases and to MLflow, each through its own package."""
+"""Loggers that send the numbers of a run to Weights & Biases and to MLflow, each through its own package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphls.train.callbacks.callback import Callback, RunContext, scalars_of
 
 
 class RunLogger(Callback):
-    """What loggers share: of every `every`-th step, and of each evaluation, the numbers go to `write`.
+    """The base of loggers: the numbers of every `every`-th step, and of each evaluation, go to `write`.
 
     Those are the loss, the learning rate where it is a number, and the loss scale; reading them waits for the step.
     """
@@ -46,17 +46,17 @@ class RunLogger(Callback):
         self.finish(error[:1] not in ((), (None,)))
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Send what is due."""
-        told = run_context.original_args()
+        """Send the numbers that are due."""
+        state = run_context.original_args()
         if self._seen % self.every == 0:
-            self._send({f"train/{name}": value for name, value in scalars_of(told).items()}, told.cur_step_num)
+            self._send({f"train/{name}": value for name, value in scalars_of(state).items()}, state.cur_step_num)
         self._seen += 1
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Send the results of an evaluation in this epoch."""
-        told = run_context.original_args()
-        results = {f"eval/{name}": value for name, value in (told.get("eval_results") or {}).items()}
-        self._send({"epoch": told.get("cur_epoch_num", 1), **results}, told.cur_step_num)
+        state = run_context.original_args()
+        results = {f"eval/{name}": value for name, value in (state.get("eval_results") or {}).items()}
+        self._send({"epoch": state.get("cur_epoch_num", 1), **results}, state.cur_step_num)
 
     def _send(self, values: Mapping[str, object], step: int) -> None:
         arrays = {name: np.asarray(value) for name, value in values.items()}
@@ -66,8 +66,8 @@ class RunLogger(Callback):
 class WandbLogger(RunLogger):
     """Sends losses, rates, loss scales and evaluations to Weights & Biases, by the package wandb.
 
-    `settings` are what `wandb.init` takes, such as `project`, `name` and `config`; it is called when the run begins and
-    the run is finished when it ends, unless one was going on before, which is used and stays open. Raises
+    `settings` are arguments of `wandb.init`, such as `project`, `name` and `config`; it is called when the run begins,
+    and the run is finished when it ends, unless one was active before, which is used and stays open. Raises
     GraphRuntimeError, when the run begins, where wandb is not installed, and GraphTypeError and GraphValueError for
     an `every` that does not fit.
 
@@ -85,7 +85,7 @@ class WandbLogger(RunLogger):
         self._is_own = False
 
     def start(self, package: Any) -> None:
-        """Take the run that goes on, or begin one."""
+        """Use the active run, or begin one."""
         self._is_own = package.run is None
         self.run = package.init(**self.settings) if self._is_own else package.run
 
@@ -94,7 +94,7 @@ class WandbLogger(RunLogger):
         self.run.log(dict(values), step=step)
 
     def finish(self, is_failed: bool) -> None:
-        """End the run, unless it went on before."""
+        """End the run, unless it was active before."""
         if self._is_own:
             self.run.finish(exit_code=int(is_failed))
         self.run = None
@@ -103,8 +103,8 @@ class WandbLogger(RunLogger):
 class MLflowLogger(RunLogger):
     """Sends losses, rates, loss scales and evaluations to MLflow, by the package mlflow.
 
-    `tracking_uri` and `experiment` are set where they are given; `settings` are what `mlflow.start_run` takes, such as
-    `run_name` and `tags`, and `parameters` are logged once. A run that was going on before is used and stays open.
+    `tracking_uri` and `experiment` are set if they are passed; `settings` are arguments of `mlflow.start_run`, such as
+    `run_name` and `tags`, and `parameters` are logged once. A run that was active before is used and stays open.
     Raises GraphRuntimeError, when the run begins, where mlflow is not installed, and GraphTypeError and
     GraphValueError for an `every` that does not fit.
 
@@ -126,7 +126,7 @@ class MLflowLogger(RunLogger):
         self._is_own = False
 
     def start(self, package: Any) -> None:
-        """Take the run that goes on, or begin one."""
+        """Use the active run, or begin one."""
         self._mlflow, self._is_own = package, package.active_run() is None
         if self._is_own:
             if self.tracking_uri is not None:
@@ -142,7 +142,7 @@ class MLflowLogger(RunLogger):
         self._mlflow.log_metrics(dict(values), step=step)
 
     def finish(self, is_failed: bool) -> None:
-        """End the run, unless it went on before."""
+        """End the run, unless it was active before."""
         if self._is_own:
             self._mlflow.end_run("FAILED" if is_failed else "FINISHED")
         self._mlflow = None

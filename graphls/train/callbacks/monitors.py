@@ -1,4 +1,4 @@
-"""Callbacks that print: the loss, the time of steps and epochs, and the progress of training."""
+"""Callbacks that print the loss, the time of steps and epochs, and the progress of training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LossMonitor(Callback):
     dtype; that of a step that returns the loss alone shows the mean as a Python float. Of several ranks, each prints
     its own, or with `rank` that one alone. Each step, printed or not, raises GraphValueError where the loss is infinite
     or nan, unless the step was skipped because of an overflow. Raises GraphTypeError and GraphValueError for
-    `per_print_times` and a `rank` that are no integers of 0 or more.
+    `per_print_times` and a `rank` that are not integers of 0 or more.
 
     Examples:
         >>> import numpy as np
@@ -47,24 +47,24 @@ class LossMonitor(Callback):
         self._last_print_time = run_context.original_args().get("cur_step_num", 0)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Print, and raise where the loss is no number."""
-        told = run_context.original_args()
-        epoch, step = told.get("cur_epoch_num", 1), (told.cur_step_num - 1) % told.batch_num + 1
-        loss = callback.loss_of(told.net_outputs)
-        if loss is not None and not math.isfinite(loss) and not callback.was_skipped(told.net_outputs):
+        """Print, and raise where the loss is not finite."""
+        state = run_context.original_args()
+        epoch, step = state.get("cur_epoch_num", 1), (state.cur_step_num - 1) % state.batch_num + 1
+        loss = callback.loss_of(state.net_outputs)
+        if loss is not None and not math.isfinite(loss) and not callback.was_skipped(state.net_outputs):
             raise GraphValueError(
                 f"In epoch: {epoch} step: {step}, loss is NAN or INF, training process cannot continue, "
                 "terminating training.",
             )
-        if self._per_print_times and told.cur_step_num - self._last_print_time >= self._per_print_times:
-            self._last_print_time = told.cur_step_num
-            self._print(f"epoch: {epoch} step: {step}, loss is {_shown(told.net_outputs, loss)}")
+        if self._per_print_times and state.cur_step_num - self._last_print_time >= self._per_print_times:
+            self._last_print_time = state.cur_step_num
+            self._print(f"epoch: {epoch} step: {step}, loss is {_shown(state.net_outputs, loss)}")
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics of an evaluation in this epoch."""
-        told = run_context.original_args()
-        if told.get("metrics"):
-            self._print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}")
+        state = run_context.original_args()
+        if state.get("metrics"):
+            self._print(f"Eval result: epoch {state.cur_epoch_num}, metrics: {state.metrics}")
 
     def _print(self, line: str) -> None:
         if self._rank in (None, world().rank):
@@ -81,10 +81,10 @@ def _shown(outputs: object, loss: float | None) -> Any:
 class TimeMonitor(Callback):
     """Prints after each epoch, of training or evaluation, its time and that of a step in milliseconds.
 
-    The steps of an epoch are those that were run or, where the run does not say, `data_size`. An evaluation in
-    `Model.fit` has a line of its own and is no part of the time of the epoch. With `data_time`, the line also tells
+    The number of steps in an epoch is that of the run or, where it is unknown, `data_size`. An evaluation in
+    `Model.fit` has a line of its own and is not counted in the time of the epoch. With `data_time`, the line also shows
     the mean time that a step waited for its data. Raises GraphTypeError and GraphValueError for a `data_size` that
-    is no positive integer and a `data_time` that is no bool.
+    is not a positive integer and a `data_time` that is not a bool.
 
     Examples:
         >>> import numpy as np
@@ -108,15 +108,15 @@ class TimeMonitor(Callback):
         self._clocks = [_Clock()]
 
     def on_eval_epoch_begin(self, run_context: RunContext) -> None:
-        """Start a clock, while that of training stands still."""
+        """Start a clock, while that of training is paused."""
         self._clocks.append(_Clock())
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Count what has passed since the last step as waiting for data."""
+        """Count the time since the last step as waiting for data."""
         self._clocks[-1].end_waiting()
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Begin to wait for the next data."""
+        """Start waiting for the next data."""
         self._clocks[-1].begin_waiting()
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
@@ -131,15 +131,15 @@ class TimeMonitor(Callback):
     on_eval_step_end = on_train_step_end
     on_eval_epoch_end = on_train_epoch_end
 
-    def _line(self, told: InternalCallbackParam, milliseconds: float, waited: float) -> str:
-        steps = positive_int("TimeMonitor", "data_size", told.get("batch_num") or self.data_size)
-        text = f"{told.get('mode', '').title()} epoch time: {milliseconds:5.3f} ms, "
+    def _line(self, state: InternalCallbackParam, milliseconds: float, waited: float) -> str:
+        steps = positive_int("TimeMonitor", "data_size", state.get("batch_num") or self.data_size)
+        text = f"{state.get('mode', '').title()} epoch time: {milliseconds:5.3f} ms, "
         text += f"per step time: {milliseconds / steps:5.3f} ms"
         return text + (f", data time: {waited / steps:5.3f} ms" if self.data_time else "")
 
 
 class _Clock:
-    """The time since its start, in seconds, and how much of it went by with waiting."""
+    """The time since its start, in seconds, and the part of it spent waiting."""
 
     def __init__(self) -> None:
         self.start = self.mark = time.perf_counter()
@@ -159,10 +159,10 @@ REFRESH_SECONDS = 0.1
 
 
 class Progress(Callback):
-    """Shows how far training is: a bar with the loss on a terminal, and a line after each epoch, which stays.
+    """Shows the progress of training: a bar with the loss on a terminal, and a line after each epoch, which stays.
 
-    The line tells the loss of the last step, how many steps were skipped because of an overflow (not in sink mode,
-    where callbacks see no single step), and in `Model.fit` what an evaluation gave. The loss is read ten times a second
+    The line has the loss of the last step, the number of steps skipped because of an overflow (not in sink mode, where
+    callbacks see no single step), and in `Model.fit` the results of an evaluation. The loss is read ten times a second
     at most, and only for a bar. Of several ranks, the first shows it. `file` is where to write, by default the standard
     output. Raises GraphRuntimeError on a terminal where rich is not installed.
 
@@ -201,39 +201,39 @@ class Progress(Callback):
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
         """Begin a bar."""
-        told = run_context.original_args()
-        self._last_epoch = self._last_epoch or told.cur_epoch_num - 1 + told.epoch_num
+        state = run_context.original_args()
+        self._last_epoch = self._last_epoch or state.cur_epoch_num - 1 + state.epoch_num
         self._begin = time.perf_counter()
-        self._first_step = told.cur_step_num
+        self._first_step = state.cur_step_num
         self._flags = []
         if self._bar is not None:
-            self._bar.begin(self._title(told), told.cur_step_num % told.batch_num, told.batch_num)
+            self._bar.begin(self._title(state), state.cur_step_num % state.batch_num, state.batch_num)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Advance the bar."""
-        told = run_context.original_args()
-        if not told.dataset_sink_mode and isinstance(told.net_outputs, tuple) and len(told.net_outputs) > 2:
-            self._flags += [flag for flag in told.net_outputs[1:2] if callback.is_flag(flag)]
+        state = run_context.original_args()
+        if not state.dataset_sink_mode and isinstance(state.net_outputs, tuple) and len(state.net_outputs) > 2:
+            self._flags += [flag for flag in state.net_outputs[1:2] if callback.is_flag(flag)]
         if self._bar is not None:
-            self._bar.advance((told.cur_step_num - 1) % told.batch_num + 1, told.net_outputs)
+            self._bar.advance((state.cur_step_num - 1) % state.batch_num + 1, state.net_outputs)
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Write the line of the epoch."""
-        told = run_context.original_args()
-        steps, seconds = told.cur_step_num - self._first_step, time.perf_counter() - self._begin
-        parts = [f"{self._title(told)}: {steps} steps in {seconds:.1f} s"]
-        loss = callback.loss_of(told.net_outputs)
+        state = run_context.original_args()
+        steps, seconds = state.cur_step_num - self._first_step, time.perf_counter() - self._begin
+        parts = [f"{self._title(state)}: {steps} steps in {seconds:.1f} s"]
+        loss = callback.loss_of(state.net_outputs)
         parts += [] if loss is None else [f"loss {loss:.4g}"]
         skipped = sum(bool(flag.asnumpy().any()) for flag in self._flags)
         parts += [f"{skipped} skipped"] if skipped else []
-        parts += [f"{name} {_short(value)}" for name, value in (told.get("eval_results") or {}).items()]
+        parts += [f"{name} {_short(value)}" for name, value in (state.get("eval_results") or {}).items()]
         if self._bar is not None:
             self._bar.close()
         if world().rank == 0:
             print(", ".join(parts), file=self.file or sys.stdout, flush=True)
 
-    def _title(self, told: InternalCallbackParam) -> str:
-        return f"epoch {told.cur_epoch_num}/{self._last_epoch}"
+    def _title(self, state: InternalCallbackParam) -> str:
+        return f"epoch {state.cur_epoch_num}/{self._last_epoch}"
 
 
 def _short(value: Any) -> str:
@@ -253,7 +253,7 @@ class _Bar:
         self.due = 0.0
 
     def begin(self, title: str, done: int, steps: int) -> None:
-        """Show a bar of so many steps."""
+        """Show a bar of `steps` steps."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (
@@ -267,7 +267,7 @@ class _Bar:
         self.due = 0.0
 
     def advance(self, done: int, outputs: object) -> None:
-        """Show that so many steps are done, unless that was shown just now."""
+        """Show the number of completed steps, unless that was updated just now."""
         now = time.monotonic()
         if now >= self.due:
             self.due = now + REFRESH_SECONDS

@@ -1,4 +1,4 @@
-"""A callback that reports a run on a page: losses, rates, loss scales, gradient norms, times and memory."""
+"""RunReport, which writes a run as a page: losses, rates, loss scales, gradient norms, times and memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from graphls.train.run_page import RunPage, RunRecord, load_record
 
 PAGE, DATA = "index.html", "run.json"
 MOST_WAITING = 64
-"""Steps whose results are kept unread, so that no step waits for being looked at."""
+"""Steps whose results stay unread, so that no step waits for a read."""
 
 
-class Shown(Protocol):
-    """What notebooks show as HTML, such as `step.gradient_ranges(...)` and `step.profile(...)`."""
+class Displayable(Protocol):
+    """An object that notebooks show as HTML, such as `step.gradient_ranges(...)` and `step.profile(...)`."""
 
     def _repr_html_(self) -> str: ...
 
@@ -75,7 +75,7 @@ class RunReport(Callback):
         self._is_over = False
 
     def add(self, *, step: int | None = None, **values: object) -> None:
-        """Take down a step of a loop of your own: `loss`, and what else of the columns there is.
+        """Record a step of a loop of your own: `loss`, and any other columns.
 
         These are `loss`, `learning_rate`, `scale`, `overflow`, `gradient_norm`, `waiting` and `step_time` (seconds):
         tensors or numbers of one element. `step` counts from 1, unless given. Without `step_time`, it is the time since
@@ -89,14 +89,14 @@ class RunReport(Callback):
         self._mark = now
 
     def evaluated(self, results: Mapping[str, object]) -> None:
-        """Take down the results of an evaluation after the last step."""
+        """Record the results of an evaluation after the last step."""
         for name, value in results.items():
-            found = _number(value)
-            if found is not None:
-                self.record.evaluations.setdefault(str(name), []).append((self._last(), found))
+            number = _number(value)
+            if number is not None:
+                self.record.evaluations.setdefault(str(name), []).append((self._last(), number))
 
-    def show(self, title: str, *contents: Shown | str) -> None:
-        """Add what notebooks show, or pictures as texts of SVG, to the page under a headline.
+    def show(self, title: str, *contents: Displayable | str) -> None:
+        """Add objects that notebooks show, or pictures as SVG text, to the page under a headline.
 
         Such as `report.show("Time", profile.plot(), profile)` and `report.show("Gradients", step.gradient_ranges(x))`.
         """
@@ -106,7 +106,7 @@ class RunReport(Callback):
         self.page.sections[title] = "\n".join(c if isinstance(c, str) else c._repr_html_() for c in contents)
 
     def write(self) -> Path:
-        """Write the page and the numbers now, each at once or not at all, and return the path of the page."""
+        """Write the page and the numbers now, each completely or not at all, and return the path of the page."""
         self._read()
         page = self.directory / PAGE
         checked(self.record.save, self.directory / DATA)
@@ -127,36 +127,36 @@ class RunReport(Callback):
         return self.page.card(self._is_over)
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Go on with the report of the run that this one continues, or begin one."""
-        told = run_context.original_args()
+        """Continue the report of the run that this one resumes, or begin one."""
+        state = run_context.original_args()
         self._is_over, self._mark = False, time.perf_counter()
-        done = int(told.get("cur_step_num", 0))
+        done = int(state.get("cur_step_num", 0))
         if done and not self.record.last_step:
             self._continue()
         self.record.forget_after(done)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Note when the step begins: until now the run has waited for data."""
+        """Record the begin of the step; the time since the last one was spent waiting for data."""
         now = time.perf_counter()
         self._begun, self._mark = (now, now - self._mark), now
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Take down the step."""
-        told, now = run_context.original_args(), time.perf_counter()
+        """Record the step."""
+        state, now = run_context.original_args(), time.perf_counter()
         begun, waiting = self._begun
         self._mark = now
-        if told.cur_step_num % self.every == 0:
+        if state.cur_step_num % self.every == 0:
             times = {"waiting": waiting, "step_time": now - begun}
-            self._take(told.cur_step_num, {**_results(told.net_outputs), **_rate(told), **times})
+            self._take(state.cur_step_num, {**_results(state.net_outputs), **_rate(state), **times})
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Take down what an evaluation gave, and write the page."""
+        """Record the results of an evaluation, and write the page."""
         self.evaluated(run_context.original_args().get("eval_results") or {})
         self.write()
         self._mark = time.perf_counter()
 
     def on_train_end(self, run_context: RunContext) -> None:
-        """Write the page of the whole run."""
+        """Write the page of the complete run."""
         self.close()
 
     def _continue(self) -> None:
@@ -188,16 +188,16 @@ def _loaded(directories: Sequence[str | os.PathLike[str]]) -> dict[str, RunRecor
 
 
 def _results(outputs: object) -> dict[str, Any]:
-    """The numbers among what a step returned, by column: (loss, overflow, scale, learning rate, norm ...)."""
-    found = {"loss": callback.first_output(outputs)}
+    """The numbers in a step's outputs, by column: (loss, overflow, scale, learning rate, norm ...)."""
+    numbers = {"loss": callback.first_output(outputs)}
     if isinstance(outputs, tuple) and len(outputs) >= 3 and callback.is_flag(outputs[1]):
-        found |= dict(zip(("overflow", "scale", "learning_rate", "gradient_norm"), outputs[1:], strict=False))
-    return found
+        numbers |= dict(zip(("overflow", "scale", "learning_rate", "gradient_norm"), outputs[1:], strict=False))
+    return numbers
 
 
-def _rate(told: InternalCallbackParam) -> dict[str, Any]:
-    """The learning rate of the optimizer where it is one number, read at once since the next step may change it."""
-    rate = callback.learning_rate_of(told)
+def _rate(state: InternalCallbackParam) -> dict[str, Any]:
+    """The learning rate of the optimizer if it is one number, read at once since the next step may change it."""
+    rate = callback.learning_rate_of(state)
     return {"learning_rate": float(rate.asnumpy())} if isinstance(rate, Parameter) and rate.shape == () else {}
 
 
@@ -211,7 +211,7 @@ def _number(value: object) -> float | None:
 
 
 def _memory() -> int | None:
-    """The bytes of memory that the process holds, where the system tells."""
+    """The bytes of memory of the process, None where the system does not report them."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

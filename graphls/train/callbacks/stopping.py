@@ -18,18 +18,18 @@ from graphls.base.files.files import parse_json, read_bytes
 from graphls.base.reporting import warn
 from graphls.frontend.tensors.random import random_state
 from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext, loss_of
+from graphls.train.ranks import mean_over_ranks
 from graphls.train.serialization import save_checkpoint
-from graphls.train.together import mean_over_ranks
 
 MODES = ("auto", "min", "max")
 
 
 class Monitored:
-    """A number that is to fall or to rise from epoch to epoch.
+    """A number that should fall or rise from epoch to epoch.
 
     `monitor` is "loss", the loss of the epoch's last step, or a name among the results of evaluations in `Model.fit`:
-    "eval_loss" or that of a metric. In the mode "auto" it is to rise where "acc" is in its name, else to fall; a
-    change counts from `min_delta` on. Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    "eval_loss" or that of a metric. In the mode "auto" it should rise if "acc" is in its name, else fall; a change
+    counts from `min_delta` on. Raises GraphTypeError and GraphValueError for arguments that do not fit.
     """
 
     def __init__(self, owner: str, monitor: str, mode: str, min_delta: float) -> None:
@@ -50,35 +50,35 @@ class Monitored:
         self.worst = -math.inf if self.rises else math.inf
 
     def is_better(self, value: float, than: float) -> bool:
-        """Whether one number is better than another by more than `min_delta`."""
+        """Returns whether one number is better than another by more than `min_delta`."""
         return value - self.min_delta > than if self.rises else value + self.min_delta < than
 
-    def value(self, told: InternalCallbackParam) -> float | None:
-        """The number of the epoch that has ended, its mean over all ranks; None, and a warning, where there is none.
+    def value(self, state: InternalCallbackParam) -> float | None:
+        """The number of the epoch that has ended, its mean over all ranks; None, with a warning, where it is missing.
 
         None without a warning after an epoch that no evaluation followed.
         """
-        return mean_over_ranks(self._own_value(told))
+        return mean_over_ranks(self._own_value(state))
 
-    def _own_value(self, told: InternalCallbackParam) -> float | None:
-        results = told.get("eval_results") or {}
+    def _own_value(self, state: InternalCallbackParam) -> float | None:
+        results = state.get("eval_results") or {}
         if self.monitor == "loss":
-            return loss_of(told.get("net_outputs"))
+            return loss_of(state.get("net_outputs"))
         if self.monitor in results:
             return float(results[self.monitor])
-        if results or told.get("eval_network") is None:
+        if results or state.get("eval_network") is None:
             known = ", ".join(map(repr, ["loss", *results]))
             warn(f"For {self.owner!r}, there is no {self.monitor!r} to monitor; those known are {known}.")
         return None
 
 
 class EarlyStopping(Callback):
-    """Stops training after `patience` epochs in which a number got no better.
+    """Stops training after `patience` epochs without an improvement of a number.
 
-    `monitor` is "loss", or in `Model.fit` "eval_loss" or the name of a metric; `mode` says whether it is to fall
-    ("min"), to rise ("max") or what its name says ("auto": "acc" rises). A change below `min_delta` is none. With
-    `baseline`, an epoch only counts as better if it is better than that, too. With `restore_best_weights`, every
-    state of the train network gets the value that it had after the best epoch, where training is stopped. `verbose`
+    `monitor` is "loss", or in `Model.fit` "eval_loss" or the name of a metric; `mode` is "min" for a number that should
+    fall, "max" for one that should rise, or "auto", by its name ("acc" rises). A change below `min_delta` does not
+    count. With `baseline`, an epoch only counts as better if it is better than that, too. With `restore_best_weights`,
+    every state of the train network is restored to its value after the best epoch, if training is stopped. `verbose`
     prints both. Epochs that no evaluation followed do not count. Raises GraphTypeError and GraphValueError for
     arguments that do not fit.
 
@@ -118,23 +118,23 @@ class EarlyStopping(Callback):
         self._begin()
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Compare, and stop where it is time."""
-        told = run_context.original_args()
-        value = self.monitored.value(told)
+        """Compare the number, and stop if it is due."""
+        state = run_context.original_args()
+        value = self.monitored.value(state)
         if value is None:
             return
         self.wait += 1
         if self.monitored.is_better(value, self.best):
-            self._keep(value, told)
+            self._keep(value, state)
         if self.wait >= self.patience and self.wait:
-            self.stopped_epoch = told.cur_epoch_num
+            self.stopped_epoch = state.cur_epoch_num
             run_context.request_stop()
             self._restore()
 
-    def _keep(self, value: float, told: InternalCallbackParam) -> None:
-        self.best, self.best_epoch = value, told.cur_epoch_num
+    def _keep(self, value: float, state: InternalCallbackParam) -> None:
+        self.best, self.best_epoch = value, state.cur_epoch_num
         if self.restore_best_weights:
-            self.best_weights = {p: p.asnumpy() for p in told.train_network.get_parameters()}
+            self.best_weights = {p: p.asnumpy() for p in state.train_network.get_parameters()}
         if self.baseline is None or self.monitored.is_better(value, self.baseline):
             self.wait = 0
 
@@ -147,16 +147,16 @@ class EarlyStopping(Callback):
             parameter.set_data(array)
 
     def on_train_end(self, run_context: RunContext) -> None:
-        """Print where it was stopped."""
+        """Print the epoch at which training was stopped."""
         if self.stopped_epoch and self.verbose:
             print(f"Epoch {self.stopped_epoch:05d}: early stopping", flush=True)
 
 
 class OnRequestExit(Callback):
-    """Stops training after the step in which the process got a signal, and saves a checkpoint.
+    """Stops training after the step in which the process received a signal, and saves a checkpoint.
 
-    `sig` is SIGTERM or SIGINT. A request is also a `config_file`, JSON, that holds {"GracefulExit": 1}; it is looked at
-    after each step. With `save_ckpt`, every state of the train network is saved as `<file_name>_train.ckpt` in
+    `sig` is SIGTERM or SIGINT. A `config_file`, JSON, with {"GracefulExit": 1} is a request, too; it is read after each
+    step. With `save_ckpt`, every state of the train network is saved as `<file_name>_train.ckpt` in
     `directory`, with the numbers of epoch and step and the random state, from which training can go on exactly; in
     evaluation, those of the evaluation network as `<file_name>_eval.ckpt`. `save_mindir` writes no file, as there is
     no MindIR here; `graphls.train.export` writes ONNX. What the signal did before is restored at the end of the
@@ -202,17 +202,17 @@ class OnRequestExit(Callback):
         self.is_requested = True
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Stop where it is asked for."""
+        """Stop after a request."""
         if self.is_requested or self._is_configured():
             self.is_requested = True
             run_context.request_stop()
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Save the train network after a request."""
-        told = run_context.original_args()
+        state = run_context.original_args()
         if self.is_requested and self.save_ckpt:
-            steps = {"epoch_num": told.cur_epoch_num, "step_num": told.cur_step_num}
-            self._save(told.train_network, "train", {**steps, "random_state": random_state()})
+            steps = {"epoch_num": state.cur_epoch_num, "step_num": state.cur_step_num}
+            self._save(state.train_network, "train", {**steps, "random_state": random_state()})
 
     def on_eval_end(self, run_context: RunContext) -> None:
         """Save the evaluation network after a request."""
@@ -226,7 +226,7 @@ class OnRequestExit(Callback):
         save_checkpoint(network, str(self.directory / f"{self.file_name}_{mode}.ckpt"), append_dict=entries)
 
     def _is_configured(self) -> bool:
-        """Whether the file asks to end; one that is being written, and so is no JSON yet, does not."""
+        """Returns whether the file requests the end; one that is being written, and so is not JSON yet, does not."""
         if self.config_file is None:
             return False
         try:

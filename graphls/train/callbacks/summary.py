@@ -1,6 +1,6 @@
-"""Summaries of a training run in event files, which TensorBoard shows.
+"""Summaries of a training run in event files of TensorBoard.
 
-The files are written at once and not by a thread, so that a full disk is an error and no hang.
+The files are written at once and not by a thread, so that a full disk raises an error rather than hang.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _numbers = count()
 
 
 class EventFile:
-    """A new event file in a directory, which is made where it is missing.
+    """A new event file in a directory, which is created if it is missing.
 
     Raises GraphRuntimeError where tensorboardX is not installed, GraphTypeError for anything but a path, and
-    GraphFileError, here and later, for what cannot be written.
+    GraphFileError, here and later, where it cannot be written.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -48,7 +48,7 @@ class EventFile:
         return self._package.event_file_writer.EventsWriter(os.path.join(self.path, "events"), suffix)
 
     def write(self, kind: str, name: str, value: np.ndarray[Any, Any], step: int) -> None:
-        """Write a value that `checked_value` gave; raises GraphRuntimeError where the file is closed."""
+        """Write a value from `checked_value`; raises GraphRuntimeError where the file is closed."""
         if self._writer is None:
             raise GraphRuntimeError(f"The summary record of {self.path} is closed; open another.")
         event = self._package.proto.event_pb2.Event(wall_time=time.time(), step=step)
@@ -65,12 +65,12 @@ class EventFile:
         return make.image(name, pixels, dataformats="NCHW")
 
     def flush(self) -> None:
-        """Bring to the disk what has been written."""
+        """Flush written events to the disk."""
         if self._writer is not None:
             self._tried(self._writer.flush)
 
     def close(self) -> None:
-        """Bring everything to the disk and close the file; it may be closed any number of times."""
+        """Flush and close the file; it may be closed any number of times."""
         writer, self._writer = self._writer, None
         if writer is not None:
             self._tried(writer.close)
@@ -79,7 +79,7 @@ class EventFile:
         try:
             return action(*arguments)
         except (OSError, ValueError) as error:
-            self._writer = None  # what comes behind half an event could not be read
+            self._writer = None  # events after half an event could not be read
             reason = getattr(error, "strerror", None) or error
             text = f"The event file in {self.path} cannot be written: {reason}."
             raise GraphFileError(text) from None
@@ -102,7 +102,7 @@ def checked_value(kind: object, name: object, value: object) -> np.ndarray[Any, 
 
 
 def checked_step(step: object) -> int:
-    """A step as the file holds it; raises GraphTypeError or GraphValueError otherwise."""
+    """A step as an integer of the file; raises GraphTypeError or GraphValueError otherwise."""
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise GraphTypeError(f"The step of a summary is an integer, not {step!r}.")
     if not 0 <= step < 2**63:
@@ -120,7 +120,7 @@ def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
 
 
 def _fault(kind: str, shape: tuple[int, ...], size: int) -> str:
-    """What is wrong with a shape."""
+    """The message for a shape that does not fit; empty for one that does."""
     if kind != "image":
         fits = size == 1 if kind == "scalar" else size > 0
         return "" if fits else f"has {'one element' if kind == 'scalar' else 'one element or more'}"
@@ -177,7 +177,7 @@ class SummaryRecord:
         self.close()
 
     def add_value(self, plugin: str, name: str, value: object) -> None:
-        """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
+        """Add a value to the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
 
         A scalar has one element; images are bytes (uint8), or numbers from 0 to 1. Raises GraphValueError for another
         plugin and for shapes that do not fit, GraphTypeError for anything but a name and for values that are no
@@ -186,11 +186,11 @@ class SummaryRecord:
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
 
     def note(self, plugin: str, name: str, value: object) -> None:
-        """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
+        """Add a value of a summary operator to the next `record`, replacing an earlier one."""
         self._noted[plugin, name] = value
 
     def record(self, step: int) -> None:
-        """Write the values that were added as those of a step; raises GraphTypeError or GraphValueError for no step."""
+        """Write the added values as those of a step; raises GraphTypeError or GraphValueError for an invalid step."""
         number = checked_step(step)
         waiting, self._waiting = [*self._waiting, *((*key, value) for key, value in self._noted.items())], []
         self._noted.clear()
@@ -198,11 +198,11 @@ class SummaryRecord:
             self._file.write(plugin, name, value, number)
 
     def flush(self) -> None:
-        """Bring to the file what has been recorded."""
+        """Flush recorded values to the file."""
         self._file.flush()
 
     def close(self) -> None:
-        """Bring everything to the file and close it."""
+        """Flush and close the file."""
         self.open_ones.discard(self)
         self._file.close()
 
@@ -216,7 +216,7 @@ class SummaryCollector(Callback):
     each result. In sink mode, what is due is written after the steps that run in one go.
 
     `collect_specified_data` is a dict: `collect_metric` (True) writes scalars, `histogram_regular` (None: none) is a
-    regular expression for names. With `keep_default_action` false, only what is asked for is written. MindSpore's other
+    regular expression for names. With `keep_default_action` false, only specified data is written. MindSpore's other
     keys (graphs, lineage, input data, landscape) may be false; there is no such data here. `num_process`,
     `custom_lineage_data`, `max_file_size` and `export_options` change nothing. Raises GraphTypeError and
     GraphValueError for arguments that do not fit, GraphRuntimeError where tensorboardX is not installed.
@@ -247,10 +247,10 @@ class SummaryCollector(Callback):
         self.collect_tensor_freq = 10 * self.collect_freq
         if collect_tensor_freq is not None:
             self.collect_tensor_freq = positive_int(name, "collect_tensor_freq", collect_tensor_freq)
-        wanted = _wanted(collect_specified_data or {})
-        kept = boolean(name, "keep_default_action", keep_default_action)
-        self.collect_metric = boolean(name, "collect_metric", wanted.get("collect_metric", kept))
-        self.histogram_regular = _pattern(wanted.get("histogram_regular"))
+        specified = _checked_data(collect_specified_data or {})
+        is_default = boolean(name, "keep_default_action", keep_default_action)
+        self.collect_metric = boolean(name, "collect_metric", specified.get("collect_metric", is_default))
+        self.histogram_regular = _pattern(specified.get("histogram_regular"))
         self._record: SummaryRecord | None = None
         self._last = self._last_tensors = 0
 
@@ -269,23 +269,25 @@ class SummaryCollector(Callback):
         self._last, self._last_tensors = step + 1 - self.collect_freq, step + 1 - self.collect_tensor_freq
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Write what is due."""
-        told = run_context.original_args()
-        step = told.cur_step_num
+        """Write the values that are due."""
+        state = run_context.original_args()
+        step = state.cur_step_num
         if self.collect_metric and step - self._last >= self.collect_freq:
             self._last = step
-            self._write("scalar", step, scalars_of(told))
+            self._write("scalar", step, scalars_of(state))
         if self.histogram_regular and step - self._last_tensors >= self.collect_tensor_freq:
             self._last_tensors = step
-            found = (p for p in told.train_network.trainable_params() if re.search(self.histogram_regular, p.name))
-            self._write("histogram", step, {p.name: p.asnumpy() for p in found})
+            parameters = (
+                p for p in state.train_network.trainable_params() if re.search(self.histogram_regular, p.name)
+            )
+            self._write("histogram", step, {p.name: p.asnumpy() for p in parameters})
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Write the results of an evaluation in this epoch."""
-        told = run_context.original_args()
-        results = {name: np.asarray(value) for name, value in (told.get("eval_results") or {}).items()}
+        state = run_context.original_args()
+        results = {name: np.asarray(value) for name, value in (state.get("eval_results") or {}).items()}
         if self.collect_metric:
-            self._write("scalar", told.cur_step_num, {name: v for name, v in results.items() if v.size == 1})
+            self._write("scalar", state.cur_step_num, {name: v for name, v in results.items() if v.size == 1})
 
     def _write(self, plugin: str, step: int, values: Mapping[str, object]) -> None:
         if self._record is None:
@@ -296,17 +298,17 @@ class SummaryCollector(Callback):
         self._record.record(step)
 
 
-def _wanted(given: object) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {given!r}.")
-    for name, value in given.items():
+def _checked_data(specified: object) -> dict[str, Any]:
+    if not isinstance(specified, dict):
+        raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {specified!r}.")
+    for name, value in specified.items():
         if name not in (*COLLECTED, *NOT_COLLECTED):
             known = ", ".join(map(repr, COLLECTED))
             text = f"SummaryCollector collects {known}, and no {name!r}."
             raise GraphValueError(text)
         if name in NOT_COLLECTED and value:
             raise GraphValueError(f"SummaryCollector cannot collect {name!r}; leave it out.")
-    return given
+    return specified
 
 
 def _pattern(text: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What an evaluation measures: accuracy, losses, precision, recall, errors, curves."""
+"""Metrics of an evaluation: accuracy, losses, precision, recall, errors, curves."""
 
 from graphls.train.metrics.by_name import get_metric_fn, get_metrics, names
 from graphls.train.metrics.classification import (

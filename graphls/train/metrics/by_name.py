@@ -43,7 +43,7 @@ def names() -> list[str]:
 
 
 def get_metric_fn(name: str, *args: object, **kwargs: object) -> Any:
-    """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name.
+    """The metric of a name with these arguments; raises GraphKeyError, with a suggestion, for an unknown name.
 
     Examples:
         >>> from graphls.train import get_metric_fn
@@ -59,9 +59,9 @@ def get_metric_fn(name: str, *args: object, **kwargs: object) -> Any:
 
 
 def get_metrics(metrics: object) -> dict[str, Metric]:
-    """What Model takes as its metrics, by name: a dict of metrics, a set or list of names, or None.
+    """The metrics that Model takes, by name: a dict of metrics, a set or list of names, or None.
 
-    Raises GraphTypeError for anything else, and GraphKeyError for a name that is not known.
+    Raises GraphTypeError for anything else, and GraphKeyError for an unknown name.
 
     Examples:
         >>> from graphls.train import get_metrics

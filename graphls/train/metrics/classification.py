@@ -201,7 +201,7 @@ _EPS = sys.float_info.min
 
 
 class Retrieval(EvaluationBase):
-    """A score of true positives, of what was predicted and of what there is, for each class (or sample)."""
+    """A score of each class (or sample) from its true positives, predictions and labels."""
 
     def __init__(self, eval_type: str = "classification") -> None:
         super().__init__(eval_type)
@@ -234,7 +234,7 @@ class Retrieval(EvaluationBase):
 
 
 class Precision(Retrieval):
-    """Of what was predicted to be of a class, the share that is; 0 for a class that was never predicted.
+    """The share of the predictions of a class that are right; 0 for a class that was never predicted.
 
     Examples:
         >>> import numpy as np
@@ -251,7 +251,7 @@ class Precision(Retrieval):
 
 
 class Recall(Retrieval):
-    """Of what is of a class, the share that was predicted to be; 0 for a class that there was none of.
+    """The share of the samples of a class that were predicted as such; 0 for a class without samples.
 
     Examples:
         >>> import numpy as np

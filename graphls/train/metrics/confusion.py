@@ -16,7 +16,7 @@ _AXES: dict[str, Any] = {TARGET: 1, PREDICTION: 0, ALL_NORM: None}
 
 
 class ConfusionMatrix(Metric):
-    """The matrix whose row is the class that a sample has, and whose column the one that was predicted.
+    """The matrix whose rows are the classes of samples, and whose columns the predicted classes.
 
     `normalize` divides each number by the sum of its row ("target"), of its column ("prediction") or of all ("all").
     Of two classes, a score from `threshold` on is the second. Raises GraphTypeError and GraphValueError for settings
@@ -102,7 +102,7 @@ _SHORT = {name: short for short, names in _NAMES.items() for name in (short, *na
 
 
 class Counts:
-    """True and false positives and negatives, arrays of one shape, and the rates made of them, nan where of none."""
+    """True and false positives and negatives, arrays of one shape, and rates of them, nan where the divisor is 0."""
 
     def __init__(self, tp: Array, fp: Array, tn: Array, fn: Array) -> None:
         self.tp, self.fp, self.tn, self.fn = tp, fp, tn, fn
@@ -225,7 +225,7 @@ class ConfusionMatrixMetric(Metric):
         return predicted[:, first:], labels[:, first:]
 
     def _reduced(self, measures: Array) -> tuple[float, int]:
-        """One number for the measures (samples, channels), and of how many it was made."""
+        """The reduction of measures (samples, channels) to one number, and how many of them it covers."""
         counts: Array = ~np.isnan(measures)
         values = np.where(counts, measures, 0)
         for axis, is_mean in _DECREASES[self.decrease]:
@@ -248,9 +248,9 @@ class ConfusionMatrixMetric(Metric):
         return self._measure(Counts(*self._counts[:, None]))
 
 
-def _ratio(part: Array, whole: Array) -> Array:
-    found: Array = np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole != 0)
-    return found
+def _ratio(part: Array, total: Array) -> Array:
+    ratio: Array = np.divide(part, total, out=np.full(np.shape(part), np.nan), where=total != 0)
+    return ratio
 
 
 def _counts(predicted: Array, labels: Array) -> Array:

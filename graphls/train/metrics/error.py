@@ -126,12 +126,12 @@ class Perplexity(Mean):
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
             raise misfit(self, "probabilities (..., C) and labels (...)", predicted, labels)
         labels, predicted = labels.reshape(-1).astype(np.int64), predicted.reshape(-1, predicted.shape[-1])
-        kept = np.ones(labels.shape, bool) if self.ignore_label is None else labels != self.ignore_label
-        wrong = kept & ((labels < 0) | (labels >= predicted.shape[1]))
+        mask = np.ones(labels.shape, bool) if self.ignore_label is None else labels != self.ignore_label
+        wrong = mask & ((labels < 0) | (labels >= predicted.shape[1]))
         if wrong.any():
             raise GraphValueError(f"The label {labels[wrong][0]} is not below {predicted.shape[1]}.")
-        self._sum -= float(np.log(np.maximum(1e-10, predicted[kept, labels[kept]])).sum())
-        self._samples_num += int(kept.sum())
+        self._sum -= float(np.log(np.maximum(1e-10, predicted[mask, labels[mask]])).sum())
+        self._samples_num += int(mask.sum())
 
     def eval(self) -> float:
         return float(np.exp(super().eval()))

@@ -50,7 +50,7 @@ class Metric(ABC):
     _convert_data = staticmethod(as_array)
 
     inputs: ClassVar[tuple[str, ...]] = ("predicted value", "true value")
-    """What `update` takes."""
+    """The arguments of `update`, by name."""
 
     def __init__(self) -> None:
         self._indexes: list[int] | None = None
@@ -77,14 +77,14 @@ class Metric(ABC):
 
     @abstractmethod
     def update(self, *inputs: object) -> None:
-        """Take in one batch."""
+        """Add one batch."""
 
     @abstractmethod
     def eval(self) -> Any:
         """The metric of all batches since `clear`; raises GraphRuntimeError where there were none."""
 
     def __call__(self, *inputs: object) -> Any:
-        """The metric of one batch alone; what was taken in before is forgotten."""
+        """The metric of one batch alone; earlier batches are forgotten."""
         self.clear()
         self.update(*inputs)
         return self.eval()
@@ -140,7 +140,7 @@ def rearrange_inputs(update: Method) -> Method:
 
 
 def is_one_hot(x: Array) -> bool:
-    """Whether x holds zeros, and a single 1 along axis 1."""
+    """Returns whether x holds zeros, and a single 1 along axis 1."""
     return bool(x.ndim > 1 and np.isin(x, (0, 1)).all() and (x.sum(axis=1) == 1).all())
 
 
@@ -166,7 +166,7 @@ def wrong(owner: object, text: str) -> GraphValueError:
 
 
 def misfit(owner: object, expected: str, *arrays: Array) -> GraphValueError:
-    """The error for arrays of other shapes than a metric takes."""
+    """The error for arrays of the wrong shapes."""
     shapes = " and ".join(str(array.shape) for array in arrays)
     return GraphValueError(f"{type(owner).__name__} takes {expected}, not {shapes}.")
 
@@ -180,7 +180,7 @@ def check_type(owner: object, name: str, value: object, kind: type) -> None:
 
 
 def check_choice(owner: object, name: str, value: object, choices: Collection[str]) -> None:
-    """Raise GraphTypeError for anything but a str, and GraphValueError for one that is none of the choices."""
+    """Raise GraphTypeError for anything but a str, and GraphValueError for one that is not among the choices."""
     check_type(owner, name, value, str)
     if value not in choices:
         raise wrong(owner, f"the argument {name!r} must be one of {', '.join(choices)}, not {value!r}")

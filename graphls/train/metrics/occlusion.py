@@ -13,12 +13,12 @@ from graphls.train.metrics.metric import Array, Metric, as_array, check_type, re
 
 
 class OcclusionSensitivity(Metric):
-    """How much less a network gives for a class where a part of its image is covered, for each place of the part.
+    """The drop of a network's score for a class where a part of its image is covered, for each position of the part.
 
-    `pad_val` is what covers, and `margin` how far from the place it reaches: from i - margin up to and without i +
-    margin along each axis, channels too; an int, or a list of one int for each axis but the first. `n_batch` images
-    are computed at once. `b_box` is a list [first, last, first, last, ...] of the places along each axis but the
-    first, where a number below 0 stands for the first or the last there is; None for all.
+    `pad_val` is the covering value, and `margin` its reach: from i - margin up to and without i + margin along each
+    axis, channels too; an int, or a list of one int for each axis but the first. `n_batch` images are computed at once.
+    `b_box` is a list [first, last, first, last, ...] of the positions along each axis but the first, where a number
+    below 0 stands for the first or the last; None for all.
 
     Raises GraphTypeError for settings of another type, and GraphValueError for an `n_batch` below 1.
 
@@ -58,8 +58,8 @@ class OcclusionSensitivity(Metric):
         """Take in a network, an image (1, ...) and the number of the class, in the place of those before.
 
         Raises GraphTypeError for anything but a Cell, and for a class that is no integer; GraphRuntimeError for several
-        images or classes; GraphValueError for a class that the network has not, and for a margin or a box that do not
-        fit the image.
+        images or classes; GraphValueError for a class that the network lacks, and for a margin or a box that do not fit
+        the image.
         """
         self._check_number(inputs)
         network, image = inputs[0], as_array(inputs[1])
@@ -69,14 +69,14 @@ class OcclusionSensitivity(Metric):
             raise GraphRuntimeError(f"For 'OcclusionSensitivity', the image is one, (1, ...), not {image.shape}.")
         label = _label(inputs[2])
         first, last = self._box(image.shape[1:])
-        whole = _scores(network, image, label)[0]
-        places = np.stack(np.meshgrid(*map(np.arange, first, last + 1), indexing="ij"), axis=-1)
-        batches = _batches(places.reshape(-1, image.ndim - 1), self.n_batch)
+        score = _scores(network, image, label)[0]
+        positions = np.stack(np.meshgrid(*map(np.arange, first, last + 1), indexing="ij"), axis=-1)
+        batches = _batches(positions.reshape(-1, image.ndim - 1), self.n_batch)
         parts = [_scores(network, self._covered(image, batch), label) for batch in batches]
-        self._map = (whole - np.concatenate(parts)).reshape(places.shape[:-1]).squeeze()
+        self._map = (score - np.concatenate(parts)).reshape(positions.shape[:-1]).squeeze()
 
     def _box(self, shape: tuple[int, ...]) -> tuple[Array, Array]:
-        """The first and the last place along each axis."""
+        """The first and the last position along each axis."""
         sizes = np.array(shape)
         if self.b_box is None:
             return np.zeros_like(sizes), sizes - 1
@@ -88,20 +88,20 @@ class OcclusionSensitivity(Metric):
             raise wrong(self, f"'b_box' must lie in the image, first before last, not {self.b_box} in {shape}")
         return first, last
 
-    def _covered(self, image: Array, places: Array) -> Array:
-        """A batch of the image, each covered at one place."""
+    def _covered(self, image: Array, positions: Array) -> Array:
+        """A batch of copies of the image, each covered at one position."""
         axes = image.ndim - 1
         margin = np.array(self.margin if isinstance(self.margin, list) else [self.margin] * axes)
         if margin.size != axes:
             raise wrong(self, f"'margin' is an int or a list of {axes} ints, not {self.margin}")
-        batch = np.repeat(image, len(places), axis=0)
-        for covered, place in zip(batch, places, strict=True):
-            bounds = zip(np.maximum(place - margin, 0), np.maximum(place + margin, 0), strict=True)
+        batch = np.repeat(image, len(positions), axis=0)
+        for covered, position in zip(batch, positions, strict=True):
+            bounds = zip(np.maximum(position - margin, 0), np.maximum(position + margin, 0), strict=True)
             covered[tuple(slice(start, stop) for start, stop in bounds)] = self.pad_val
         return batch
 
     def eval(self) -> Array:
-        """What covering each place takes from the class, without axes of one place.
+        """The drop of the score for each covered position, without axes of one position.
 
         Raises GraphRuntimeError before the first `update`.
         """
@@ -119,12 +119,12 @@ def _label(x: object) -> int:
     return int(label.item())
 
 
-def _batches(places: Array, size: int) -> list[Array]:
-    return [places[start : start + size] for start in range(0, len(places), size)]
+def _batches(positions: Array, size: int) -> list[Array]:
+    return [positions[start : start + size] for start in range(0, len(positions), size)]
 
 
 def _scores(network: Cell, images: Array, label: int) -> Array:
-    """What the network gives for the class, for each image."""
+    """The network's score of the class for each image."""
     scores = network(Tensor(images)).asnumpy()
     if scores.ndim != 2 or not -scores.shape[1] <= label < scores.shape[1]:
         raise GraphValueError(

@@ -15,7 +15,7 @@ _SIMILARITIES, _REDUCTIONS = ("dot", "cosine"), ("none", "sum", "mean")
 
 
 class CosineSimilarity(Metric):
-    """The cosine of the angle between each two rows of the matrix that was taken in last, or their dot products.
+    """The cosine of the angle between each two rows of the last matrix, or their dot products.
 
     `similarity` is "cosine" or "dot", `reduction` "none", "sum" or "mean" over each row of the result, and
     `zero_diagonal` sets the similarity of a row with itself to 0 before. Raises GraphTypeError and GraphValueError for
@@ -114,12 +114,12 @@ class BleuScore(Metric):
         for candidate, references in zip(*inputs, strict=True):
             self._candidate_length += len(candidate)
             self._reference_length += min((len(r) for r in references), key=lambda n: abs(n - len(candidate)))
-            found = self._n_grams(candidate)
+            n_grams = self._n_grams(candidate)
             allowed: Counter[tuple[Any, ...]] = Counter()
             for reference in references:
                 allowed |= self._n_grams(reference)
-            self._add(self._right, found & allowed)
-            self._add(self._total, found)
+            self._add(self._right, n_grams & allowed)
+            self._add(self._total, n_grams)
         self._is_updated = True
 
     def _n_grams(self, words: Sequence[Any]) -> Counter[tuple[Any, ...]]:

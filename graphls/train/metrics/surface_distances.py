@@ -15,7 +15,7 @@ _KINDS = ("euclidean", "chessboard", "taxicab")
 
 
 class SurfaceMetric(Metric):
-    """A distance between the surfaces of two regions: those of the images that were taken in last."""
+    """A distance between the surfaces of two regions: those of the last two images."""
 
     inputs = ("predicted value", "true value", "label index")
 
@@ -32,7 +32,7 @@ class SurfaceMetric(Metric):
     def update(self, *inputs: Any) -> None:
         """Take in a predicted and a true image of one shape, and the number that stands where the region is.
 
-        They take the place of those before. Raises GraphTypeError for a label that is no number, and GraphValueError
+        They replace the images before. Raises GraphTypeError for a label that is not a number, and GraphValueError
         for one that is in neither image, and for images of different shapes.
         """
         self._check_number(inputs)
@@ -59,7 +59,7 @@ class SurfaceMetric(Metric):
         return float(self._distance(predicted, labels))
 
     def _between(self, first: Array, second: Array) -> Array:
-        """How far each element of the first surface is from the second."""
+        """The distance of each element of the first surface from the second."""
         return distances(second, self.distance_metric)[first]
 
     @abstractmethod
@@ -71,8 +71,8 @@ class HausdorffDistance(SurfaceMetric):
     """The largest distance from the surface of either region to that of the other, or a percentile of the distances.
 
     `distance_metric` is "euclidean", "chessboard" or "taxicab", `percentile` a float of 0 to 100 or None for the
-    largest (as is 0.0), and `directed` asks for the distances of the prediction alone. `crop` leaves out what is
-    around both regions, and axes that are then one element long, along which the surface is not looked for.
+    largest (as is 0.0), and `directed` selects the distances of the prediction alone. `crop` removes the surroundings
+    of both regions, and axes that are then one element long, along which no surface is searched.
 
     Raises GraphTypeError and GraphValueError for settings that do not fit.
 
@@ -112,8 +112,8 @@ class HausdorffDistance(SurfaceMetric):
         return forth if self.directed else max(forth, self._one_way(labels, predicted))
 
     def _one_way(self, first: Array, second: Array) -> Any:
-        found = self._between(first, second)
-        return np.percentile(found, self.percentile) if self.percentile else found.max()
+        between = self._between(first, second)
+        return np.percentile(between, self.percentile) if self.percentile else between.max()
 
 
 class MeanSurfaceDistance(SurfaceMetric):
@@ -170,7 +170,7 @@ class RootMeanSquareDistance(SurfaceMetric):
 
 
 def edges(region: Array) -> Array:
-    """The elements of a region (booleans) that have a neighbour along an axis which is not of it, or none."""
+    """The elements of a region (booleans) with a neighbour along an axis that is missing or outside of the region."""
     padded = np.pad(region, 1)
     inner = region.copy()
     for axis, size in enumerate(region.shape):
@@ -182,16 +182,16 @@ def edges(region: Array) -> Array:
 
 
 def distances(points: Array, metric: str) -> Array:
-    """The distance of every element from the nearest of the points (booleans of one shape), infinite without points.
+    """The distance of every element from the nearest point (booleans of one shape), infinite without points.
 
-    Axis by axis: the nearest of all is the nearest, over the lines along an axis, of those that are nearest in each.
+    Computed axis by axis: the nearest point of all is the nearest, over lines along the axis, of the nearest in each.
     """
     power = 2 if metric == "euclidean" else 1
     join = np.maximum if metric == "chessboard" else np.add
-    found = np.where(points, 0.0, np.inf)
+    nearest_so_far = np.where(points, 0.0, np.inf)
     for axis, size in enumerate(points.shape):
-        lines = np.moveaxis(found, axis, -1)
+        lines = np.moveaxis(nearest_so_far, axis, -1)
         steps = np.abs(np.arange(size)[:, None] - np.arange(size)) ** power
         nearest = [join(lines, steps_from_one).min(axis=-1) for steps_from_one in steps]
-        found = np.moveaxis(np.stack(nearest, axis=-1), -1, axis)
-    return np.sqrt(found) if power == 2 else found
+        nearest_so_far = np.moveaxis(np.stack(nearest, axis=-1), -1, axis)
+    return np.sqrt(nearest_so_far) if power == 2 else nearest_so_far

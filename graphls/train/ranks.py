@@ -1,4 +1,4 @@
-"""What training and evaluation on several ranks agree on: metrics, numbers to decide by, and who writes a file."""
+"""Agreement of the ranks of a training: joint metrics, numbers to decide by, and which rank writes checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 
 class Writer(Protocol):
-    """A callback that writes files: where, under which names, whether this rank does, and whether all do together."""
+    """A callback that writes files, with its directory, prefix, and whether this rank, or all together, write them."""
 
     _config: CheckpointConfig
     _directory: Any
@@ -37,30 +37,30 @@ def mean_over_ranks(value: float | None) -> float | None:
 def agree_on_writers(callbacks: Iterable[Any]) -> None:
     """Let one rank alone write the checkpoints that several would write into one directory, under its names.
 
-    Where all ranks have a callback at one place, they write after the same steps, whatever their clocks say.
+    Where all ranks have a callback of the same number, they write after the same steps, whatever their clocks show.
     """
     if not is_data_parallel():
         return
     own: list[Writer] = [each for each in callbacks if hasattr(each, "_writes")]
     group = world()
-    everyone = all_objects(group, [_place(writer) for writer in own])
+    everyone = all_objects(group, [_destination(writer) for writer in own])
     for number, writer in enumerate(own):
-        place = _place(writer)
-        places = [found[number] for found in everyone[: group.rank] if len(found) > number]
-        earlier = [found for found in places if found[0] is not None and found[0] == place[0]]
+        destination = _destination(writer)
+        before = [each[number] for each in everyone[: group.rank] if len(each) > number]
+        earlier = [each for each in before if each[0] is not None and each[0] == destination[0]]
         writer._writes = not earlier
         if earlier and isinstance(writer._prefix, str):
             writer._prefix = earlier[0][1]
-        writer._is_joint = all(len(found) > number and found[number][2] == place[2] for found in everyone)
+        writer._is_joint = all(len(each) > number and each[number][2] == destination[2] for each in everyone)
 
 
-def said_by_first(flag: bool) -> bool:
+def flag_of_first_rank(flag: bool) -> bool:
     """The flag of the first rank, on all ranks."""
     return bool(all_objects(world(), flag)[0])
 
 
-def _place(writer: Writer) -> tuple[str | None, str | None, int | None]:
-    """The directory, the prefix and the seconds of a callback; None for those that it asks a function for."""
+def _destination(writer: Writer) -> tuple[str | None, str | None, int | None]:
+    """The directory, the prefix and the seconds of a callback; None for those that are computed by a function."""
     directory = str(writer._directory) if isinstance(writer._directory, Path) else None
     prefix = writer._prefix if isinstance(writer._prefix, str) else None
     return directory, prefix, writer._config.save_checkpoint_seconds
@@ -68,11 +68,11 @@ def _place(writer: Writer) -> tuple[str | None, str | None, int | None]:
 
 @contextmanager
 def joint_shards(dataset: object) -> Iterator[bool]:
-    """Whether a dataset is the shard of this rank; in the block, shards are without the rows that make them equal."""
+    """Remove the rows that pad shards to equal sizes, in a block; yields whether a dataset is a shard of this rank."""
     samplers = list(_shard_samplers(dataset)) if world().size > 1 else []
     before = [sampler.offset for sampler in samplers]
     for sampler in samplers:
-        sampler.offset = max(sampler.offset, 0)  # which begins with the same rows, and ends with the last one
+        sampler.offset = max(sampler.offset, 0)  # the shard begins with the same rows, and ends with the last one
     try:
         yield bool(samplers)
     finally:
@@ -81,7 +81,7 @@ def joint_shards(dataset: object) -> Iterator[bool]:
 
 
 def _shard_samplers(node: Any) -> Iterator[Any]:
-    """The samplers below a dataset that give each rank its shard."""
+    """The samplers of a dataset and its children that select each rank's shard."""
     sampler = getattr(node, "sampler", None)
     while sampler is not None:
         if getattr(sampler, "num_shards", None) == world().size and hasattr(sampler, "offset"):
@@ -92,6 +92,6 @@ def _shard_samplers(node: Any) -> Iterator[Any]:
 
 
 def of_all_ranks(outputs: Sequence[Any] | None, stops: bool) -> tuple[list[Sequence[Any]], bool]:
-    """The outputs of those ranks that have some, in their order, and whether one of them wants to stop."""
+    """The outputs of the ranks that have some, in order, and whether any rank stops."""
     everyone = all_objects(world(), (outputs, stops))
-    return [given for given, _ in everyone if given is not None], any(stop for _, stop in everyone)
+    return [result for result, _ in everyone if result is not None], any(stop for _, stop in everyone)
