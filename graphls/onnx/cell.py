@@ -1,4 +1,4 @@
-"""The cell of an ONNX model."""
+"""The cell of an ONNX model, whose parameters are the float constants of the model."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ from onnx import TypeProto
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.frontend.tensors.tensor import TensorLike, is_tensor
+from graphls.frontend.tensors.tensor import Array, TensorLike, is_tensor
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
 from graphls.ir.types import DTYPES
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import runs_eagerly
-from graphls.onnx.dynamic_fallback import Rest
+from graphls.onnx.dynamic_fallback import DynamicFallback
 from graphls.onnx.importing.files import Original
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.interpreter import Interpreter
 from graphls.onnx.known import Analysis
 from graphls.onnx.products import products
 from graphls.onnx.program import Program, program_of
-from graphls.onnx.tensors import Array, Stored
-from graphls.onnx.values import Open, plain, value_of
+from graphls.onnx.tensors import Stored
+from graphls.onnx.values import Dynamic, Input, ModelValue, PlainValue, plain, value_of
 from graphls.ops.math.elementwise import cast
 from graphls.ops.operands import tensor_of
 
 Choice = str | Iterable[str] | Callable[[str], bool] | None
-"""Names of tensors: patterns as of files (`head.*`), or a function that says of a name whether it is meant."""
+"""Names of tensors: patterns as of files (`head.*`), or a predicate of names."""
 
-
-_READ = ("program", "_constants", "_rest", "_whole")
+_DERIVED = ("program", "_constants", "_fallback", "_with_sources")
 """Attributes of a cell that follow from the bytes of its model, which copies read anew."""
 
 
@@ -72,41 +71,41 @@ class OnnxCell(Cell):
         self.__dict__["_fixed"] = _fixed(program, fixed or {})
         self.__dict__["_constants"] = {}
         self._make_parameters(analysis, trainable, frozen)
-        self._run_the_rest()
+        self._add_fallback()
         self.__dict__["_names_tensors"] = False
 
-    def _run_the_rest(self) -> None:
-        """Have what runs the operators that are no part of a graph, where the model has any."""
-        main, is_open = self.program.main, self.program.is_open
-        held = {name for name, stored in main.constants.items() if stored in self.stored}
-        self.__dict__["_rest"] = Rest(self.original, main, held) if is_open else None
-        self.__dict__["_whole"] = _Whole(self) if is_open else None
+    def _add_fallback(self) -> None:
+        """Prepare for operators with data-dependent shapes, which no graph contains, if the model has any."""
+        main, is_dynamic = self.program.main, self.program.is_dynamic
+        parameters = {name for name, stored in main.constants.items() if stored in self.stored}
+        self.__dict__["_fallback"] = DynamicFallback(self.original, main, parameters) if is_dynamic else None
+        self.__dict__["_with_sources"] = _WithSources(self) if is_dynamic else None
 
     def _make_parameters(self, analysis: Analysis, trainable: Choice, frozen: Choice) -> None:
         names = Names()
         candidates = {names.fresh(stored.name): stored for stored in self.program.stored if stored.is_float}
-        wanted = _chosen("trainable", trainable, candidates)
-        kept = _chosen("frozen", frozen, candidates)
+        trained = _chosen("trainable", trainable, candidates)
+        untrained = _chosen("frozen", frozen, candidates)
         for name, stored in candidates.items():
-            if stored in analysis.known or (stored.is_number and (wanted is None or name not in wanted)):
+            if stored in analysis.known or (stored.is_number and (trained is None or name not in trained)):
                 continue
-            is_trained = stored not in analysis.settled if wanted is None else name in wanted
+            is_trained = stored not in analysis.settled if trained is None else name in trained
             # Not by an attribute: names of a model may be those of a cell's own attributes.
             parameter = _parameter(stored, name)
-            parameter.requires_grad = is_trained and (kept is None or name not in kept)
+            parameter.requires_grad = is_trained and (untrained is None or name not in untrained)
             self._params[name] = self._constants[stored] = parameter
         self._changed()
 
-    def constant(self, stored: Stored) -> Any:
-        """The parameter of a constant that can be trained, else its known value."""
-        found = self._constants.get(stored)
-        if found is None:
-            found = self._constants[stored] = value_of(stored.array)
-        return found
+    def constant(self, stored: Stored) -> Input:
+        """The parameter of a trainable constant, else its value."""
+        constants: dict[Stored, Input] = self._constants
+        if stored not in constants:
+            constants[stored] = value_of(stored.array)
+        return constants[stored]
 
     @property
     def stored(self) -> dict[Stored, Parameter]:
-        """The parameters by the constants of the model that they are."""
+        """The parameters by the constants of the model that they hold."""
         return {stored: value for stored, value in self._constants.items() if isinstance(value, Parameter)}
 
     def products(self) -> dict[str, tuple[str, int | None]]:
@@ -115,94 +114,94 @@ class OnnxCell(Cell):
         Kernels of convolutions have no such axis. The module is that of the parameter's name, `fc` for `fc.weight`;
         where the name is none of a module's, the one that the producer of the model wrote down at the operator.
         """
-        found: dict[str, tuple[str, int | None]] = {}
+        modules: dict[str, tuple[str, int | None]] = {}
         names, paths = Names(), {id(parameter): path for path, parameter in self._params.items()}
         for product in products(self.program.main):
             path = paths.get(id(self._constants.get(product.stored)), "")
-            if path and path not in found:
+            if path and path not in modules:
                 module = path.removesuffix(".weight")
                 module = product.node.origin.scope or module if module == path else module
-                found[path] = names.fresh(module), None if product.is_convolution else product.axis
-        return found
+                modules[path] = names.fresh(module), None if product.is_convolution else product.axis
+        return modules
 
     @property
     def open_inputs(self) -> tuple[str, ...]:
-        """The inputs of the model that the cell takes, which are those that were not given by `fixed`."""
+        """The inputs of the model that the cell takes: all but those that `fixed` gives."""
         return tuple(name for name in self.program.main.inputs if name not in self._fixed)
 
-    def _constructed(self, inputs: Sequence[Any]) -> Any:
-        """What the model gives for its inputs: a tuple, or the one tensor."""
-        block, rest = self.program.main, self._rest
-        found = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
-        given = [_checked(name, self.program.types.get(name), found[name]) for name in block.inputs]
-        interpreter = Interpreter(self, rest)
-        made = list(map(plain, interpreter.run(block, given)))
-        results = [tensor_of(y) if is_tensor(y) else y for y in made]
-        if self._names_tensors and rest is not None:
-            return rest.named(block.outputs, results, interpreter.main)
-        _check(results, rest is not None)
+    def _constructed(self, inputs: Sequence[ModelValue]) -> Any:
+        """The outputs of the model: a tuple, the one tensor or, while `named` runs, tensors by name."""
+        block, fallback = self.program.main, self._fallback
+        values = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
+        operands = [_checked(name, self.program.types.get(name), values[name]) for name in block.inputs]
+        interpreter = Interpreter(self, fallback)
+        results = [tensor_of(y) if is_tensor(y) else y for y in map(plain, interpreter.run(block, operands))]
+        if self._names_tensors and fallback is not None:
+            return fallback.named(block.outputs, results, interpreter.main)
+        _check(results, fallback is not None)
         return results[0] if len(results) == 1 else tuple(results)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """What the model gives; called by itself, also what has a shape that depends on data."""
-        if self._rest is None or current_tracer() is not None or runs_eagerly(self):
+        """The outputs of the model; a call outside of other cells also gives those of data-dependent shapes."""
+        if self._fallback is None or current_tracer() is not None or runs_eagerly(self):
             return super().__call__(*args, **options)
         try:
             bound = signature(self.construct).bind(*args, **options)
         except TypeError:
-            return super().__call__(*args, **options)  # which says what is wrong with them
-        given = self._whole(*bound.args)
-        results = self._rest.outputs(self.program.main.outputs, given)
+            return super().__call__(*args, **options)  # which raises for these arguments
+        values = self._with_sources(*bound.args)
+        results = self._fallback.outputs(self.program.main.outputs, values)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def named(self, inputs: Sequence[Any]) -> Any:
-        """The outputs by name that have static shapes, with the tensors from which the others are computed."""
+    def named(self, inputs: Sequence[ModelValue]) -> dict[str, PlainValue]:
+        """The outputs of static shapes by name, with the tensors from which the others are computed."""
         self.__dict__["_names_tensors"] = True
         try:
-            return self(*inputs)
+            outputs: dict[str, PlainValue] = self(*inputs)
+            return outputs
         finally:
             self.__dict__["_names_tensors"] = False
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         return _empty, (self.argument_names,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over, with the bytes of the model and numbers of constants for what is read from it."""
+        """The attributes of a copy: the bytes of the model, and parameters by the number of their constant."""
         number = {stored: i for i, stored in enumerate(self.program.stored)}
-        held = {number[stored]: parameter for stored, parameter in self.stored.items()}
-        kept = {name: value for name, value in super().__getstate__().items() if name not in _READ}
-        return {**kept, "_outputs": self.program.main.outputs, "_held": held}
+        parameters = {number[stored]: parameter for stored, parameter in self.stored.items()}
+        state = {name: value for name, value in super().__getstate__().items() if name not in _DERIVED}
+        return {**state, "_outputs": self.program.main.outputs, "_held": parameters}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        outputs, held = self.__dict__.pop("_outputs"), self.__dict__.pop("_held")
+        outputs, parameters = self.__dict__.pop("_outputs"), self.__dict__.pop("_held")
         program = program_of(self.original.model(), self.original.folder, outputs)
         self.__dict__["program"] = program
-        self.__dict__["_constants"] = {program.stored[number]: parameter for number, parameter in held.items()}
-        self._run_the_rest()
+        self.__dict__["_constants"] = {program.stored[number]: parameter for number, parameter in parameters.items()}
+        self._add_fallback()
 
     def extend_repr(self) -> str:
         return f"{len(self.program.main.nodes)} operators"
 
 
-class _Whole(Cell):
-    """A network of which some outputs have shapes that depend on data, with what these are computed from."""
+class _WithSources(Cell):
+    """A network whose outputs of data-dependent shapes are replaced by the tensors that they are computed from."""
 
     def __init__(self, net: OnnxCell) -> None:
         super().__init__(auto_prefix=False)
         self.net = net
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: ModelValue) -> dict[str, PlainValue]:
         return self.net.named(inputs)
 
 
-def _check(results: Sequence[Any], can_be_open: bool) -> None:
-    """Raise GraphlsError for a graph that has no outputs, or not all of them where operators do not ask for that."""
-    found = [result for result in results if isinstance(result, Open)]
-    if found and not can_be_open:
-        raise GraphValueError(f"{found[0].cause}.")
-    if found and len(found) == len(results):
-        found[0].refuse()
+def _check(results: Sequence[PlainValue], can_be_dynamic: bool) -> None:
+    """Raise GraphlsError where all outputs have data-dependent shapes, or any has in a model without such operators."""
+    dynamic = [result for result in results if isinstance(result, Dynamic)]
+    if dynamic and not can_be_dynamic:
+        raise GraphValueError(f"{dynamic[0].cause}.")
+    if dynamic and len(dynamic) == len(results):
+        dynamic[0].refuse()
 
 
 def cell_of(
@@ -216,15 +215,14 @@ def cell_of(
         word = re.sub(r"\W", "_", name)
         names.append(fresh.fresh(word if word.isidentifier() and not iskeyword(word) else f"x_{word}"))
 
-    made: OnnxCell = _kind(tuple(names))(original, program, trainable, frozen, fixed)
-    return made
+    return _kind(tuple(names))(original, program, trainable, frozen, fixed)
 
 
 @cache
 def _kind(names: tuple[str, ...]) -> type[OnnxCell]:
     """The class of cells whose `construct` takes inputs of these names."""
 
-    def construct(self: OnnxCell, *inputs: Any) -> Any:
+    def construct(self: OnnxCell, *inputs: ModelValue) -> Any:
         return self._constructed(inputs)
 
     arguments = [Argument(name, Argument.POSITIONAL_OR_KEYWORD) for name in ("self", *names)]
@@ -239,8 +237,8 @@ def _empty(names: tuple[str, ...]) -> OnnxCell:
     return kind.__new__(kind)
 
 
-def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:
-    """Inputs that are given now; raises GraphValueError for names that the model has not."""
+def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Input]:
+    """The values of fixed inputs; raises GraphValueError for names that the model does not have."""
     for name in fixed:
         if name not in program.main.inputs:
             listed = ", ".join(map(repr, program.main.inputs))
@@ -249,7 +247,7 @@ def _fixed(program: Program, fixed: Mapping[str, TensorLike]) -> dict[str, Any]:
 
 
 def _declared(array: Array, declared: TypeProto | None) -> Array:
-    """A value in the dtype that the model declares, which Python's numbers do not have; as it is where kinds differ."""
+    """An array in the declared dtype, which Python's numbers do not have; unchanged if the kinds of dtype differ."""
     dtype = element_type(declared.tensor_type.elem_type) if declared is not None else None
     if dtype not in DTYPES or dtype is None or dtype.kind == "bool" or array.dtype.kind not in "fiu":
         return array
@@ -264,27 +262,30 @@ def _parameter(stored: Stored, name: str) -> Parameter:
 
 
 def _chosen(argument: str, choice: Choice, candidates: Iterable[str]) -> set[str] | None:
-    """The names that a choice means; raises GraphValueError for a pattern that means none, GraphTypeError for none."""
+    """The names that match a choice.
+
+    Raises GraphValueError for a pattern without a match, GraphTypeError for what is no pattern.
+    """
     if choice is None:
         return None
     if callable(choice):
         return {name for name in candidates if choice(name)}
     patterns = [choice] if isinstance(choice, str) else list(choice)
-    found: set[str] = set()
+    chosen: set[str] = set()
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise GraphTypeError(f"{argument} takes names, patterns of names or a function of a name, not {pattern!r}.")
-        meant = {name for name in candidates if name == pattern or fnmatchcase(name, pattern)}
-        if not meant:
+        matches = {name for name in candidates if name == pattern or fnmatchcase(name, pattern)}
+        if not matches:
             near = get_close_matches(pattern, candidates, 3, 0.4)
             advice = f"; near are {', '.join(map(repr, near))}" if near else ""
             raise GraphValueError(f"No float tensor of the model is called {pattern!r}, as {argument} asks{advice}.")
-        found |= meant
-    return found
+        chosen |= matches
+    return chosen
 
 
-def _checked(name: str, declared: TypeProto | None, value: object) -> Any:
-    """An input in the kind of dtype that the model declares; raises GraphlsError for another kind and another rank."""
+def _checked(name: str, declared: TypeProto | None, value: ModelValue) -> ModelValue:
+    """An input in the declared kind of dtype; raises GraphlsError for another kind and for another rank."""
     if not is_tensor(value) or declared is None or declared.WhichOneof("value") != "tensor_type":
         return value
     x, kind = tensor_of(value), declared.tensor_type

@@ -1,11 +1,10 @@
-"""The model that gives the outputs of another one, and products of vectors with its Jacobian."""
+"""Writes the model that computes the outputs and the vector-Jacobian products of another model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto
@@ -13,7 +12,7 @@ from onnx import ModelProto, TensorProto
 from graphls.base.errors import GraphlsError, GraphValueError
 from graphls.base.files.files import as_path
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.frontend.tensors.tensor import TensorLike
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.gradients import gradient
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.build import Names
@@ -33,12 +32,12 @@ from graphls.runtime.lowering.weights import Weights, write_model
 from graphls.step.export.dynamic_sizes import PASSES, Point, derive
 
 GRADIENT = "_grad"
-"""What is put behind the name of a tensor to name its gradient."""
+"""The suffix of a tensor's name in the name of its gradient."""
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """What was written: the cotangents that the model takes, the gradients that it gives, and the sizes left open."""
+    """The interface of the written model: its cotangents (inputs), gradients (outputs) and dynamic sizes."""
 
     cotangents: tuple[str, ...]
     gradients: tuple[str, ...]
@@ -70,31 +69,31 @@ def write_gradient(
     replace_items(proto.graph.input, [info for info in proto.graph.input if info.name not in (fixed or {})])
     set_sizes(proto, sizes or {})
     cell.set_train(False)
-    made = _Model(proto, cell, *_chosen(proto, cell, wrt))
-    write_model(as_path(path), made.dynamic(), made.weights.outside)
-    return Gradients(tuple(made.cotangents), tuple(made.gradients), tuple(dynamic_sizes(proto)))
+    model = _Model(proto, cell, *_chosen(proto, cell, wrt))
+    write_model(as_path(path), model.dynamic(), model.weights.outside)
+    return Gradients(tuple(model.cotangents), tuple(model.gradients), tuple(dynamic_sizes(proto)))
 
 
 def _chosen(model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None) -> tuple[list[int], list[Parameter]]:
-    """The positions of inputs and the parameters that gradients are by."""
+    """The positions of the inputs, and the parameters, with respect to which gradients are computed."""
     inputs = given_inputs(model.graph)
     floats = {i.name: n for n, i in enumerate(inputs) if element_type(i.type.tensor_type.elem_type).is_float}
     parameters = {p.name: p for p in cell.get_parameters()}
     if wrt is None:
         return list(floats.values()), [] if floats else [p for p in parameters.values() if p.requires_grad]
-    found: set[str] = set()
+    chosen: set[str] = set()
     for pattern in wrt:
-        meant = {name for name in (*floats, *parameters) if name == pattern or fnmatchcase(name, pattern)}
-        if not meant:
+        matches = {name for name in (*floats, *parameters) if name == pattern or fnmatchcase(name, pattern)}
+        if not matches:
             near = nearest(pattern, [*floats, *parameters])
             raise GraphValueError(f"No input or tensor of floats of the model is called {pattern!r}{near}.")
-        found |= meant
-    return [n for name, n in floats.items() if name in found], [p for n, p in parameters.items() if n in found]
+        chosen |= matches
+    return [n for name, n in floats.items() if name in chosen], [p for n, p in parameters.items() if n in chosen]
 
 
 @dataclass
 class _Model:
-    """The model that is made: what it is of, and the names of what it takes and gives beside that."""
+    """The model under construction: the original, its cell, and the names of cotangents and gradients."""
 
     proto: ModelProto
     cell: OnnxCell
@@ -109,19 +108,19 @@ class _Model:
         return derive(attempts(self.proto), self.lowered, self.model, self.explained)
 
     def explained(self, error: GraphlsError, sizes: Point) -> GraphlsError:
-        """What is said of a model that cannot be made for all sizes."""
+        """The error for a model that cannot be derived for all sizes."""
         if not isinstance(error, GraphValueError):
             return error
         text = f"The model cannot be made with any {' and '.join(sizes)}: {error.message.rstrip('.')}"
         return GraphValueError(f"{text}; give sizes, with --size on the command line.")
 
-    def model(self, made: Sequence[tuple[Lowered, dict[str, Parameter]]], sizes: Sequence[Point]) -> ModelProto:
-        """The model that is that of each of some sizes."""
-        lowered, states = made[0]
-        if any(each.host for each, _ in made):
+    def model(self, steps: Sequence[tuple[Lowered, dict[str, Parameter]]], sizes: Sequence[Point]) -> ModelProto:
+        """The one model that generalizes those of some sizes."""
+        lowered, states = steps[0]
+        if any(each.host for each, _ in steps):
             raise GraphValueError("A model with gradients draws no random numbers, as this does in evaluation.")
-        model = with_dynamic_sizes([each.model for each, _ in made], sizes)
-        self.hold(model, lowered, states)
+        model = with_dynamic_sizes([each.model for each, _ in steps], sizes)
+        self.add_parameters(model, lowered, states)
         rename(model.graph, self.names(lowered, states))
         return model
 
@@ -142,32 +141,34 @@ class _Model:
             raise GraphValueError(f"{text}; a model with gradients keeps no state.")
         return lower(graph), traced.parameters
 
-    def outputs(self, *inputs: Any) -> tuple[Any, ...]:
-        """What the model gives."""
-        found = self.cell(*inputs)
-        return found if isinstance(found, tuple) else (found,)
+    def outputs(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The outputs of the model."""
+        results = self.cell(*inputs)
+        return results if isinstance(results, tuple) else (results,)
 
-    def with_gradients(self, *arguments: Any) -> tuple[Any, ...]:
-        """What the model gives for its inputs, and the gradients for the cotangents that come behind them."""
+    def with_gradients(self, *arguments: Tensor) -> tuple[Tensor, ...]:
+        """The outputs for the inputs, and the gradients for the cotangents, which are the last arguments."""
         tracer = current_tracer()
         assert tracer is not None
         count = len(given_inputs(self.proto.graph))
-        found = gradient(tracer, self.outputs, arguments[:count], self.positions, self.parameters, arguments[count:])
-        value, by_input, by_weight = found
-        return *value, *by_input, *by_weight
+        cotangents = arguments[count:]
+        outputs, by_input, by_weight = gradient(
+            tracer, self.outputs, arguments[:count], self.positions, self.parameters, cotangents
+        )
+        return *outputs, *by_input, *by_weight
 
-    def hold(self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter]) -> None:
-        """Make the inputs that are parameters constants."""
-        held = {tensor: states[name] for name, tensor in lowered.states.items()}
+    def add_parameters(self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter]) -> None:
+        """Replace the inputs that are parameters by initializers."""
+        parameters = {tensor: states[name] for name, tensor in lowered.states.items()}
         self.weights = Weights(lowered.outside, sum(len(tensor.raw_data) for tensor in model.graph.initializer))
-        for name, parameter in held.items():
+        for name, parameter in parameters.items():
             kind = ELEMENT_TYPES[parameter.dtype]
             tensor: TensorProto = model.graph.initializer.add(name=name, data_type=kind, dims=parameter.shape)
             self.weights.fill(tensor, np.ascontiguousarray(parameter.asnumpy()))
-        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in held])
+        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in parameters])
 
     def names(self, lowered: Lowered, states: Mapping[str, Parameter]) -> dict[str, str]:
-        """What tensors are to be called, by what they are called."""
+        """The final names of inputs, outputs and constants by their names in the lowered model."""
         inputs = [info.name for info in given_inputs(self.proto.graph)]
         outputs = [info.name for info in self.proto.graph.output]
         stored = {id(parameter): stored.name for stored, parameter in self.cell.stored.items()}
@@ -176,5 +177,5 @@ class _Model:
         moved = [*(inputs[i] for i in self.positions), *(p.name for p in self.parameters)]
         self.cotangents = [fresh.fresh(name.removesuffix(GRADIENT) + GRADIENT) for name in self.cotangents]
         self.gradients = [fresh.fresh(name + GRADIENT) for name in moved]
-        given = dict(zip(lowered.inputs, (*inputs, *self.cotangents), strict=True))
-        return given | dict(zip(lowered.outputs, (*outputs, *self.gradients), strict=True)) | constants
+        names = dict(zip(lowered.inputs, (*inputs, *self.cotangents), strict=True))
+        return names | dict(zip(lowered.outputs, (*outputs, *self.gradients), strict=True)) | constants

@@ -1,4 +1,4 @@
-"""Running a model in a trace: each node by its rule, on tensors of the graph or on what is known of them."""
+"""The interpreter of models in a trace: each node runs by its rule, on tensors of the graph or on known arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from onnx import TypeProto, helper
@@ -15,35 +15,45 @@ from graphls.base.errors import GraphlsError, GraphMemoryError, GraphTypeError, 
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.casting import in_dtype
 from graphls.frontend.trace.tracer import current_tracer
-from graphls.onnx.dynamic_fallback import Rest
-from graphls.onnx.program import Block, OnnxNode, Reference, defined_for
+from graphls.onnx.dynamic_fallback import DynamicFallback
+from graphls.onnx.program import Argument, Block, OnnxNode, Reference, expanded
 from graphls.onnx.tensors import Stored
-from graphls.onnx.values import DependsOnData, Open, array_of, float_type, is_known, plain, value_of
+from graphls.onnx.values import (
+    DependsOnData,
+    Dynamic,
+    Input,
+    ModelValue,
+    array_of,
+    float_type,
+    is_known,
+    plain,
+    value_of,
+)
 
-Values = ChainMap[str, Any]
+Values = ChainMap[str, ModelValue]
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What a rule raises for inputs and attributes of a model that do not fit, where it does not look for that itself."""
+"""Exceptions of rules for inputs and attributes that do not fit, where rules do not check them."""
 
 
 MOST_NODES = 1_000_000
-"""Operators that a trace runs: loops inside of each other, written out, can be more than any time is enough for."""
+"""The limit of operators in a trace, which unrolled loops inside of each other may reach."""
 
 
 _PASSING = ("Cast", "CastLike", "Identity")
 
 
 class Owner(Protocol):
-    """What the interpreter knows of the cell that runs."""
+    """The part of a cell that the interpreter uses."""
 
     training: bool
 
-    def constant(self, stored: Stored) -> Any:
-        """The parameter of a constant that can be trained, else its known value."""
+    def constant(self, stored: Stored) -> Input:
+        """The parameter of a trainable constant, else its value."""
 
 
 @dataclass
 class Running:
-    """The node that runs, as rules see it that ask for it."""
+    """The running node, for rules that take it."""
 
     interpreter: Interpreter
     node: OnnxNode
@@ -56,35 +66,35 @@ class Running:
 
     @property
     def training(self) -> bool:
-        """Whether the cell is in training mode."""
+        """True in training mode."""
         return self.interpreter.owner.training
 
     @property
     def outputs(self) -> int:
-        """How many results are named, those included that are left out between others."""
+        """The number of results, including unnamed ones between others."""
         return len(self.node.outputs)
 
     def is_used(self, number: int) -> bool:
-        """Whether a result has a name."""
+        """True for a result that has a name."""
         return number < self.outputs and bool(self.node.outputs[number])
 
     def is_read_by(self, *kinds: str) -> bool:
-        """Whether an operator of these kinds takes what the node gives, as it is or in another dtype."""
-        ahead, seen = list(self.node.readers), {self.node}
-        while ahead:
-            reader = ahead.pop()
+        """True if an operator of these kinds reads a result of the node, directly or through casts."""
+        worklist, seen = list(self.node.readers), {self.node}
+        while worklist:
+            reader = worklist.pop()
             if reader.kind in kinds:
                 return True
             if reader.kind in _PASSING and reader not in seen:
                 seen.add(reader)
-                ahead += reader.readers
+                worklist += reader.readers
         return False
 
-    def run(self, block: Block, *inputs: Any) -> list[Any]:
-        """The results of a graph among the attributes, which sees the values around the node."""
+    def run(self, block: Block, *inputs: ModelValue) -> list[ModelValue]:
+        """The results of a graph among the attributes, which may capture the values around the node."""
         results = self.interpreter.run(block, inputs, self.values)
         for result in results:
-            if isinstance(result, Open):
+            if isinstance(result, Dynamic):
                 raise DependsOnData(result.cause)
         return results
 
@@ -92,48 +102,48 @@ class Running:
 class Interpreter:
     """Runs the program of a model for a cell."""
 
-    def __init__(self, owner: Owner, rest: Rest | None = None) -> None:
+    def __init__(self, owner: Owner, fallback: DynamicFallback | None = None) -> None:
         self.owner = owner
-        self.rest = rest
+        self.fallback = fallback
         self.count = 0
         self.main: Values = ChainMap()
-        """The tensors of the block that has the rest, by name."""
+        """The tensors of the block that has the fallback, by name."""
 
     def run(
-        self, block: Block, inputs: Sequence[Any], around: Values | None = None, attributes: Mapping[str, Any] = {},
-        used: Sequence[str] | None = None,
-    ) -> list[Any]:  # fmt: skip
+        self, block: Block, inputs: Sequence[ModelValue], around: Values | None = None,
+        attributes: Mapping[str, Argument] = {}, used: Sequence[str] | None = None,
+    ) -> list[ModelValue]:  # fmt: skip
         """The outputs of a block for its inputs; for a function, `attributes` and the names of results of the call."""
         values = ChainMap({}, *(() if around is None else around.maps))
         values.update(zip(block.inputs, inputs, strict=False))
         values.update((name, self.owner.constant(stored)) for name, stored in block.constants.items())
         for node in block.nodes:
             results = self._node(node, values, attributes)
-            if self.rest is not None and self.rest.block is block:
-                results = self.rest.closed(node, results, values)
+            if self.fallback is not None and self.fallback.block is block:
+                results = self.fallback.resolved(node, results, values)
             values.update((name, result) for name, result in zip(node.outputs, results, strict=False) if name)
-        if self.rest is not None and self.rest.block is block:
+        if self.fallback is not None and self.fallback.block is block:
             self.main = values
         if used is None:
             return [self._output(name, values) for name in block.outputs]
         pairs = zip(block.outputs, used, strict=False)
         return [self._output(name, values) if is_used else None for name, is_used in pairs]
 
-    def _output(self, name: str, values: Values) -> Any:
+    def _output(self, name: str, values: Values) -> ModelValue:
         if name not in values:
             raise GraphValueError(f"The model gives the tensor {name!r}, which nothing defines; export it again.")
         return values[name]
 
-    def _node(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
+    def _node(self, node: OnnxNode, values: Values, attributes: Mapping[str, Argument]) -> Sequence[ModelValue]:
         """The results of a node; raises GraphlsError that names it."""
         self.count += 1
         if self.count > MOST_NODES:
-            raise _named(GraphValueError, node, f"loops that are written out make more than {MOST_NODES} operators.")
+            raise _named(GraphValueError, node, f"unrolled loops make more than {MOST_NODES} operators.")
         with self._inside(node):
             try:
                 return self._results(node, values, attributes)
             except DependsOnData as error:
-                return [Open(str(error)) for _ in node.outputs]
+                return [Dynamic(str(error)) for _ in node.outputs]
             except GraphlsError as error:
                 if getattr(error, "names_node", False):
                     raise
@@ -143,59 +153,61 @@ class Interpreter:
                 kind = GraphMemoryError if isinstance(error, MemoryError) else GraphValueError
                 raise _named(kind, node, text) from error
 
-    def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Any]) -> Sequence[Any]:
+    def _results(self, node: OnnxNode, values: Values, attributes: Mapping[str, Argument]) -> Sequence[ModelValue]:
         inputs = [self._input(name, values) for name in node.inputs]
         for value in inputs:
-            if isinstance(value, Open):
+            if isinstance(value, Dynamic):
                 raise DependsOnData(value.cause)
-        given = _resolved(node.attributes, attributes)
+        arguments = _resolved(node.attributes, attributes)
         if node.body is not None:
-            inner = {**_resolved(node.body.defaults, {}), **given}
+            inner = {**_resolved(node.body.defaults, {}), **arguments}
             return self.run(node.body, inputs, None, inner, node.outputs)
         if node.entry is None:
-            return self._by_definition(node, inputs, given)
+            return self._by_definition(node, inputs, arguments)
         inputs = inputs if node.entry.quantized else [plain(value) for value in inputs]
         running = Running(self, node, values)
         operands = [self._operand(node, i, value) for i, value in enumerate(self._cast(node, inputs))]
-        results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **given)
+        results = node.entry.rule(*([running] if node.entry.takes_node else []), *operands, **arguments)
         return results if isinstance(results, tuple) else (results,)
 
-    def _input(self, name: str, values: Values) -> Any:
+    def _input(self, name: str, values: Values) -> ModelValue:
         if not name:
             return None
         if name not in values:
             raise GraphValueError(f"it reads the tensor {name!r}, which nothing defines; export the model again.")
         return values[name]
 
-    def _operand(self, node: OnnxNode, number: int, value: Any) -> Any:
-        """An input as the rule takes it: an array where it must be known."""
+    def _operand(self, node: OnnxNode, number: int, value: ModelValue) -> ModelValue:
+        """An input as the rule takes it: an array for an input that must be known."""
         if value is None or node.entry is None or number not in node.entry.known:
             return value
         try:
             return array_of(value)
         except GraphValueError as error:
             text = f"its input {node.inputs[number]!r} must be known: {error.message}"
-            text = "the shape of what it gives depends on data" if node.entry.by_data else text
+            text = "the shape of its result depends on data" if node.entry.by_data else text
             raise DependsOnData(f"The operator {node}: {text}") from None
 
-    def _cast(self, node: OnnxNode, inputs: list[Any]) -> list[Any]:
-        """In a network in 16 bits, known floats that meet tensors of the graph, in 16 bits as well."""
-        wanted = float_type()
-        if wanted is None or all(map(is_known, inputs)) or node.entry is None:
+    def _cast(self, node: OnnxNode, inputs: list[ModelValue]) -> list[ModelValue]:
+        """The inputs; in a 16-bit network, known floats beside tensors of the graph are cast to 16 bits."""
+        dtype = float_type()
+        if dtype is None or all(map(is_known, inputs)) or node.entry is None:
             return inputs
         known = node.entry.known
-        return [in_dtype(v, wanted) if is_known(v) and i not in known else v for i, v in enumerate(inputs)]
+        return [in_dtype(v, dtype) if is_known(v) and i not in known else v for i, v in enumerate(inputs)]
 
-    def _by_definition(self, node: OnnxNode, inputs: list[Any], given: Mapping[str, Any]) -> Sequence[Any]:
+    def _by_definition(
+        self, node: OnnxNode, inputs: list[ModelValue], arguments: Mapping[str, Argument]
+    ) -> Sequence[ModelValue]:
         """The results by the definition that ONNX gives for inputs of these types."""
-        block, faults = defined_for(node, given, [_type_of(plain(value)).SerializeToString() for value in inputs])
+        block, faults = expanded(node, arguments, [_type_of(plain(value)).SerializeToString() for value in inputs])
         if faults:
             raise GraphValueError(f"ONNX defines it by operators that are not in the table: {', '.join(faults)}.")
-        return self.run(block, inputs, None, {**block.defaults, **given}, node.outputs)
+        return self.run(block, inputs, None, {**block.defaults, **arguments}, node.outputs)
 
     @contextmanager
     def _inside(self, node: OnnxNode) -> Iterator[None]:
-        """What runs for a node has its name as scope, and the line that its producer wrote down."""
+        """Traces under the scope and the source line of a node."""
         tracer = current_tracer()
         if tracer is None:
             yield
@@ -206,16 +218,16 @@ class Interpreter:
             yield
 
 
-def _resolved(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes, with those of the function around in place of references, and arrays for tensors."""
-    found = {}
+def _resolved(attributes: Mapping[str, Argument], around: Mapping[str, Argument]) -> dict[str, Argument]:
+    """Attributes, with references replaced by attributes of the function around, and constants by their values."""
+    arguments: dict[str, Argument] = {}
     for name, value in attributes.items():
         if isinstance(value, Reference):
-            if value.name not in given:
+            if value.name not in around:
                 continue
-            value = given[value.name]
-        found[name] = value_of(value.array) if isinstance(value, Stored) else value
-    return found
+            value = around[value.name]
+        arguments[name] = value_of(value.array) if isinstance(value, Stored) else value
+    return arguments
 
 
 def _named(kind: type[GraphlsError], node: OnnxNode, message: str) -> GraphlsError:
@@ -224,7 +236,7 @@ def _named(kind: type[GraphlsError], node: OnnxNode, message: str) -> GraphlsErr
     return error
 
 
-def _type_of(value: Any) -> TypeProto:
+def _type_of(value: ModelValue) -> TypeProto:
     if value is None:
         return TypeProto()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Which tensors must be known while the graph is traced: shapes, axes, scales of images, and what they come from."""
+"""Finds the constants that must be known while the graph is traced: shapes, axes, scales, and their sources."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from graphls.onnx.program import Block, OnnxNode
 from graphls.onnx.tensors import Stored
 
 _OF_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement")
-"""Operators whose results are known whatever their inputs hold."""
+"""Operators whose results are known without the elements of their inputs."""
 
 
 class Analysis:
-    """Walks from the inputs that rules must know back to the constants that these come from.
+    """A backward walk from the inputs that rules must know to the constants that these come from.
 
-    `known` are those constants; `settled` those that rules do not train by themselves.
+    `known` are those constants; `settled` those that are not trained by default.
     """
 
     def __init__(self) -> None:
         self.known: set[Stored] = set()
         self.settled: set[Stored] = set()
 
-    def block(self, block: Block, wanted: Iterable[str] = ()) -> set[str]:
-        """Look through a block of which some tensors must be known; returns those that it takes from outside."""
-        names = set(wanted)
+    def block(self, block: Block, required: Iterable[str] = ()) -> set[str]:
+        """Walk through a block in which some tensors must be known; returns those that it captures."""
+        names = set(required)
         for node in reversed(block.nodes):
             names |= self._node(node, not names.isdisjoint(node.outputs), block)
         self.known.update(stored for name, stored in block.constants.items() if name in names)
-        made = {name for node in block.nodes for name in node.outputs}
-        return names - made - set(block.constants)
+        computed = {name for node in block.nodes for name in node.outputs}
+        return names - computed - set(block.constants)
 
-    def _node(self, node: OnnxNode, is_wanted: bool, block: Block) -> set[str]:
-        """The inputs of a node that must be known, and what its blocks take from around them."""
-        found: set[str] = set()
+    def _node(self, node: OnnxNode, is_required: bool, block: Block) -> set[str]:
+        """The inputs of a node, and the captured tensors of its blocks, that must be known."""
+        names: set[str] = set()
         for inner in node.blocks:
-            found |= self.block(inner, inner.outputs if is_wanted else ())
+            names |= self.block(inner, inner.outputs if is_required else ())
         if node.body is not None:
-            outer = self.block(node.body, node.body.outputs if is_wanted else ())
+            outer = self.block(node.body, node.body.outputs if is_required else ())
             actual = dict(zip(node.body.inputs, node.inputs, strict=False))
             return {actual[name] for name in outer if name in actual} - {""}
         if node.entry is not None:
             numbered = list(enumerate(node.inputs))
             if node.entry.by_data:
-                # Its shapes would make all that it comes from known; of that, only constants are.
-                return found | set(node.inputs) & set(block.constants)
-            found.update(name for i, name in numbered if i in node.entry.known or i in node.entry.hoped)
+                # All that its shapes come from would have to be known; only constants can be.
+                return names | set(node.inputs) & set(block.constants)
+            names.update(name for i, name in numbered if i in node.entry.known or i in node.entry.hoped)
             settled = (block.constants.get(name) for i, name in numbered if i in node.entry.settled)
             self.settled.update(filter(None, settled))
-        if is_wanted and not (node.kind in _OF_SHAPES and not node.domain):
-            found.update(node.inputs)
-        return found - {""}
+        if is_required and not (node.kind in _OF_SHAPES and not node.domain):
+            names.update(node.inputs)
+        return names - {""}

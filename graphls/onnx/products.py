@@ -1,4 +1,4 @@
-"""The weights of a model that operators multiply tensors by, as they stand in its nodes."""
+"""Finds the products of a model: the operators that multiply tensors by constant matrices or kernels."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class Product:
 
     @property
     def is_convolution(self) -> bool:
-        """Whether the constant holds kernels."""
+        """True for a product with kernels, False for one with a matrix."""
         return (self.node.domain, self.node.kind) in KERNELS
 
 
 def products(block: Block) -> list[Product]:
     """The products with constants in a block and in those inside of it, in order.
 
-    Constants may be cast or transposed first, and given to functions. Those that something else reads as well, as an
-    embedding is, are left out.
+    Constants may be cast or transposed first, and passed to functions. Constants that are read elsewhere as well, such
+    as tied embeddings, are left out.
     """
-    looking = _Looking()
-    looking.block(block, {})
-    return [product for product in looking.products if product.stored not in looking.elsewhere]
+    search = _Search()
+    search.block(block, {})
+    return [product for product in search.products if product.stored not in search.elsewhere]
 
 
 Known = dict[str, tuple[Stored, bool]]
-"""By name, which constant a tensor is, and whether its axes are exchanged."""
+"""The constant that a tensor is, and whether its axes are swapped, by the name of the tensor."""
 
 
-class _Looking:
-    """Walks through blocks, and notes products with constants and which constants are read elsewhere."""
+class _Search:
+    """A walk through blocks that collects products with constants, and the constants that are read elsewhere."""
 
     def __init__(self) -> None:
         self.products: list[Product] = []
@@ -65,7 +65,7 @@ class _Looking:
         self.elsewhere.update(known[name][0] for name in block.outputs if name in known)
 
     def node(self, node: OnnxNode, known: Known) -> None:
-        """Note what a node reads; what it only casts or transposes is known from now on."""
+        """Record the reads of a node; constants that it only casts or transposes become known under another name."""
         product = _product(node, known)
         if product is not None:
             self.products.append(product)
@@ -75,7 +75,7 @@ class _Looking:
 
 
 def _passes_on(node: OnnxNode, known: Known, name: str) -> bool:
-    """Whether a node gives a constant on, which then is known by the name of its result, too."""
+    """Record the result of a node that only casts or transposes a constant as known; returns whether it does."""
     stored, is_swapped = known[name]
     is_transposed = node.kind == "Transpose" and stored.rank == 2 and node.attributes.get("perm", [1, 0]) == [1, 0]
     if node.domain or not (is_transposed or node.kind in SAME):

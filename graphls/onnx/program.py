@@ -1,4 +1,4 @@
-"""A model as the interpreter reads it: nodes in order, each with the rule that computes it, and constants by name."""
+"""The program of a model for the interpreter: nodes in topological order with their rules, and constants by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import onnx
 from onnx import (
@@ -19,15 +19,17 @@ from onnx import (
     OperatorSetIdProto,
     SparseTensorProto,
     TensorProto,
+    TypeProto,
     helper,
 )
 
 from graphls.base.errors import GraphValueError
-from graphls.onnx.importing.attributes import LISTS, content
+from graphls.onnx.importing.attributes import Single, content
 from graphls.onnx.importing.functions import Functions
 from graphls.onnx.importing.origins import Origin, origin_of
 from graphls.onnx.table import Entry, find
 from graphls.onnx.tensors import Place, Stored
+from graphls.onnx.values import Input
 from graphls.runtime.lowering.protos import copied, needed_for, replace_items, text_of
 
 _DEFAULT = ("", "ai.onnx")
@@ -35,9 +37,30 @@ _DEFAULT = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class Reference:
-    """The attribute of the function around that an attribute stands for."""
+    """A reference to an attribute of the function around."""
 
     name: str
+
+
+Attribute: TypeAlias = "int | float | str | TypeProto | Stored | Block | Reference | Sequence[Single]"
+"""An attribute of a node: a number, a string or a list of them, a constant, a graph, or a reference."""
+Argument: TypeAlias = "Attribute | Input"
+"""An attribute as a rule takes it: constants are tensors."""
+
+
+class Schema(Protocol):
+    """The part of `onnx.defs.OpSchema` that defines an operator by others; onnx's stubs do not declare all of it."""
+
+    attributes: Mapping[str, onnx.defs.OpSchema.Attribute]
+    has_function: bool
+    function_body: FunctionProto
+    has_context_dependent_function: bool
+    context_dependent_function_opset_versions: Sequence[int]
+
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, input_types: Sequence[bytes]
+    ) -> bytes:
+        """The serialized function for a node with inputs of these types."""
 
 
 @dataclass(eq=False)
@@ -48,13 +71,13 @@ class Block:
     outputs: tuple[str, ...]
     constants: dict[str, Stored] = field(default_factory=dict)
     nodes: tuple[OnnxNode, ...] = ()
-    defaults: dict[str, Any] = field(default_factory=dict)
-    """The values of attributes of a function that a call leaves out."""
+    defaults: dict[str, Attribute] = field(default_factory=dict)
+    """The defaults of the attributes of a function."""
 
 
 @dataclass(eq=False)
 class OnnxNode:
-    """An operator of the model, or the call of a function: `body` is what it does in place of a rule."""
+    """An operator of the model, or the call of a function, which has a `body` in place of a rule."""
 
     domain: str
     kind: str
@@ -62,19 +85,19 @@ class OnnxNode:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: dict[str, Any]
+    attributes: dict[str, Attribute]
     origin: Origin
     entry: Entry | None = None
     body: Block | None = None
     proto: NodeProto | None = None
-    schema: Any = None
-    """How ONNX defines the operator by others, where that depends on the types of the inputs."""
+    schema: Schema | None = None
+    """The schema of an operator that ONNX defines by others, if the definition depends on the types of the inputs."""
     readers: list[OnnxNode] = field(default_factory=list, repr=False)
     """The nodes of the same block that take its results."""
     place: Place = ()
-    """Where it stands in the bytes of the model."""
+    """Its path in the bytes of the model."""
     captured: tuple[str, ...] = ()
-    """The tensors that its blocks take from around them."""
+    """The tensors that its blocks capture."""
 
     @property
     def blocks(self) -> list[Block]:
@@ -92,44 +115,44 @@ class OnnxNode:
 
 @dataclass(eq=False)
 class Program:
-    """A model: its nodes, what it declares of its inputs, and what is wrong with its nodes, one text for each."""
+    """A model: its nodes, the declared types of its inputs, and its faults, one text for each unsupported node."""
 
     main: Block
-    types: dict[str, Any]
+    types: dict[str, TypeProto]
     faults: list[str]
     stored: list[Stored]
-    is_open: bool = False
-    """Whether there are operators whose results have shapes that depend on data."""
+    is_dynamic: bool = False
+    """Whether there are operators whose results have data-dependent shapes."""
 
 
 def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | None = None) -> Program:
-    """The program of a model; raises GraphValueError for one that is no graph of operators that could run."""
+    """The program of a model; raises GraphValueError for a model that cannot run."""
     functions = Functions.of(model)
     functions.require_few()
     versions = _versions(model.opset_import)
     reader = _Reader(functions, folder)
     main = reader.graph(model.graph, versions or {"": 1}, (7, 0), outputs)
     types = {text_of(info.name): info.type for info in model.graph.input}
-    return Program(main, types, reader.faults, reader.stored, reader.is_open)
+    return Program(main, types, reader.faults, reader.stored, reader.is_dynamic)
 
 
 def _collects(node: OnnxNode) -> bool:
-    """Whether it is a loop that collects results, of which there may be as many as its data says."""
+    """Whether it is a loop that collects results, whose number may depend on data."""
     return (node.domain, node.kind) == ("", "Loop") and len(node.outputs) > max(len(node.inputs) - 2, 0)
 
 
 def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     """The version of each domain; raises GraphValueError for one that the installed package onnx does not know yet."""
-    found, newest = {_domain(entry.domain): entry.version for entry in imports}, onnx.defs.onnx_opset_version()
-    for domain, version in found.items():
+    versions, newest = {_domain(entry.domain): entry.version for entry in imports}, onnx.defs.onnx_opset_version()
+    for domain, version in versions.items():
         if version > (newest if not domain else 2**31 - 1):
             text = f"The model needs version {version} of the operators of {domain or 'ONNX'}"
             raise GraphValueError(f"{text}, and the installed onnx knows {newest}; install a newer one.")
-    return found
+    return versions
 
 
 class _Reader:
-    """Makes blocks of graphs and functions; a function is read once for each version it is called under."""
+    """Builds blocks of graphs and functions; a function is read once for each version it is called under."""
 
     def __init__(self, functions: Functions, folder: Path | None) -> None:
         self.functions = functions
@@ -138,16 +161,16 @@ class _Reader:
         self.faults: list[str] = []
         self.stored: list[Stored] = []
         self.bodies: dict[object, Block] = {}
-        self.is_open = False
+        self.is_dynamic = False
 
     def graph(
         self, proto: GraphProto, versions: Mapping[str, int], place: Place, outputs: Sequence[str] | None = None
     ) -> Block:
-        """A graph; with `outputs`, as far as these need it."""
+        """A graph; with `outputs`, only the part that these depend on."""
         names = tuple(text_of(info.name) for info in proto.output) if outputs is None else tuple(outputs)
-        held = [text_of(tensor.name) for tensor in proto.initializer]  # which early versions list as inputs, too
-        inputs = tuple(n for n in (text_of(info.name) for info in proto.input) if n not in set(held))
-        _check_names([*held, *inputs], proto.node)
+        initializers = [text_of(tensor.name) for tensor in proto.initializer]  # early versions list them as inputs, too
+        inputs = tuple(n for n in (text_of(info.name) for info in proto.input) if n not in set(initializers))
+        _check_names([*initializers, *inputs], proto.node)
         block = Block(inputs, names)
         for number, tensor in enumerate(proto.initializer):
             self._store(block, text_of(tensor.name), tensor, (*place, 5, number))
@@ -178,24 +201,24 @@ class _Reader:
     def _fill(
         self, block: Block, protos: Sequence[NodeProto], versions: Mapping[str, int], place: Place, number: int
     ) -> None:
-        """The nodes that the outputs of a block need, and its Constant nodes as constants."""
-        protos = list(protos)  # of a container of protobuf, each round may give other objects
+        """Add the nodes that the outputs of a block depend on, and its Constant nodes as constants."""
+        protos = list(protos)  # a container of protobuf may give other objects at each iteration
         position = {id(proto): i for i, proto in enumerate(protos)}
         nodes = []
-        for proto, needed in needed_for(protos, block.outputs):
+        for proto, operands in needed_for(protos, block.outputs):
             at = (*place, number, position[id(proto)])
             if not self._constant(block, proto, at):
                 node = self._node(proto, versions, at)
-                node.captured = tuple(name for name in needed if name not in node.inputs)
+                node.captured = tuple(name for name in operands if name not in node.inputs)
                 nodes.append(node)
         _connect(nodes)
         block.nodes = tuple(_with_own_states(block, nodes))
-        wanted = {*block.outputs, *(name for node in block.nodes for name in (*node.inputs, *node.captured))}
-        block.constants = {name: stored for name, stored in block.constants.items() if name in wanted}
+        read = {*block.outputs, *(name for node in block.nodes for name in (*node.inputs, *node.captured))}
+        block.constants = {name: stored for name, stored in block.constants.items() if name in read}
         self.stored += block.constants.values()
 
     def _constant(self, block: Block, proto: NodeProto, place: Place) -> bool:
-        """Keep what a Constant node holds as a constant of the block, unless it is no tensor or is given by a call."""
+        """Store the tensor of a Constant node as a constant of the block, if it is one and no call provides it."""
         if proto.op_type != "Constant" or _domain(proto.domain) or len(proto.attribute) != 1 or not proto.output:
             return False
         attribute, name = proto.attribute[0], text_of(proto.output[0])
@@ -218,7 +241,7 @@ class _Reader:
         return node
 
     def _resolve(self, node: OnnxNode, proto: NodeProto) -> None:
-        """Find what computes a node: a function of the model, a rule of the table, or how ONNX defines the operator."""
+        """Find the definition of a node: a function of the model, a rule of the table, or the schema of ONNX."""
         function = self.functions.find(proto)
         if function is not None:
             key = (proto.domain, proto.op_type, proto.overload)
@@ -228,14 +251,15 @@ class _Reader:
         if node.entry is None:
             self._resolve_by_schema(node, proto)
             return
-        self.is_open |= node.entry.by_data or _collects(node)
+        self.is_dynamic |= node.entry.by_data or _collects(node)
         fault = node.entry.fault(len(node.inputs), node.attributes)
         if fault:
             self.faults.append(f"{node} (version {node.version}: {fault})")
 
     def _resolve_by_schema(self, node: OnnxNode, proto: NodeProto) -> None:
+        schemas: Any = onnx.defs  # see `Schema`
         try:
-            schema: Any = onnx.defs.get_schema(node.kind, node.version, node.domain)
+            schema: Schema | None = schemas.get_schema(node.kind, node.version, node.domain)
         except Exception:  # SchemaError, which no public module of onnx has: an operator that ONNX does not know
             schema = None
         if schema is not None and schema.has_function:
@@ -249,18 +273,19 @@ class _Reader:
         else:
             self.faults.append(f"{node} (version {node.version})")
 
-    def _value(self, attribute: AttributeProto, versions: Mapping[str, int], place: Place) -> Any:
-        """The value of an attribute: numbers, texts, lists of them, a Stored tensor, a Block, or a Reference."""
+    def _value(self, attribute: AttributeProto, versions: Mapping[str, int], place: Place) -> Attribute:
         if attribute.ref_attr_name:
             return Reference(text_of(attribute.ref_attr_name))
-        field, value = content(attribute)
-        if field == "g":
+        value = content(attribute)
+        if isinstance(value, GraphProto):
             return self.graph(value, versions, (*place, 6, 0))
-        if field in ("t", "sparse_tensor"):
-            return Stored(text_of(value.name) if field == "t" else "", value, self.folder)
-        if field in ("s", "strings"):
-            return text_of(value) if field == "s" else list(map(text_of, value))
-        return list(value) if field in LISTS else value
+        if isinstance(value, (TensorProto, SparseTensorProto)):
+            return Stored(text_of(value.name) if isinstance(value, TensorProto) else "", value, self.folder)
+        if isinstance(value, (str, bytes)):
+            return text_of(value)
+        if isinstance(value, (int, float, TypeProto)):
+            return value
+        return [text_of(each) if isinstance(each, bytes) else each for each in value]
 
 
 def _check_names(names: Iterable[str], protos: Iterable[NodeProto]) -> None:
@@ -273,33 +298,33 @@ def _check_names(names: Iterable[str], protos: Iterable[NodeProto]) -> None:
 
 
 def _connect(nodes: Sequence[OnnxNode]) -> None:
-    """Tell each node of a block who reads it."""
-    makers = {name: node for node in nodes for name in node.outputs}
+    """Set the readers of each node of a block."""
+    producers = {name: node for node in nodes for name in node.outputs}
     for node in nodes:
-        for name in set(node.inputs) & makers.keys():
-            makers[name].readers.append(node)
+        for name in set(node.inputs) & producers.keys():
+            producers[name].readers.append(node)
 
 
 def _with_own_states(block: Block, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
-    """The nodes, where running statistics are constants that nothing else takes.
+    """The nodes, with running statistics as constants that no other node reads.
 
-    Exporters give one tensor, by an Identity or by its name, to all that have the same numbers: to the statistics and
-    the weights of a normalisation that has not been trained.
+    Exporters share one tensor, by an Identity or by its name, among all that have the same numbers, such as the
+    statistics and the weights of a normalisation that has not been trained.
     """
     copies = {name: node for node in nodes if node.kind == "Identity" for name in node.outputs}
     uses = Counter([*block.outputs, *(name for node in nodes for name in (*node.inputs, *node.captured))])
-    taken = [
+    statistics = [
         (node, number, node.inputs[number])
         for node in nodes
         for number in (sorted(node.entry.settled) if node.entry is not None else ())
         if number < len(node.inputs)
     ]
-    for _, _, name in taken:
+    for _, _, name in statistics:
         copy = copies.get(name)
         if copy is not None and copy.inputs[0] in block.constants and name not in block.constants:
             block.constants[name] = replace(block.constants[copy.inputs[0]], name=name, apart=(copy.place, 0))
             uses[copy.inputs[0]] -= 1
-    for node, number, name in taken:
+    for node, number, name in statistics:
         if name in block.constants and name not in copies and uses[name] > 1:
             own = f"{name}.{node.name}"
             block.constants[own] = replace(block.constants[name], name=own, apart=(node.place, number))
@@ -314,15 +339,15 @@ def _domain(domain: str | bytes) -> str:
 
 
 def _trimmed(names: Iterator[str]) -> tuple[str, ...]:
-    """Names without those at the end that are empty, which are left out."""
-    found = list(names)
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
+    """Names without empty ones at the end."""
+    trimmed = list(names)
+    while trimmed and not trimmed[-1]:
+        trimmed.pop()
+    return tuple(trimmed)
 
 
-def _defaults(schema: Any) -> dict[str, Any]:
-    """The values of the attributes that a node leaves out."""
+def _defaults(schema: Schema) -> dict[str, Attribute]:
+    """The defaults of the attributes of an operator."""
     return {
         name: helper.get_attribute_value(attribute.default_value)
         for name, attribute in schema.attributes.items()
@@ -330,14 +355,17 @@ def _defaults(schema: Any) -> dict[str, Any]:
     }
 
 
-def defined_for(node: OnnxNode, attributes: Mapping[str, Any], types: Sequence[bytes]) -> tuple[Block, list[str]]:
-    """What a node does by ONNX's own definition for inputs of these types, and what is wrong with that."""
-    versions = [v for v in node.schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
-    version = max(versions, default=min(node.schema.context_dependent_function_opset_versions))
-    proto = copied(node.proto or NodeProto())
-    kept = [a for a in node.proto.attribute if not a.ref_attr_name] if node.proto is not None else []
+def expanded(
+    node: OnnxNode, attributes: Mapping[str, Argument], types: Sequence[bytes]
+) -> tuple[Block, list[str]]:
+    """The body by which ONNX defines an operator for inputs of these types, and the faults of its nodes."""
+    assert node.schema is not None and node.proto is not None
+    all_versions = node.schema.context_dependent_function_opset_versions
+    version = max((v for v in all_versions if v <= max(node.version, 1)), default=min(all_versions))
+    proto = copied(node.proto)
+    constant = [a for a in node.proto.attribute if not a.ref_attr_name]
     referring = [name for name, value in node.attributes.items() if isinstance(value, Reference) and name in attributes]
-    replace_items(proto.attribute, [*kept, *(helper.make_attribute(name, attributes[name]) for name in referring)])
+    replace_items(proto.attribute, [*constant, *(helper.make_attribute(name, attributes[name]) for name in referring)])
     data = proto.SerializeToString()
     text = node.schema.get_context_dependent_function_with_opset_version(version, data, types)
     body = FunctionProto.FromString(text)

@@ -1,4 +1,4 @@
-"""Writing a model that was trained with rounded products as one that computes them with integers."""
+"""Saves a model that was trained with quantized products as one that computes them with integers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_parts
+from graphls.frontend.tensors.tensor import Array
 from graphls.nn.cell import Cell
 from graphls.nn.quantization.fake_quantize import Quantized, quantization_of
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.products import KERNELS, MATRICES, SAME
 from graphls.onnx.saving import network, saved_model
-from graphls.onnx.tensors import Array
 from graphls.runtime.lowering.protos import operators, replace_items, text_of
 
 MOVES = ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that may as well move rounded numbers: runtimes want integers where the numbers are made."""
+"""Operators that only move elements: runtimes expect the quantization before them, at the producer of the elements."""
 FIRST_VERSION = 13
 """The version of ONNX's operators in which QuantizeLinear takes a scale for each channel."""
 
@@ -47,17 +47,17 @@ def save_quantized(net: Cell, path: object) -> None:
         >>> graphls.onnx.save_quantized(net, "small.onnx")
     """
     cell, target = network(net), as_path(path)
-    found = [each for _, part in net.cells_and_names() if (each := quantization_of(part)) is not None]
-    if quantization_of(cell) is None or len(found) != 1:
+    quantized = [each for _, part in net.cells_and_names() if (each := quantization_of(part)) is not None]
+    if quantization_of(cell) is None or len(quantized) != 1:
         raise GraphValueError("The network computes no rounded products; graphls.quantization.fake_quantize adds them.")
     model = saved_model(cell, target)
-    _Writer(cell, model, found[0]).run()
+    _Writer(cell, model, quantized[0]).run()
     write_parts(target, [memoryview(model.SerializeToString())])
 
 
 @dataclass
-class _Place:
-    """A product in the model: its operator, the constant, what reads that, and its axis of output channels."""
+class _Site:
+    """A product in the model: its operator, its constant, the constant's reader, and the axis of output channels."""
 
     node: NodeProto
     weight: str
@@ -66,17 +66,17 @@ class _Place:
 
 
 class _Writer:
-    def __init__(self, cell: OnnxCell, model: ModelProto, found: Quantized) -> None:
-        self.cell, self.graph, self.found = cell, model.graph, found
+    def __init__(self, cell: OnnxCell, model: ModelProto, quantized: Quantized) -> None:
+        self.cell, self.graph, self.quantized = cell, model.graph, quantized
         self.model = model
         self.parameters = dict(cell.parameters_and_names())
         self.names = {id(p): stored.name for stored, p in cell.stored.items()}
-        self.taken = {name for node in model.graph.node for name in node.output}
-        self.taken |= {each.name for each in (*model.graph.initializer, *model.graph.input)}
+        self.used_names = {name for node in model.graph.node for name in node.output}
+        self.used_names |= {each.name for each in (*model.graph.initializer, *model.graph.input)}
         self.added: list[NodeProto] = []
         self.activations: dict[tuple[str, str], str] = {}
         self.weights: dict[str, str] = {}
-        self.makers = {name: node for node in model.graph.node for name in node.output}
+        self.producers = {name: node for node in model.graph.node for name in node.output}
         self.readers = Counter(name for node in operators(model.graph.node) for name in node.input)
         self.readers.update(each.name for each in model.graph.output)
         self.reader = {name: node for node in model.graph.node for name in node.input}
@@ -89,25 +89,25 @@ class _Writer:
         if version < FIRST_VERSION:
             text = f"The model has operators of version {version}, and integers by channel need {FIRST_VERSION}"
             raise GraphValueError(f"{text}; convert it by onnx.version_converter before it is loaded.")
-        places = self.places()
-        for weight, ends in self.found.sites:
+        sites = self.sites()
+        for weight, ends in self.quantized.sites:
             name = self.names[id(self.parameters[weight])]
-            if not places[name]:
+            if not sites[name]:
                 text = f"No MatMul, Gemm or Conv of the graph of the model itself reads {weight!r}"
                 raise GraphValueError(f"{text}, which is rounded; leave it out of `match`.")
-            place = places[name].pop(0)
-            for reader in self.readers_of_input(place.node):
+            site = sites[name].pop(0)
+            for reader in self.readers_of_input(site.node):
                 reader.input[0] = self.activation(reader.input[0], ends)
-            self.weight(weight, place)
-            self.bias(place, ends)
+            self.weight(weight, site)
+            self.bias(site, ends)
         self.clean()
 
-    def places(self) -> dict[str, list[_Place]]:
+    def sites(self) -> dict[str, list[_Site]]:
         """The products of the model's graph by their constants, in order."""
-        held = {text_of(t.name) for t in self.graph.initializer}
-        held |= {node.output[0] for node in self.graph.node if node.op_type == "Constant"}
-        sources: dict[str, tuple[str, NodeProto | None, bool]] = {name: (name, None, False) for name in held}
-        found: dict[str, list[_Place]] = defaultdict(list)
+        constants = {text_of(t.name) for t in self.graph.initializer}
+        constants |= {node.output[0] for node in self.graph.node if node.op_type == "Constant"}
+        sources: dict[str, tuple[str, NodeProto | None, bool]] = {name: (name, None, False) for name in constants}
+        sites: dict[str, list[_Site]] = defaultdict(list)
         for node in self.graph.node:
             kind = ("" if node.domain == "ai.onnx" else node.domain), node.op_type
             if node.op_type in (*SAME, "Transpose") and node.input[0] in sources:
@@ -116,16 +116,18 @@ class _Writer:
             elif kind in MATRICES | KERNELS and len(node.input) > 1 and node.input[1] in sources:
                 name, reader, is_swapped = sources[node.input[1]]
                 is_other = any(a.name == "transB" and a.i for a in node.attribute) != is_swapped
-                found[name].append(_Place(node, name, reader or node, 0 if kind in KERNELS or is_other else 1))
-        return found
+                sites[name].append(_Site(node, name, reader or node, 0 if kind in KERNELS or is_other else 1))
+        return sites
 
     def readers_of_input(self, node: NodeProto) -> list[NodeProto]:
-        """The operators before which the first operand of a product is rounded: itself, and those that only move it."""
-        found, maker = [node], self.makers.get(node.input[0])
-        while maker is not None and maker.op_type in MOVES and self.readers[maker.output[0]] == 1 == len(maker.output):
-            found.append(maker)
-            maker = self.makers.get(maker.input[0])
-        return found
+        """The operators whose first operand is quantized for a product: itself, and those before that only move it."""
+        readers, producer = [node], self.producers.get(node.input[0])
+        while producer is not None and producer.op_type in MOVES:
+            if self.readers[producer.output[0]] != 1 or len(producer.output) != 1:
+                break
+            readers.append(producer)
+            producer = self.producers.get(producer.input[0])
+        return readers
 
     def activation(self, name: str, ends: str) -> str:
         """The name of a tensor behind QuantizeLinear and DequantizeLinear."""
@@ -134,59 +136,59 @@ class _Writer:
             scale, zero = grid(np.minimum(low, 0), np.maximum(high, 0), 255)
             self.scales[ends] = scale
             operands = self.constants(name, scale, zero.astype(np.uint8))
-            whole, again = self.fresh(f"{name}_quantized"), self.fresh(f"{name}_dequantized")
-            self.added.append(helper.make_node("QuantizeLinear", [name, *operands], [whole], whole))
-            self.added.append(helper.make_node("DequantizeLinear", [whole, *operands], [again], again))
-            self.activations[name, ends] = again
+            integers, floats = self.fresh(f"{name}_quantized"), self.fresh(f"{name}_dequantized")
+            self.added.append(helper.make_node("QuantizeLinear", [name, *operands], [integers], integers))
+            self.added.append(helper.make_node("DequantizeLinear", [integers, *operands], [floats], floats))
+            self.activations[name, ends] = floats
         return self.activations[name, ends]
 
-    def weight(self, path: str, place: _Place) -> None:
-        """Let a product read its weight, or what is made of it, through DequantizeLinear."""
-        name = place.weight
+    def weight(self, path: str, site: _Site) -> None:
+        """Insert DequantizeLinear between the weight of a product and its reader."""
+        name = site.weight
         if name not in self.weights:
-            self.weights[name] = self.quantized(path, name, place.channel)
-        if name in place.reader.input:  # which several products may share
-            place.reader.input[list(place.reader.input).index(name)] = self.weights[name]
+            self.weights[name] = self.quantized_weight(path, name, site.channel)
+        if name in site.reader.input:  # which several products may share
+            site.reader.input[list(site.reader.input).index(name)] = self.weights[name]
 
-    def quantized(self, path: str, name: str, channel: int) -> str:
+    def quantized_weight(self, path: str, name: str, channel: int) -> str:
         """The name of a weight behind DequantizeLinear."""
         array = self.parameters[path].asnumpy()
         if array.dtype != np.float32:
             raise GraphValueError(f"save_quantized takes weights in float32, and {path!r} is in {array.dtype}.")
-        whole = tuple(i for i in range(array.ndim) if not self.found.options.per_channel or i != channel)
-        most = np.abs(array).max(axis=whole, keepdims=True)
+        reduced = tuple(i for i in range(array.ndim) if not self.quantized.options.per_channel or i != channel)
+        most = np.abs(array).max(axis=reduced, keepdims=True)
         scale, zero = grid(-most, most, 254)
         integers = np.clip(np.rint(array / scale) + zero, 0, 254) - zero
-        flat = scale.reshape(-1) if self.found.options.per_channel else scale.reshape(())
+        flat = scale.reshape(-1) if self.quantized.options.per_channel else scale.reshape(())
         self.scales[name] = flat
-        return self.held(name, integers.astype(np.int8), flat, channel)
+        return self.dequantized(name, integers.astype(np.int8), flat, channel)
 
-    def held(self, name: str, integers: Array, scale: Array, axis: int) -> str:
-        """The name of a constant that is held in integers behind DequantizeLinear."""
+    def dequantized(self, name: str, integers: Array, scale: Array, axis: int) -> str:
+        """The name of a constant that is stored as integers behind DequantizeLinear."""
         operands = self.constants(name, scale, np.zeros(scale.shape, integers.dtype))
-        held, again = self.fresh(f"{name}_quantized"), self.fresh(f"{name}_dequantized")
-        self.graph.initializer.append(numpy_helper.from_array(integers, held))
-        node = helper.make_node("DequantizeLinear", [held, *operands], [again], again)
+        stored, floats = self.fresh(f"{name}_quantized"), self.fresh(f"{name}_dequantized")
+        self.graph.initializer.append(numpy_helper.from_array(integers, stored))
+        node = helper.make_node("DequantizeLinear", [stored, *operands], [floats], floats)
         if scale.ndim:
             node.attribute.append(helper.make_attribute("axis", axis))
         self.added.append(node)
         self.replaced.add(name)
-        return again
+        return floats
 
-    def bias(self, place: _Place, ends: str) -> None:
-        """Let a product read its bias in int32, in the unit of the sums of products, where it is one by channel."""
-        node = self.sum_of(place.node)
-        first = 2 if node is place.node else 0
+    def bias(self, site: _Site, ends: str) -> None:
+        """Store the bias of a product in int32, at the scale of the sums of products, if it has one by channel."""
+        node = self.sum_of(site.node)
+        first = 2 if node is site.node else 0
         constants = self.cell.program.main.constants
-        found = ((i, constants[name]) for i, name in enumerate(node.input) if i >= first and name in constants)
-        position, constant = next(found, (0, None))
+        candidates = ((i, constants[name]) for i, name in enumerate(node.input) if i >= first and name in constants)
+        position, constant = next(candidates, (0, None))
         parameter = None if constant is None else self.cell.stored.get(constant)
         if constant is None or parameter is None or constant.rank != 1:
             return
-        scale = (self.scales[ends] * self.scales[place.weight]).astype(np.float32)
-        whole = np.rint(parameter.asnumpy() / scale)
-        if whole.size == parameter.size and np.abs(whole).max(initial=0) < 2**31:
-            node.input[position] = self.held(constant.name, whole.astype(np.int32), scale, 0)
+        scale = (self.scales[ends] * self.scales[site.weight]).astype(np.float32)
+        rounded = np.rint(parameter.asnumpy() / scale)
+        if rounded.size == parameter.size and np.abs(rounded).max(initial=0) < 2**31:
+            node.input[position] = self.dequantized(constant.name, rounded.astype(np.int32), scale, 0)
 
     def sum_of(self, product: NodeProto) -> NodeProto:
         """The operator that adds a bias to a product: itself, or the Add that alone reads a matrix product."""
@@ -201,19 +203,19 @@ class _Writer:
         """Names of new initializers with a scale and a zero point."""
         names = [self.fresh(f"{name}_scale"), self.fresh(f"{name}_zero_point")]
         tensors = (scale.astype(np.float32), zero)
-        made = (numpy_helper.from_array(np.asarray(t), n) for t, n in zip(tensors, names, strict=True))
-        self.graph.initializer.extend(made)
+        initializers = (numpy_helper.from_array(np.asarray(t), n) for t, n in zip(tensors, names, strict=True))
+        self.graph.initializer.extend(initializers)
         return names
 
     def fresh(self, wish: str) -> str:
         name, number = wish, 1
-        while name in self.taken:
+        while name in self.used_names:
             name, number = f"{wish}_{number}", number + 1
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
     def clean(self) -> None:
-        """Put the new operators where what they read is there, and take away constants that nothing reads now."""
+        """Insert the new operators in topological order, and remove constants without readers."""
         read = {name for node in operators(self.graph.node) for name in node.input}
         read |= {each.name for each in self.graph.output}
         unread = self.replaced - read
@@ -224,23 +226,23 @@ class _Writer:
 
 
 def grid(low: Array, high: Array, steps: int) -> tuple[Array, Array]:
-    """The scale and the zero point, from 0, of a range; as the primitive `fake_quantize` has them."""
+    """The scale and the zero point, counted from 0, of a range, as in the primitive `fake_quantize`."""
     width = (high - low) / np.float32(steps)
     scale = np.where(width > 0, width, np.float32(1)).astype(np.float32)
     return scale, np.clip(np.rint(-low / scale), 0, steps)
 
 
 def _in_order(nodes: list[NodeProto], added: list[NodeProto]) -> Iterator[NodeProto]:
-    """The operators, with each new one before the first that reads what it makes."""
-    makers = {node.output[0]: node for node in added}
+    """The operators, with each new one before the first reader of its result."""
+    producers = {node.output[0]: node for node in added}
 
-    def needed(name: str) -> Iterator[NodeProto]:
-        node = makers.pop(name, None)
+    def inserted(name: str) -> Iterator[NodeProto]:
+        node = producers.pop(name, None)
         if node is not None:
-            yield from needed(node.input[0])
+            yield from inserted(node.input[0])
             yield node
 
     for node in nodes:
         for name in node.input:
-            yield from needed(name)
+            yield from inserted(name)
         yield node

@@ -1,4 +1,4 @@
-"""Writing a model as it was read, but for the bytes of tensors that have changed."""
+"""Saves a model with changed parameters: only the bytes of their tensors differ from the original file."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import Part, as_path, open_file, write_parts
 from graphls.base.files.wire import fields
+from graphls.frontend.tensors.tensor import Array
 from graphls.interop.adapters.lora import adapters_of
 from graphls.nn.cell import Cell
 from graphls.onnx.cell import OnnxCell
 from graphls.onnx.importing.files import Original
-from graphls.onnx.tensors import Array, Place, Stored, external_path
+from graphls.onnx.tensors import Place, Stored, external_path
 from graphls.runtime.lowering.protos import graphs, operators, text_of
 
 _RAW, _PACKED = 9, {"float32": 4, "float64": 10}
-"""Fields of a tensor that hold its bytes as they are: of any dtype, and of one."""
+"""Fields of a tensor with its elements as plain bytes: of any dtype, and of one dtype."""
+
+Message: TypeAlias = "ModelProto | GraphProto | FunctionProto | NodeProto | AttributeProto | TensorProto"
 
 
 def save(net: Cell, path: object) -> None:
@@ -50,13 +53,13 @@ def save(net: Cell, path: object) -> None:
 
 
 def saved_model(cell: OnnxCell, target: Path) -> ModelProto:
-    """The model that `save` would write to a file, whose data in files of its own is written."""
+    """The model that `save` would write to a file; its external data is written."""
     model: ModelProto = ModelProto.FromString(bytes(_saved_bytes(cell, target.parent)))
     return model
 
 
 def _saved_bytes(cell: OnnxCell, folder: Path) -> bytes | bytearray:
-    """The bytes of the model with the parameters that it has now; what lies in other files is written to a folder."""
+    """The bytes of the model with its current parameters; external data is written to a folder."""
     changed = list(_changed(cell))
     apart = [(stored, array) for stored, array in changed if stored.apart]
     inside = [(stored, array) for stored, array in changed if not stored.is_external and not stored.apart]
@@ -69,20 +72,20 @@ def _saved_bytes(cell: OnnxCell, folder: Path) -> bytes | bytearray:
 
 
 def network(net: object) -> OnnxCell:
-    """The one network of `load` that a cell is or holds; raises as `save` does."""
+    """The one network of `load` that a cell is or contains; raises as `save` does."""
     cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
     if any(map(adapters_of, cells)):
         text = "The file has no place for adapters; merge them into the weights, by graphls.adapters.merge(net)"
         raise GraphValueError(f"{text}, or save them apart, by graphls.adapters.save_adapters(net, path).")
-    found = [cell for cell in cells if isinstance(cell, OnnxCell)]
-    if len(found) != 1:
-        held = f"holds {len(found)} of them" if found else "is none"
-        raise GraphTypeError(f"save takes a network of graphls.onnx.load, or a cell that holds one; this {held}.")
-    return found[0]
+    networks = [cell for cell in cells if isinstance(cell, OnnxCell)]
+    if len(networks) != 1:
+        count = f"holds {len(networks)} of them" if networks else "is none"
+        raise GraphTypeError(f"save takes a network of graphls.onnx.load, or a cell that holds one; this {count}.")
+    return networks[0]
 
 
 def _changed(cell: OnnxCell) -> Iterator[tuple[Stored, Array]]:
-    """The constants whose parameters hold other bits, with these."""
+    """The constants whose parameters have other bits, with the arrays of the parameters."""
     for stored, parameter in cell.stored.items():
         array = np.ascontiguousarray(parameter.asnumpy())
         if not np.array_equal(_bits(array), _bits(stored.read())):
@@ -104,14 +107,14 @@ def _patched(original: Original, changed: list[tuple[Stored, Array]]) -> bytes |
 
 
 class _Messages:
-    """Messages inside the bytes of a model by their places, each looked through once."""
+    """Messages inside the bytes of a model by their paths; each is parsed once."""
 
     def __init__(self, root: memoryview) -> None:
         self.root = root
         self.parts: dict[Place, dict[int, list[memoryview]]] = {}
 
     def at(self, place: Place) -> memoryview:
-        """The bytes of the message at a place."""
+        """The bytes of the message at a path."""
         if not place:
             return self.root
         around, (field, number) = place[:-2], place[-2:]
@@ -124,19 +127,18 @@ class _Messages:
 
 
 def _overwrite(message: memoryview, array: Array) -> bool:
-    """Put elements in place of those that a tensor has, unless it holds them in another form."""
-    wanted = (_RAW, _PACKED.get(array.dtype.name))
-    found = [v for key, v in fields(message, with_floats=True) if key in wanted and isinstance(v, memoryview)]
-    if len(found) != 1 or len(found[0]) != array.nbytes or found[0].readonly:
+    """Overwrite the elements of a tensor; returns False if it stores them in another form."""
+    plain = (_RAW, _PACKED.get(array.dtype.name))
+    views = [v for key, v in fields(message, with_floats=True) if key in plain and isinstance(v, memoryview)]
+    if len(views) != 1 or len(views[0]) != array.nbytes or views[0].readonly:
         return False
-    found[0][:] = _bytes(array)
+    views[0][:] = _bytes(array)
     return True
 
 
 def _bytes(array: Array) -> memoryview:
-    """The elements as models hold them: least significant byte first."""
-    held: Any = _bits(array.astype(array.dtype.newbyteorder("<"), copy=False))
-    return memoryview(held)
+    """The elements as models store them: least significant byte first."""
+    return _bits(array.astype(array.dtype.newbyteorder("<"), copy=False)).data
 
 
 def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
@@ -144,6 +146,7 @@ def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
     model = ModelProto.FromString(data)
     for stored, array in changed:
         tensor = _message(model, stored.place)
+        assert isinstance(tensor, TensorProto)
         for name in ("float_data", "int32_data", "double_data"):
             tensor.ClearField(name)
         tensor.raw_data = bytes(_bytes(array))
@@ -151,9 +154,9 @@ def _replaced(data: bytes, changed: list[tuple[Stored, Array]]) -> bytes:
 
 
 def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
-    """The bytes of a model in which statistics that had the tensor of something else are Constant nodes of their own.
+    """The bytes of a model in which statistics that shared a tensor become Constant nodes of their own.
 
-    Such a node takes the place of the Identity that gave the tensor, or stands before the node that took it.
+    Such a node replaces the Identity that passed the tensor on, or stands before the node that reads it.
     """
     model = ModelProto.FromString(data)
     by_node: dict[Place, list[tuple[int, NodeProto]]] = defaultdict(list)
@@ -162,8 +165,9 @@ def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
         constant = helper.make_node("Constant", [], [stored.name], value=numpy_helper.from_array(array))
         by_node[place].append((number, constant))
     for place in sorted(by_node, reverse=True):  # an operator that is put in moves those behind it
-        nodes, at = _message(model, place[:-2]).node, place[-1]
-        node = nodes[at]
+        block, at = _message(model, place[:-2]), place[-1]
+        assert isinstance(block, (GraphProto, FunctionProto))
+        nodes, node = block.node, block.node[at]
         for number, constant in by_node[place]:
             if node.op_type == "Identity":
                 node.CopyFrom(constant)
@@ -173,25 +177,25 @@ def _with_constants(data: bytes, apart: list[tuple[Stored, Array]]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _message(model: ModelProto, place: Place) -> Any:
-    """The message at a place."""
-    found: Any = model
+def _message(model: ModelProto, place: Place) -> Message:
+    """The message at a path."""
+    message: Message = model
     for field, number in zip(place[::2], place[1::2], strict=True):
-        value = getattr(found, found.DESCRIPTOR.fields_by_number[field].name)
-        found = value if hasattr(value, "DESCRIPTOR") else value[number]
-    return found
+        value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
+        message = value if hasattr(value, "DESCRIPTOR") else value[number]
+    return message
 
 
 def _external(original: Original, changed: list[tuple[Stored, Array]]) -> dict[str, list[tuple[int, Array]]]:
-    """The files of data that a model names, with what is to be written into them, and where."""
-    found: dict[str, list[tuple[int, Array]]] = {}
+    """The external files of a model, with the offsets and arrays to write into them."""
+    patches: dict[str, list[tuple[int, Array]]] = {}
     for tensor in _tensors(original.model()):
         if tensor.data_location == TensorProto.EXTERNAL:
             entries = {text_of(e.key): text_of(e.value) for e in tensor.external_data}
-            found.setdefault(entries.get("location", ""), [])
+            patches.setdefault(entries.get("location", ""), [])
     for stored, array in changed:
-        found[stored.external["location"]].append((int(stored.external.get("offset", 0)), array))
-    return found
+        patches[stored.external["location"]].append((int(stored.external.get("offset", 0)), array))
+    return patches
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -205,7 +209,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _write_external(original: Original, location: str, patches: list[tuple[int, Array]], folder: Path) -> None:
-    """Write a file of data: what the first one holds, but for what has changed."""
+    """Write an external file: a copy of the original with patches."""
     source, target = external_path(original.folder, location, location), folder / location
     if not patches and os.path.exists(target) and target.samefile(source):
         return
@@ -213,20 +217,20 @@ def _write_external(original: Original, location: str, patches: list[tuple[int, 
         if not source.stat().st_size:
             write_parts(target, [b""])
             return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            view = memoryview(held)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            view = memoryview(mapped)
             try:
                 write_parts(target, _parts(view, patches))
             finally:
                 view.release()
 
 
-def _parts(held: memoryview, patches: list[tuple[int, Array]]) -> Iterator[Part]:
+def _parts(original: memoryview, patches: list[tuple[int, Array]]) -> Iterator[Part]:
     position = 0
     for offset, array in sorted(patches, key=lambda patch: patch[0]):
-        with held[position:offset] as before:
+        with original[position:offset] as before:
             yield before
         yield _bytes(array)
         position = offset + array.nbytes
-    with held[position:] as rest:
+    with original[position:] as rest:
         yield rest

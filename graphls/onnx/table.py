@@ -1,28 +1,34 @@
-"""The table of operators: for each, by domain and version, the function that computes it with graphls's operations."""
+"""The table of operators: by domain, name and version, the rule that computes one with operations of graphls."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias, TypeVar
 
-Rule = Callable[..., Any]
+from graphls.onnx.values import Input, Ints, ModelValue
+
+Rule: TypeAlias = Callable[..., ModelValue]
+"""The result of an operator, or its results as a tuple, from its inputs in order and its attributes by name."""
+Unary: TypeAlias = Callable[[Input], Input]
+Binary: TypeAlias = Callable[[Input, Input], Input]
+_Rule = TypeVar("_Rule", bound=Rule)
 
 MICROSOFT = "com.microsoft"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How an operator is computed from one version of its domain on.
+    """The rule of an operator from one version of its domain on.
 
-    The rule takes the inputs in order, None for those that are left out, and the attributes by their names; where its
-    first parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the
-    positions of inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these;
-    `hoped` are those of inputs that are better known, such as how often a loop runs, and get no gradient.
-    `quantized` says that the rule takes a Quantized as it is, and not its integers.
-    `by_data` says that shapes of its results depend on the elements of its inputs.
-    `settled` are those of floats that are not trained unless the user says so, such as running statistics.
+    The rule takes the inputs in order, None for absent optional ones, and the attributes by their names; if its first
+    parameter is called `node`, it gets the running node (`interpreter.Running`) as well. `known` are the positions of
+    inputs that must be known while the graph is traced, such as shapes: the rule gets arrays for these; `hoped` are
+    those of inputs that are preferably known, such as the trip count of a loop, and get no gradient. `quantized` is
+    True for a rule that takes a Quantized itself rather than its integers, `by_data` for one whose result shapes depend
+    on the elements of its inputs. `settled` are the positions of floats that are not trained by default, such as
+    running statistics.
     """
 
     domain: str
@@ -37,8 +43,8 @@ class Entry:
     takes_node: bool
     signature: inspect.Signature = field(repr=False)
 
-    def fault(self, inputs: int, attributes: dict[str, Any]) -> str:
-        """Why a node with so many inputs and these attributes cannot be computed; empty where it can."""
+    def fault(self, inputs: int, attributes: Mapping[str, object]) -> str:
+        """The reason why a node with so many inputs and these attributes cannot be computed; empty if it can."""
         try:
             self.signature.bind(*[None] * (inputs + self.takes_node), **attributes)
         except TypeError as error:
@@ -53,10 +59,10 @@ TABLE: dict[tuple[str, str], list[Entry]] = {}
 def operator(
     *kinds: str, since: int = 1, domain: str = "", known: tuple[int, ...] = (), hoped: tuple[int, ...] = (),
     settled: tuple[int, ...] = (), quantized: bool = False, by_data: bool = False,
-) -> Callable[[Rule], Rule]:  # fmt: skip
-    """Declare the rule of one or several operators; `Entry` says what it takes."""
+) -> Callable[[_Rule], _Rule]:  # fmt: skip
+    """Declare the rule of one or several operators; see `Entry`."""
 
-    def declared(rule: Rule) -> Rule:
+    def declared(rule: _Rule) -> _Rule:
         signature = inspect.signature(rule)
         takes_node = next(iter(signature.parameters), "") == "node"
         for kind in kinds:
@@ -70,27 +76,27 @@ def operator(
     return declared
 
 
-def unary(functions: Mapping[str, Rule], domain: str = "") -> None:
+def unary(functions: Mapping[str, Unary], domain: str = "") -> None:
     """Declare operators that are functions of one tensor, with the attribute that some had in version 1."""
     for kind, function in functions.items():
         _unary(kind, function, domain)
 
 
-def _unary(kind: str, function: Rule, domain: str) -> None:
+def _unary(kind: str, function: Unary, domain: str) -> None:
     @operator(kind, domain=domain)
-    def rule(x: Any, *, consumed_inputs: Any = None) -> Any:
+    def rule(x: Input, *, consumed_inputs: Ints | None = None) -> Input:
         return function(x)
 
 
-def binary(functions: Mapping[str, Rule], since: int = 7) -> None:
+def binary(functions: Mapping[str, Binary], since: int = 7) -> None:
     """Declare operators that are functions of two tensors which broadcast together."""
     for kind, function in functions.items():
         _binary(kind, function, since)
 
 
-def _binary(kind: str, function: Rule, since: int) -> None:
+def _binary(kind: str, function: Binary, since: int) -> None:
     @operator(kind, since=since)
-    def rule(x: Any, y: Any) -> Any:
+    def rule(x: Input, y: Input) -> Input:
         return function(x, y)
 
 

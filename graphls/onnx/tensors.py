@@ -1,4 +1,4 @@
-"""Tensors that a model holds: their elements, in the model or in a file beside it."""
+"""The constants of a model, with their elements in the model or in a file beside it."""
 
 from __future__ import annotations
 
@@ -7,38 +7,37 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
 from graphls.base.errors import GraphFileError, GraphlsError, GraphValueError
+from graphls.frontend.tensors.tensor import Array
 from graphls.runtime.lowering.protos import text_of
 
-Array = np.ndarray[Any, Any]
 Place = tuple[int, ...]
-"""Where a tensor stands in the bytes of a model: field numbers of messages, each with the index among its equals."""
+"""The path of a message in the bytes of a model: field numbers, each with the index in the repeated field."""
 
 MOST_KNOWN = 2**31
-"""Bytes of a sparse constant written out."""
+"""Bytes of the largest sparse constant that is expanded."""
 
 
 @dataclass(eq=False)
 class Stored:
-    """A constant of a model under its own name: an initializer, or what a Constant node gives."""
+    """A constant of a model: an initializer, or the result of a Constant node."""
 
     name: str
     proto: TensorProto | SparseTensorProto
     folder: Path | None
     place: Place = ()
     is_node: bool = False
-    """Whether a Constant node gives it."""
+    """True for the result of a Constant node."""
     apart: tuple[Place, int] | None = None
-    """The node, and which of its inputs, that take it as a tensor of their own, which the model has for others too."""
+    """The node and the number of its input for which this is a copy of a tensor that the model shares with others."""
 
     @property
     def is_float(self) -> bool:
-        """Whether it could be trained: dense, and of floats that graphls computes with."""
+        """True for a constant that can be trained: dense, and of floats that graphls computes with."""
         proto = self.proto
         return isinstance(proto, TensorProto) and proto.data_type in _FLOATS
 
@@ -49,7 +48,7 @@ class Stored:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a single number in the place of a literal: without axes, or given by a node."""
+        """True for a single number that serves as a literal: without axes, or the result of a node."""
         return not self.rank or (self.is_node and self.size == 1)
 
     @property
@@ -59,18 +58,18 @@ class Stored:
 
     @property
     def is_external(self) -> bool:
-        """Whether its data lies in a file of its own."""
+        """True for data in a separate file."""
         return isinstance(self.proto, TensorProto) and self.proto.data_location == TensorProto.EXTERNAL
 
     @property
     def external(self) -> dict[str, str]:
-        """What it says of the file with its data."""
+        """The entries that locate the file with its data."""
         entries = () if isinstance(self.proto, SparseTensorProto) else self.proto.external_data
         return {text_of(entry.key): text_of(entry.value) for entry in entries}
 
     @cached_property
     def array(self) -> Array:
-        """Its elements, kept; see `read`."""
+        """Its elements, cached; see `read`."""
         return self.read()
 
     def read(self) -> Array:
@@ -87,21 +86,21 @@ class Stored:
             raise GraphValueError(f"The tensor {self.name!r} of the model is damaged: {error}.") from None
 
     def _mapped(self, proto: TensorProto, entries: dict[str, str]) -> Array:
-        """The elements in a file of the folder, which is mapped rather than read; what is written stays in memory."""
+        """The elements in a file of the folder, mapped copy-on-write."""
         path = external_path(self.folder, entries.get("location", ""), self.name)
         dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
         shape = tuple(proto.dims)
-        offset, needed = int(entries.get("offset", 0)), prod(shape) * dtype.itemsize
-        length = int(entries.get("length", needed))
+        offset, size = int(entries.get("offset", 0)), prod(shape) * dtype.itemsize
+        length = int(entries.get("length", size))
         try:
-            size = path.stat().st_size
+            file_size = path.stat().st_size
         except OSError as error:
             text = f"The data of the tensor {self.name!r} cannot be read from {path}: {error.strerror or error}."
             raise GraphFileError(text) from None
-        if min(shape, default=0) < 0 or offset < 0 or length != needed or offset + length > size:
-            text = f"The tensor {self.name!r} takes {needed} bytes from {offset} on of {path}, which has {size}"
+        if min(shape, default=0) < 0 or offset < 0 or length != size or offset + length > file_size:
+            text = f"The tensor {self.name!r} takes {size} bytes from {offset} on of {path}, which has {file_size}"
             raise GraphValueError(f"{text}; export or copy the model again.")
-        if not needed:
+        if not size:
             return np.zeros(shape, dtype)
         return np.array(np.memmap(path, dtype, "c", offset, shape), copy=False, subok=False)
 

@@ -1,38 +1,47 @@
-"""Values of a model in a trace: tensors, of which some are known, arrays of dtypes that graphls has not, and lists."""
+"""Values of a model in a trace: tensors, arrays of dtypes that graphls does not have, quantized tensors, sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from onnx import TypeProto
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.frontend.tensors.tensor import Symbol, Tensor
+from graphls.frontend.tensors.tensor import Array, Symbol, Tensor
 from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import DTYPES, DType
 from graphls.ops.operands import axis_of
 
-Array = np.ndarray[Any, Any]
-Known: TypeAlias = "Tensor | Array"
+Input: TypeAlias = "Tensor | Array"
+"""An input of an operator: an array only where graphls has no such dtype."""
+OptionalInput: TypeAlias = "Input | None"
+PlainValue: TypeAlias = "Tensor | Array | Dynamic | Sequence[ModelValue] | None"
+"""A tensor of a model, a sequence of them, or None for an optional input that is left out."""
+ModelValue: TypeAlias = "PlainValue | Quantized"
+Ints: TypeAlias = Sequence[int]
+Floats: TypeAlias = Sequence[float]
+Strings: TypeAlias = Sequence[str]
+"""Attributes that are lists, under the names that ONNX gives their types."""
+_Plain = TypeVar("_Plain")
 _NAMES = frozenset(dtype.long_name for dtype in DTYPES)
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """What QuantizeLinear gives: integers, and the same numbers as floats, through which gradients flow."""
+    """The result of QuantizeLinear: integers, and the same numbers as floats, through which gradients flow."""
 
     integers: Tensor
     wide: Tensor
 
 
-class Open:
-    """A tensor whose shape depends on data, so that no graph has it; using it raises GraphTypeError.
+class Dynamic:
+    """A tensor of a data-dependent shape, which is no value of a graph; using it raises GraphTypeError.
 
-    `cause` says which operator it comes from, and why; `type` is what ONNX knows of it, where it does.
+    `cause` names the operator that it comes from and the reason; `type` is the type that ONNX infers for it, if any.
     """
 
     def __init__(self, cause: str, type: TypeProto | None = None) -> None:
@@ -63,20 +72,20 @@ _ADVICE = (
 
 
 class DependsOnData(Exception):
-    """A result of a node has a shape that depends on data; the text says why."""
+    """A result of a node has a data-dependent shape; the text gives the reason."""
 
 
-def plain(value: Any) -> Any:
-    """A value as rules take it that know nothing of Quantized."""
+def plain(value: _Plain | Quantized) -> _Plain | Tensor:
+    """The integers of a quantized value; any other value as it is."""
     return value.integers if isinstance(value, Quantized) else value
 
 
 def is_known(value: object) -> bool:
-    """Whether a value holds numbers now, rather than when the graph runs."""
+    """Whether the elements of a value are known while the graph is traced."""
     return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not isinstance(value, (Symbol, Parameter)))
 
 
-def value_of(array: Array) -> Any:
+def value_of(array: Array) -> Tensor | Array:
     """A known value: a Tensor, or the array itself where graphls has no such dtype."""
     array = np.asarray(array)
     return Tensor.from_numpy(array) if array.dtype.name in _NAMES else array
@@ -86,28 +95,28 @@ def array_of(value: object) -> Array:
     """The array of a known value; raises GraphValueError where it is known only when the graph runs."""
     if isinstance(value, np.ndarray):
         return value
-    if is_known(value):
-        return value.asnumpy()  # type: ignore[attr-defined, no-any-return]
     if not isinstance(value, Tensor):
         raise GraphTypeError(f"a tensor is needed here, not {type(value).__name__}")
-    raise GraphValueError("it is known only when the graph runs, and shapes are static")
+    if not is_known(value):
+        raise GraphValueError("it is known only when the graph runs, and shapes are static")
+    return value.asnumpy()
 
 
-def integers(value: Any) -> tuple[int, ...]:
+def integers(value: object) -> tuple[int, ...]:
     """A known vector, or a number, as integers."""
     return tuple(int(n) for n in np.asarray(array_of(value)).reshape(-1))
 
 
-def places_of(axes: Iterable[int], rank: int) -> list[int]:
-    """Axes counted from the front; raises GraphValueError for one that is out of range, or there twice."""
-    found = [axis_of(int(axis), rank) for axis in axes]
-    if len(set(found)) < len(found):
+def axes_of(axes: Iterable[int], rank: int) -> list[int]:
+    """Non-negative axes; raises GraphValueError for an axis out of range, or one that occurs twice."""
+    counted = [axis_of(int(axis), rank) for axis in axes]
+    if len(set(counted)) < len(counted):
         raise GraphValueError(f"its axes {tuple(axes)} name one twice.")
-    return found
+    return counted
 
 
 def float_type() -> DType | None:
-    """The dtype of 16 bits that the running cell computes in, if it does (`to_float`)."""
+    """The 16-bit dtype that the running cell computes in (`to_float`), or None."""
     tracer = current_tracer()
-    wanted = None if tracer is None else tracer.here.float_type
-    return wanted if wanted is not None and wanted.is_half else None
+    dtype = None if tracer is None else tracer.here.float_type
+    return dtype if dtype is not None and dtype.is_half else None

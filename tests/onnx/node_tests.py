@@ -114,7 +114,7 @@ def loaded(model: ModelProto, arrays: list[Any], by_floats: bool = False) -> tup
     names = names_of(model)
     net = graphls.onnx.load(model)
     shaping = set(net.shaping)
-    if by_floats and net.program.is_open:
+    if by_floats and net.program.is_dynamic:
         shaping.update(name for name, a in zip(names, arrays, strict=False) if np.asarray(a).dtype.kind != "f")
     fixed = {name: array for name, array in zip(names, arrays, strict=False) if name in shaping}
     net = graphls.onnx.load(model, fixed=fixed)
@@ -128,7 +128,7 @@ def check_outputs(case: Any, backend: str = "onnxruntime") -> None:
     net, arrays = loaded(case.model, inputs)
     tensors = [_tensor(array) for array in arrays]
     # What has a shape that depends on data comes of a call of the network itself.
-    found = net(*tensors) if net.program.is_open else graphls.compile(net, *tensors, backend=backend)(*tensors)
+    found = net(*tensors) if net.program.is_dynamic else graphls.compile(net, *tensors, backend=backend)(*tensors)
     for result, wanted in zip(leaves(found), leaves(expected), strict=True):
         array, right = result.asnumpy(), np.asarray(wanted)
         assert (array.dtype, array.shape) == (right.dtype, right.shape)

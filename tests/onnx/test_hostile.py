@@ -40,7 +40,7 @@ def test_enormous_constants(nodes: list[Any], constants: dict[str, Any]) -> None
 
 
 def nested(depth: int) -> onnx.NodeProto:
-    """Loops of eight rounds, each in another one."""
+    """Loops of eight iterations, each in another one."""
     names = [f"i{depth}", f"c{depth}", f"v{depth}"]
     inner = nested(depth - 1) if depth else node("Add", "v0 one", "after0")
     if depth:
@@ -56,7 +56,7 @@ def test_loops_inside_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphls.onnx.interpreter, "MOST_NODES", 1000)
     constants = {"eight": np.int64(8), "one": np.float32(1)}
     net = graphls.onnx.load(model([nested(9)], [tensor("x", [2, 2])], ["y"], constants))
-    with pytest.raises(ValueError, match="loops that are written out make more than 1000 operators"):
+    with pytest.raises(ValueError, match="unrolled loops make more than 1000 operators"):
         graphls.compile(net, X)
 
 
@@ -117,7 +117,7 @@ def test_a_loop_without_an_end() -> None:
     body = helper.make_graph([node("Identity", "c", "go"), node("Neg", "v", "w")], "body", inputs, outputs)
     nodes = [helper.make_node("Loop", ["huge", "", "x"], ["y"], body=body)]
     net = graphls.onnx.load(model(nodes, [tensor("x", [2, 2])], ["y"], {"huge": np.int64(1 << 62)}))
-    with pytest.raises(ValueError, match=r"Loop 'y': it has \d+ rounds, which would never end"):
+    with pytest.raises(ValueError, match=r"Loop 'y': it has \d+ iterations, which would never end"):
         graphls.compile(net, X)
 
 

@@ -99,7 +99,7 @@ def test_what_has_a_static_shape_again_is_of_the_graph_and_has_no_gradient_by_da
 def test_a_loss_of_what_depends_on_data_is_an_error_that_says_what_to_do() -> None:
     net = graphls.onnx.load(detector())
     step = nn.TrainOneStepCell(Trained(net, 0), nn.SGD(net.trainable_params(), 0.01))
-    words = r"NonMaxSuppression '/nms': the shape of what it gives depends on data; call the network by itself"
+    words = r"NonMaxSuppression '/nms': the shape of its result depends on data; call the network by itself"
     with pytest.raises(TypeError, match=words):
         step(graphls.Tensor(X))
     assert graphls.onnx.load(detector(), outputs=["boxes"])(X).shape == (1, 6, 4)

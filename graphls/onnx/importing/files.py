@@ -20,19 +20,19 @@ Source = object
 
 @dataclass(frozen=True)
 class Original:
-    """A model as it was given: its bytes, and the file that they are from, where there is one."""
+    """The bytes of a model, and the path of its file, if it has one."""
 
     data: bytes
     path: Path | None = None
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the model in messages."""
         return "The model" if self.path is None else str(self.path)
 
     @property
     def folder(self) -> Path | None:
-        """Where its external data lies."""
+        """The folder of its external data; None without a file."""
         return None if self.path is None else self.path.parent
 
     def model(self) -> ModelProto:
@@ -49,7 +49,7 @@ class Original:
 
 
 def read(source: Source) -> Original:
-    """What a model is read from.
+    """Read the bytes of a model.
 
     Raises GraphFileError for what cannot be read, GraphValueError for a file above 2 GiB, GraphTypeError for another
     kind of source.

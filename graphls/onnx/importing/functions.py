@@ -1,4 +1,4 @@
-"""Functions that an ONNX model defines for itself, and whether each call of them can be shown with its content."""
+"""Functions that an ONNX model defines, with a limit on the size of their expansion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of the tensors inside a foreign model, which is not trusted."""
+"""Shape inference of untrusted models, in a process with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto
 from graphls.runtime.lowering.protos import graphs, without_data
 
 MOST_SECONDS, MOST_MEMORY = 20, 2**32
-"""What inferring the types of a foreign model may take."""
+"""Limits of shape inference, in seconds and bytes."""
 
 _INFER = f"""
 import sys
@@ -30,10 +30,10 @@ sys.stdout.buffer.write(typed if len(typed) < 20 * len(model) + 1_000_000 else m
 
 
 def with_inferred_types(model: ModelProto, with_functions: bool) -> ModelProto:
-    """A copy of a model with types in `value_info`; what inference does not find out stays unknown.
+    """A copy of a model with types in `value_info`; types that inference cannot derive stay unknown.
 
     A file of 200 bytes can make shape inference fill all memory, so it runs in a process of its own, with limits; a
-    model that declares all types is not looked at. Without functions, what a call of one gives has no type.
+    model that declares all types is not inferred. Without functions, results of their calls have no type.
     """
     light = without_data(model)
     if not with_functions:

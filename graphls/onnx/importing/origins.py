@@ -1,4 +1,4 @@
-"""Where an operator of an ONNX model comes from: its phase, its scope and the user's line."""
+"""Phase, scope and source line of an operator, from the metadata that graphls and PyTorch's exporters write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Origin:
 
 
 def origin_of(node: NodeProto, around: Origin) -> Origin:
-    """The origin that the model says for an operator; in a branch or loop that says none, that of the operator around.
+    """The origin of an operator by its metadata and name; in a branch or loop without any, that of the operator around.
 
     Models of graphls say all of it. PyTorch's exporters write the modules into `metadata_props`, with the stack of
     Python, or into the name of the operator, `/layer1/layer1.0/conv/Conv`, as others do too.
@@ -49,7 +49,7 @@ def _location(text: str) -> Location | None:
 
 
 def _last_frame(trace: str) -> Location | None:
-    """The innermost line, of those that are not PyTorch's own where there are others."""
+    """The innermost line, outside of PyTorch where there is one."""
     frames = [Location(path, int(line)) for path, line in _FRAME.findall(trace[-_LONGEST:])]
     own = [frame for frame in frames if not _OF_TORCH.search(frame.file)]
     return next(reversed(own or frames), None)

@@ -1,4 +1,4 @@
-"""Any ONNX model as a graph that can be shown: as text, in layers, in a page. It is not meant to be run."""
+"""Reads any ONNX model as a graph for display, as text and as a page; such a graph does not run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Array
 from graphls.ir.build import Names
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.registry import Operation
@@ -26,16 +27,17 @@ from graphls.runtime.lowering.protos import in_order, plain, subgraphs, text_of,
 
 Defined = ChainMap[str, Value]
 Source = str | os.PathLike[str] | ModelProto
+Constant: TypeAlias = "TensorProto | SparseTensorProto"
 
 
 @dataclass(frozen=True)
 class ShownOperation(Operation):
-    """An operator of ONNX as the primitive of a node: a name that is shown, and no rules."""
+    """An operator of ONNX as the primitive of a node: a name for display, without rules."""
 
     name: str
 
-    def result_types(self, *ignored: Any, **others: Any) -> NoReturn:
-        """Raises GraphTypeError, as everything does that would compute."""
+    def result_types(self, *ignored: object, **others: object) -> NoReturn:
+        """Raises GraphTypeError, as every rule of such a primitive does."""
         raise GraphTypeError(f"{self.name} has been read from an ONNX model to be viewed; run the model itself.")
 
     evaluate = run_regions = flops = region_runs = result_types
@@ -63,7 +65,7 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
 
 
 class _Reader:
-    """Makes values and nodes of a model; names are unique in the whole graph."""
+    """Builds values and nodes of a model; names are unique in the entire graph."""
 
     def __init__(self, functions: Functions) -> None:
         self.names = Names()
@@ -107,22 +109,22 @@ def _ends(
 
 
 class _Block:
-    """The nodes of one graph, branch, loop or function while they are made."""
+    """The nodes of one graph, branch, loop or function while they are built."""
 
     def __init__(self, reader: _Reader, types: Mapping[str, Type], defined: Defined, around: Origin) -> None:
         self.reader = reader
         self.types = types
         self.defined = defined.new_child()
         self.around = around
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, Constant] = {}
         self.nodes: list[Node] = []
 
     def define(self, name: str, wish: str = "", is_state: bool = False, type: Type | None = None) -> Value:
         """A new value for a tensor; raises GraphValueError where this block has one of that name."""
         if name in self.defined.maps[0]:
             raise GraphValueError(f"The model defines the tensor {name!r} twice; every tensor needs a name of its own.")
-        found = self.types.get(name, UNKNOWN) if type is None else type
-        value = Value(self.reader.names.fresh(wish or name), found, is_state)
+        declared = self.types.get(name, UNKNOWN) if type is None else type
+        value = Value(self.reader.names.fresh(wish or name), declared, is_state)
         self.defined[name] = value
         return value
 
@@ -141,7 +143,7 @@ class _Block:
         self._append("Constant", (), (self.define(name),), attrs, (), origin)
 
     def run(self, protos: Sequence[NodeProto]) -> None:
-        """Make the nodes of operators, in an order in which they could run."""
+        """Build the nodes of operators, in topological order."""
         for proto, names in in_order(protos):
             origin = origin_of(proto, self.around)
             for name in names:
@@ -152,11 +154,11 @@ class _Block:
     def _node(self, proto: NodeProto, origin: Origin) -> None:
         domain, kind = text_of(proto.domain), text_of(proto.op_type)
         name = plain(f"{domain}.{kind}" if domain not in ("", "ai.onnx") else kind)
-        given = {i: text_of(n) for i, n in enumerate(proto.input) if n}
-        inputs = tuple(self.use(n, f"The operator {name}") for n in given.values())
+        operands = {i: text_of(n) for i, n in enumerate(proto.input) if n}
+        inputs = tuple(self.use(n, f"The operator {name}") for n in operands.values())
         attrs = attributes(proto)
-        if list(given) != list(range(len(given))):
-            attrs["input_positions"] = tuple(given)
+        if list(operands) != list(range(len(operands))):
+            attrs["input_positions"] = tuple(operands)
         regions = [self._region(key, inner, origin) for key, inner in _branches_first(subgraphs(proto))]
         function = self.reader.functions.find(proto)
         if function is not None:
@@ -165,7 +167,7 @@ class _Block:
         self._append(name, inputs, outputs, attrs, tuple(regions), origin)
 
     def _append(
-        self, name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], attrs: dict[str, Any],
+        self, name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], attrs: Mapping[str, object],
         regions: tuple[Graph, ...], origin: Origin,
     ) -> None:  # fmt: skip
         operation = ShownOperation(name)
@@ -178,10 +180,10 @@ class _Block:
         block.constants = {name: tensor for name, tensor in constants.items() if name not in block.defined.maps[0]}
         return block.finish(name, inputs, proto.node, (info.name for info in proto.output))
 
-    def _function(self, name: str, proto: FunctionProto, given: Sequence[Value], origin: Origin) -> Graph:
+    def _function(self, name: str, proto: FunctionProto, operands: Sequence[Value], origin: Origin) -> Graph:
         types = {text_of(info.name): type_of_proto(info.type) for info in proto.value_info}
         block = _Block(self.reader, types, ChainMap(), origin)
-        actual = [value.type for value in given] + [UNKNOWN] * len(proto.input)
+        actual = [value.type for value in operands] + [UNKNOWN] * len(proto.input)
         inputs = tuple(block.define(text_of(n), type=t) for n, t in zip(proto.input, actual, strict=False))
         return block.finish(name, inputs, proto.node, proto.output)
 
@@ -192,28 +194,28 @@ class _Block:
         return Graph(name, inputs, (), tuple(self.nodes), (), results)
 
 
-def _branches_first(found: Iterable[tuple[str, GraphProto]]) -> list[tuple[str, GraphProto]]:
+def _branches_first(bodies: Iterable[tuple[str, GraphProto]]) -> list[tuple[str, GraphProto]]:
     """The graphs of an operator; the branch for "true" before that for "false"."""
-    return sorted(((text_of(name), graph) for name, graph in found), key=lambda pair: pair[0] == "else_branch")
+    return sorted(((text_of(name), graph) for name, graph in bodies), key=lambda pair: pair[0] == "else_branch")
 
 
-def _constants(proto: GraphProto) -> dict[str, Any]:
-    dense = {text_of(tensor.name): tensor for tensor in proto.initializer}
+def _constants(proto: GraphProto) -> dict[str, Constant]:
+    dense: dict[str, Constant] = {text_of(tensor.name): tensor for tensor in proto.initializer}
     return dense | {text_of(tensor.values.name): tensor for tensor in proto.sparse_initializer}
 
 
-def _constant_value(tensor: Any) -> Any:
+def _constant_value(tensor: Constant) -> Array | str:
     return tensor_value(tensor) if isinstance(tensor, TensorProto) else str(sparse_type(tensor))
 
 
 def _types(proto: GraphProto) -> dict[str, Type]:
-    """The types that a graph declares; those of constants are where the constants are."""
+    """The types that a graph declares, and those of its constants."""
     infos = (*proto.value_info, *proto.output, *proto.input)
     types = {text_of(info.name): type_of_proto(info.type) for info in infos if info.HasField("type")}
     types |= {text_of(tensor.name): type_of_tensor(tensor) for tensor in proto.initializer}
     return types | {text_of(tensor.values.name): sparse_type(tensor) for tensor in proto.sparse_initializer}
 
 
-def _metadata(proto: Any) -> dict[str, str]:
+def _metadata(proto: ValueInfoProto | Constant) -> dict[str, str]:
     """The metadata of an input, an output or a constant; sparse ones have none."""
     return {text_of(entry.key): text_of(entry.value) for entry in getattr(proto, "metadata_props", ())}

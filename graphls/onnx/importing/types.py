@@ -1,4 +1,4 @@
-"""Types of ONNX as the IR shows them, those that the IR does not compute with among them."""
+"""Types of ONNX as types of the IR, with display-only types for those that the IR does not compute with."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShownType(Type):
-    """A type for the eye only: `text` is how it is written, such as `f32[batch,10]` or `sequence(i64[...])`.
+    """A display-only type, written as `text`, such as `f32[batch,10]` or `sequence(i64[...])`.
 
-    `shape` has a 0 for each axis of unknown size. What such a tensor takes is not known, and counts as 0 bytes.
+    `shape` has a 0 for each axis of unknown size. The memory of such a tensor is unknown, and counts as 0 bytes.
     """
 
     text: str = "?"
@@ -57,8 +57,8 @@ def type_of_proto(proto: TypeProto) -> Type:
     if kind == "tensor_type" or kind == "sparse_tensor_type":
         tensor = getattr(proto, kind)
         shape = [_axis(d) for d in tensor.shape.dim] if tensor.HasField("shape") else None
-        found = tensor_type(tensor.elem_type, shape)
-        return found if kind == "tensor_type" else sparse(found)
+        dense = tensor_type(tensor.elem_type, shape)
+        return dense if kind == "tensor_type" else sparse(dense)
     if kind == "sequence_type" or kind == "optional_type":
         return _other(f"{kind.removesuffix('_type')}({type_of_proto(getattr(proto, kind).elem_type)})")
     if kind == "map_type":

@@ -1,15 +1,15 @@
-"""Arithmetic, comparisons, logic and elementary functions of every element alone."""
+"""Elementwise operators: arithmetic, comparisons, logic and elementary functions."""
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from graphls import ops
-from graphls.onnx.table import binary, operator, unary
-from graphls.onnx.values import is_known
+from graphls.frontend.tensors.tensor import Tensor
+from graphls.onnx.table import Binary, binary, operator, unary
+from graphls.onnx.values import Input, OptionalInput, is_known
 from graphls.ops.operands import apply, tensor_of
 
 unary({
@@ -28,29 +28,29 @@ binary({
 
 
 @operator("Div", since=7)
-def div(x: Any, y: Any) -> Any:
+def div(x: Input, y: Input) -> Tensor:
     return ops.div(x, y) if tensor_of(x).dtype.is_float else apply("truncate_div", tensor_of(x), tensor_of(y))
 
 
 @operator("Mod")
-def mod(x: Any, y: Any, *, fmod: int = 0) -> Any:
+def mod(x: Input, y: Input, *, fmod: int = 0) -> Tensor:
     return ops.fmod(x, y) if fmod else ops.mod(x, y)
 
 
 @operator("Pow", since=7)
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Input, y: Input) -> Tensor:
     x, exponent = tensor_of(x), tensor_of(y)
     number = exponent.item() if is_known(exponent) and exponent.size == 1 and exponent.ndim <= x.ndim else None
     if x.dtype.is_float and number in (0.5, 1.0, 2.0):
-        return {0.5: ops.sqrt, 1.0: lambda x: x, 2.0: ops.square}[number](x)
+        return x if number == 1 else ops.sqrt(x) if number == 0.5 else ops.square(x)
     if x.dtype.is_float or not exponent.dtype.is_float:
         return ops.pow(x, ops.cast(exponent, x.dtype))
     return ops.cast(ops.pow(ops.cast(x, exponent.dtype), exponent), x.dtype)
 
 
-def _variadic(kind: str, function: Any) -> None:
+def _variadic(kind: str, function: Binary) -> None:
     @operator(kind)
-    def rule(*xs: Any) -> Any:
+    def rule(*xs: Input) -> Input:
         return reduce(function, xs)
 
 
@@ -59,33 +59,33 @@ for _kind in ("Max", "Min", "Sum"):
 
 
 @operator("Mean")
-def mean(*xs: Any) -> Any:
+def mean(*xs: Input) -> Input:
     return reduce(ops.add, xs) / len(xs)
 
 
 @operator("Clip")
-def clip(x: Any, *, min: float = -np.inf, max: float = np.inf) -> Any:
+def clip(x: Input, *, min: float = -np.inf, max: float = np.inf) -> Input:
     return _clipped(x, None if min == -np.inf else min, None if max == np.inf else max)
 
 
 @operator("Clip", since=11)
-def clip_between(x: Any, min: Any = None, max: Any = None) -> Any:
+def clip_between(x: Input, min: OptionalInput = None, max: OptionalInput = None) -> Input:
     return _clipped(x, min, max)
 
 
-def _clipped(x: Any, low: Any, high: Any) -> Any:
-    """The slope is 1 on both bounds; where they cross, the result is the upper one."""
+def _clipped(x: Input, low: Input | float | None, high: Input | float | None) -> Input:
+    """Elements clipped with slope 1 on both bounds; where the bounds cross, the result is the upper one."""
     x = x if low is None else ops.clip_by_value(x, low, None)
     return x if high is None else ops.clip_by_value(x, None, high)
 
 
 @operator("Where")
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Input, x: Input, y: Input) -> Tensor:
     return ops.where(condition, x, y)
 
 
 @operator("IsInf")
-def isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def isinf(x: Input, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
     if detect_negative and detect_positive:
         return ops.isinf(x)
     if detect_positive:
@@ -94,7 +94,7 @@ def isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
 
 
 @operator("BitShift")
-def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
+def bit_shift(x: Input, y: Input, *, direction: str) -> Tensor:
     return (ops.bitwise_left_shift if direction == "LEFT" else ops.bitwise_right_shift)(x, y)
 
 

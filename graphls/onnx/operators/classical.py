@@ -1,9 +1,6 @@
-"""Linear models of scikit-learn and what prepares their inputs; their weights are attributes, which are not trained."""
+"""Linear models and scalers of scikit-learn (ai.onnx.ml), whose weights are attributes and are not trained."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +9,17 @@ from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
 from graphls.onnx.table import operator
-from graphls.onnx.values import value_of
+from graphls.onnx.values import Floats, Input, Ints, Strings
 from graphls.ops.operands import tensor_of
 
 DOMAIN = "ai.onnx.ml"
 
 
-def _floats(values: Sequence[float]) -> Tensor:
-    made: Tensor = value_of(np.array(values, np.float32))
-    return made
+def _floats(values: Floats) -> Tensor:
+    return Tensor.from_numpy(np.array(values, np.float32))
 
 
-def _wide(x: Any) -> Tensor:
+def _wide(x: Input) -> Tensor:
     x = tensor_of(x)
     return x if x.dtype.is_float else ops.cast(x, float32)
 
@@ -38,7 +34,7 @@ def _transformed(scores: Tensor, name: str) -> Tensor:
     raise GraphValueError(f"the transform {name!r} of scores is not known.")
 
 
-def _scores(x: Any, coefficients: Sequence[float], intercepts: Sequence[float], count: int) -> Tensor:
+def _scores(x: Input, coefficients: Floats, intercepts: Floats, count: int) -> Tensor:
     """A row of scores for each sample."""
     x = _wide(x)
     x = ops.reshape(x, (-1, x.shape[-1]))
@@ -48,12 +44,12 @@ def _scores(x: Any, coefficients: Sequence[float], intercepts: Sequence[float], 
 
 
 @operator("Scaler", domain=DOMAIN)
-def scaler(x: Any, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Any:
+def scaler(x: Input, *, offset: Floats = (0.0,), scale: Floats = (1.0,)) -> Tensor:
     return (_wide(x) - _floats(offset)) * _floats(scale)
 
 
 @operator("Normalizer", domain=DOMAIN)
-def normalizer(x: Any, *, norm: str = "MAX") -> Any:
+def normalizer(x: Input, *, norm: str = "MAX") -> Tensor:
     """Each row divided by its largest element, the sum of the sizes of all, or its length, unless that is 0."""
     x = _wide(x)
     if norm == "MAX":
@@ -65,31 +61,31 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
 
 @operator("LinearRegressor", domain=DOMAIN)
 def linear_regressor(
-    x: Any, *, coefficients: Sequence[float], intercepts: Sequence[float] = (), targets: int = 1,
+    x: Input, *, coefficients: Floats, intercepts: Floats = (), targets: int = 1,
     post_transform: str = "NONE",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     return _transformed(_scores(x, coefficients, intercepts, targets), post_transform)
 
 
 @operator("LinearClassifier", domain=DOMAIN)
 def linear_classifier(
-    x: Any, *, coefficients: Sequence[float], intercepts: Sequence[float] = (), classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (), multi_class: int = 0, post_transform: str = "NONE",
-) -> Any:  # fmt: skip
-    """The label of the largest score, as its number where labels are texts, and the scores."""
+    x: Input, *, coefficients: Floats, intercepts: Floats = (), classlabels_ints: Ints = (),
+    classlabels_strings: Strings = (), multi_class: int = 0, post_transform: str = "NONE",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The label of the largest score, or its index where labels are strings, and the scores."""
     labels = classlabels_ints or range(len(classlabels_strings))
     features = tensor_of(x).shape[-1]
     if len(coefficients) != len(labels) * features:
         raise GraphValueError(f"it has {len(labels)} classes, but {len(coefficients)} weights for {features} features.")
     scores = _scores(x, coefficients, intercepts, len(labels))
-    chosen = ops.gather(value_of(np.array(labels, np.int64)), ops.argmax(scores, -1), 0)
+    chosen = ops.gather(Tensor.from_numpy(np.array(labels, np.int64)), ops.argmax(scores, -1), 0)
     return chosen, _transformed(scores, post_transform)
 
 
 @operator("ArrayFeatureExtractor", domain=DOMAIN)
-def array_feature_extractor(x: Any, positions: Any) -> Any:
+def array_feature_extractor(x: Input, positions: Input) -> Tensor:
     """The columns at some positions; a vector is one row."""
     x = tensor_of(x)
     rows = ops.reshape(x, (-1, x.shape[-1]))
-    found = ops.gather(rows, ops.reshape(tensor_of(positions), (-1,)), 1)
-    return ops.reshape(found, (*x.shape[:-1], found.shape[-1])) if x.ndim > 1 else found
+    columns = ops.gather(rows, ops.reshape(tensor_of(positions), (-1,)), 1)
+    return ops.reshape(columns, (*x.shape[:-1], columns.shape[-1])) if x.ndim > 1 else columns

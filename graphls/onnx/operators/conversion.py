@@ -1,4 +1,4 @@
-"""Constants, dtypes, and what is known of a tensor without its elements."""
+"""Constants, casts, and operators that read shapes and dtypes alone."""
 
 from __future__ import annotations
 
@@ -9,22 +9,34 @@ from onnx import helper
 
 from graphls import ops
 from graphls.base.errors import GraphMemoryError, GraphTypeError
-from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.onnx.table import operator
-from graphls.onnx.values import array_of, float_type, integers, is_known, value_of
+from graphls.onnx.values import (
+    Floats,
+    Input,
+    Ints,
+    OptionalInput,
+    Strings,
+    array_of,
+    float_type,
+    integers,
+    is_known,
+    value_of,
+)
 from graphls.ops.operands import in_graph, tensor_of
 
 _MOST = 1 << 28
-"""Elements of the largest tensor that is known and stored."""
+"""Elements of the largest constant that is stored."""
 _LARGE = 1 << 20
-"""Elements from which on a tensor of one number is made in the graph rather than stored."""
+"""Elements from which on a tensor of one number is computed in the graph rather than stored."""
 
 
 @operator("Constant")
 def constant(
-    *, value: Any = None, sparse_value: Any = None, value_float: float | None = None, value_floats: Any = None,
-    value_int: int | None = None, value_ints: Any = None, value_string: Any = None, value_strings: Any = None,
-) -> Any:  # fmt: skip
+    *, value: OptionalInput = None, sparse_value: OptionalInput = None, value_float: float | None = None,
+    value_floats: Floats | None = None, value_int: int | None = None, value_ints: Ints | None = None,
+    value_string: str | None = None, value_strings: Strings | None = None,
+) -> OptionalInput:  # fmt: skip
     if value is not None or sparse_value is not None:
         return value if value is not None else sparse_value
     if value_float is not None or value_floats is not None:
@@ -35,19 +47,19 @@ def constant(
 
 
 @operator("ConstantOfShape", known=(0,))
-def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
+def constant_of_shape(shape: Array, *, value: OptionalInput = None) -> Tensor:
     number = Tensor(np.zeros(1, np.float32)) if value is None else value
     return repeated(ops.reshape(number, ()), integers(shape))
 
 
 def repeated(number: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """One number everywhere; where that is large, as a value of the graph."""
+    """A number broadcast to a shape; from a size on as a value of the graph, which is not stored."""
     number = in_graph(number) if np.prod(shape, dtype=object) > _LARGE else number
     return ops.broadcast_to(number, shape)
 
 
 @operator("Cast")
-def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast(x: Input, *, to: int, saturate: int = 1, round_mode: str = "up") -> Input:
     dtype = helper.tensor_dtype_to_np_dtype(to)
     if isinstance(x, np.ndarray) or dtype.kind == "O":
         return value_of(array_of(x).astype(dtype))
@@ -55,17 +67,17 @@ def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     low = float_type()
     if low is not None and not x.dtype.is_float and not is_known(x) and dtype in (np.float32, np.float64):
         return ops.cast(x, low)
-    if is_known(x) and not _is_of_graph(dtype):
+    if is_known(x) and not _is_supported(dtype):
         return array_of(x).astype(dtype)
     return ops.cast(x, dtype)
 
 
-def _is_of_graph(dtype: np.dtype[Any]) -> bool:
+def _is_supported(dtype: np.dtype[Any]) -> bool:
     return isinstance(value_of(np.zeros((), dtype)), Tensor)
 
 
 @operator("CastLike")
-def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_like(x: Input, like: Input, *, saturate: int = 1, round_mode: str = "up") -> Input:
     if isinstance(like, np.ndarray):
         return value_of(array_of(x).astype(like.dtype))
     dtype = tensor_of(like).dtype
@@ -73,17 +85,17 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -
 
 
 @operator("Shape")
-def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+def shape(x: Input, *, start: int = 0, end: int | None = None) -> Tensor:
     return Tensor(np.array(shape_of(x)[slice(start, end)], np.int64))
 
 
 @operator("Size")
-def size(x: Any) -> Any:
+def size(x: Input) -> Tensor:
     return Tensor(np.array(np.prod(shape_of(x), dtype=np.int64)))
 
 
-def shape_of(x: Any) -> tuple[int, ...]:
-    """The sizes of a tensor, whatever it holds; raises GraphTypeError for a sequence."""
+def shape_of(x: object) -> tuple[int, ...]:
+    """The shape of a tensor of any dtype; raises GraphTypeError for a sequence."""
     if isinstance(x, (Tensor, np.ndarray)):
         return tuple(x.shape)
     raise GraphTypeError(f"a tensor is needed here, not {type(x).__name__}.")
@@ -96,7 +108,7 @@ def check_size(*sizes: int) -> None:
 
 
 @operator("Range", known=(0, 1, 2))
-def range_of(start: Any, limit: Any, delta: Any) -> Any:
+def range_of(start: Array, limit: Array, delta: Array) -> Tensor:
     first, last, step = (np.reshape(n, ()) for n in (start, limit, delta))
     count = max(int(np.ceil((last - first) / step)), 0)
     check_size(count)
@@ -104,7 +116,7 @@ def range_of(start: Any, limit: Any, delta: Any) -> Any:
 
 
 @operator("EyeLike")
-def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+def eye_like(x: Input, *, dtype: int | None = None, k: int = 0) -> Input:
     kind = tensor_of(x).dtype.numpy if dtype is None else helper.tensor_dtype_to_np_dtype(dtype)
     rows, columns = shape_of(x)
     check_size(rows, columns)
@@ -112,7 +124,7 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 
 @operator("OneHot", known=(1,))
-def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
+def one_hot(indices: Input, depth: Array, values: Input, *, axis: int = -1) -> Tensor:
     x, values = tensor_of(indices), tensor_of(values)
     count = integers(depth)[0]
     check_size(*(x.shape if is_known(x) else ()), count)

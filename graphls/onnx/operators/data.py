@@ -1,30 +1,29 @@
-"""Operators whose results have shapes that depend on data, and those on texts: what is known is computed at once."""
+"""Operators with data-dependent result shapes, and operators on strings: constant inputs are folded at once."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from graphls import ops
-from graphls.frontend.tensors.tensor import Tensor
-from graphls.onnx.dynamic_fallback import by_itself
+from graphls.frontend.tensors.tensor import Array, Tensor
+from graphls.onnx.dynamic_fallback import evaluated
 from graphls.onnx.interpreter import Running
+from graphls.onnx.program import Argument
 from graphls.onnx.table import operator
-from graphls.onnx.values import value_of
+from graphls.onnx.values import Input, OptionalInput, value_of
 from graphls.ops.operands import tensor_of
 
 _ALL = tuple(range(16))
 
 
 @operator("Compress", known=(1,), by_data=True)
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
+def compress(x: Input, condition: Array, *, axis: int | None = None) -> Tensor:
     x = tensor_of(x) if axis is not None else ops.reshape(x, (-1,))
     return ops.gather(x, Tensor(np.flatnonzero(condition).astype(np.int64)), axis or 0)
 
 
 @operator("NonZero", known=(0,), by_data=True)
-def nonzero(x: Any) -> Any:
+def nonzero(x: Array) -> Tensor:
     return Tensor(np.array(np.nonzero(x), np.int64))
 
 
@@ -32,6 +31,7 @@ def nonzero(x: Any) -> Any:
     "Unique", "NonMaxSuppression", "TfIdfVectorizer", "StringNormalizer", "StringConcat", "StringSplit",
     "RegexFullMatch", "ImageDecoder", "BitCast", known=_ALL, by_data=True,
 )  # fmt: skip
-def as_defined(node: Running, *inputs: Any, **attributes: Any) -> Any:
-    """What ONNX Runtime, or ONNX's reference, gives for arrays that are known."""
-    return tuple(map(value_of, by_itself(node.node, inputs, attributes)))
+def as_defined(node: Running, *inputs: Array | None, **attributes: Argument) -> tuple[OptionalInput, ...]:
+    """The results of ONNX Runtime, or of ONNX's reference implementation, for known arrays."""
+    results = evaluated(node.node, inputs, attributes)
+    return tuple(None if result is None else value_of(result) for result in results)

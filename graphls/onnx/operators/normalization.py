@@ -1,9 +1,8 @@
-"""Normalisation by statistics of the batch, of each sample, of groups and of the last axes; dropout."""
+"""Normalisations by statistics of the batch, of each sample, of groups and of the last axes; dropout."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from graphls import ops
 from graphls.frontend.tensors.parameter import Parameter
@@ -11,24 +10,25 @@ from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.types import float32
 from graphls.onnx.interpreter import Running
 from graphls.onnx.table import operator
-from graphls.onnx.values import array_of, is_known
+from graphls.onnx.values import Input, Ints, OptionalInput, array_of, is_known
 from graphls.ops.math.transcendental import root
 from graphls.ops.network.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 
 
-def _wide(x: Any) -> Tensor:
-    """In float32 where it is in 16 bits; a parameter in its own dtype whatever the cell computes in."""
+def _wide(x: Input) -> Tensor:
+    """In float32 where the input has 16 bits; a parameter in its own dtype, whatever the cell computes in."""
     x = state_of(x) if isinstance(x, Parameter) else tensor_of(x)
     return ops.cast(x, float32) if x.dtype.is_half else x
 
 
 @operator("BatchNormalization", settled=(3, 4))
 def batch_normalization(
-    node: Running, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5,
-    momentum: float = 0.9, spatial: int = 1, training_mode: int = 0, consumed_inputs: Any = None, is_test: int = 0,
-) -> Any:  # fmt: skip
-    """In training the statistics are those of the batch, and the running ones follow, as ONNX says, by its variance.
+    node: Running, x: Input, scale: Input, bias: Input, mean: Input, variance: Input, *, epsilon: float = 1e-5,
+    momentum: float = 0.9, spatial: int = 1, training_mode: int = 0, consumed_inputs: Ints | None = None,
+    is_test: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """In training, statistics of the batch; running statistics are updated with its population variance, as in ONNX.
 
     Until version 8 they may be those of each element of a sample (`spatial=0`), rather than of each channel.
     """
@@ -52,14 +52,16 @@ def batch_normalization(
 
 
 def _statistics(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The mean, and the mean square of what is left without it."""
+    """The mean and the population variance along axes."""
     mean = ops.mean(x, axes, True)
     variance = ops.mean(ops.square(x - mean), axes)
     return ops.reshape(mean, variance.shape), variance
 
 
 @operator("InstanceNormalization")
-def instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Any:
+def instance_normalization(
+    x: Input, scale: Input, bias: Input, *, epsilon: float = 1e-5, consumed_inputs: Ints | None = None
+) -> Tensor:
     x = tensor_of(x)
     shape = (1, -1, *[1] * (x.ndim - 2))
     y = normalised_from(x, 2, None, None, epsilon)
@@ -68,8 +70,8 @@ def instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e
 
 @operator("GroupNormalization")
 def group_normalization(
-    node: Running, x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
+    node: Running, x: Input, scale: Input, bias: Input, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Tensor:
     """Scale and bias are one number for each group in version 18, and for each channel from 21 on."""
     x = tensor_of(x)
     grouped = ops.reshape(x, (x.shape[0], num_groups, prod(x.shape[1:]) // num_groups))
@@ -84,8 +86,8 @@ def group_normalization(
 
 @operator("LayerNormalization")
 def layer_normalization(
-    x: Any, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
+    x: Input, scale: Input, bias: OptionalInput = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
     x = tensor_of(x)
     wide = _wide(x)
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
@@ -97,7 +99,7 @@ def layer_normalization(
 
 
 @operator("RMSNormalization")
-def rms_normalization(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
+def rms_normalization(x: Input, scale: Input, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Tensor:
     x = tensor_of(x)
     wide, axes = _wide(x), tuple(range(axis_of(axis, x.ndim), x.ndim))
     y = wide * ops.rsqrt(ops.mean(ops.square(wide), axes, True) + epsilon)
@@ -105,7 +107,7 @@ def rms_normalization(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e
 
 
 @operator("MeanVarianceNormalization")
-def mean_variance_normalization(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
+def mean_variance_normalization(x: Input, *, axes: Ints = (0, 2, 3)) -> Tensor:
     x = tensor_of(x)
     wide = _wide(x)
     centred = wide - ops.mean(wide, tuple(axes), True)
@@ -113,7 +115,7 @@ def mean_variance_normalization(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
 
 
 @operator("LpNormalization")
-def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
+def lp_normalization(x: Input, *, axis: int = -1, p: int = 2) -> Tensor:
     x = tensor_of(x)
     norm = ops.sum(ops.abs(x), axis, True) if p == 1 else root(ops.sum(ops.square(x), axis, True))
     is_zero = ops.equal(norm, 0)
@@ -121,11 +123,11 @@ def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
 
 
 @operator("LRN")
-def lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
+def lrn(x: Input, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     x = tensor_of(x)
     before, behind = (size - 1) // 2, size // 2
     squares = ops.reshape(ops.square(_wide(x)), (x.shape[0], 1, x.shape[1], -1))
-    before, behind = (min(n, x.shape[1]) for n in (before, behind))  # which is all that there is
+    before, behind = (min(n, x.shape[1]) for n in (before, behind))  # a window may be wider than all channels
     squares = ops.pad(squares, (0, 0, before, behind))
     shifted = (squares[:, :, i : i + x.shape[1]] for i in range(1, before + behind + 1))
     total = sum(shifted, squares[:, :, : x.shape[1]])
@@ -133,23 +135,32 @@ def lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: flo
     return ops.cast(_wide(x) / root, x.dtype)
 
 
+Masked = tuple[Tensor, Tensor | None]
+"""The result of dropout and its mask, None where nothing reads the mask."""
+
+
 @operator("Dropout")
-def dropout_of(node: Running, x: Any, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Any = None) -> Any:
+def dropout_of(
+    node: Running, x: Input, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Ints | None = None
+) -> Masked:
     return _dropped(node, x, ratio)
 
 
 @operator("Dropout", since=12)
-def dropout(node: Running, x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None) -> Any:
+def dropout(
+    node: Running, x: Input, ratio: OptionalInput = None, training_mode: OptionalInput = None, *,
+    seed: int | None = None,
+) -> Masked:  # fmt: skip
     share = 0.5 if ratio is None or not is_known(ratio) else float(array_of(ratio).reshape(()))
     return _dropped(node, x, share)
 
 
-def _dropped(node: Running, x: Any, ratio: float) -> Any:
-    """x with some elements set to 0 and the others larger, and which are kept; in evaluation x itself."""
+def _dropped(node: Running, x: Input, ratio: float) -> Masked:
+    """x after dropout, and the mask of the elements that are not dropped; in evaluation x itself."""
     x = tensor_of(x)
     if not node.training or not ratio:
         return x, ops.ones(x.shape, bool) if node.is_used(1) else None
     if not node.is_used(1):
-        return ops.dropout(x, ratio)
-    kept = ops.not_equal(ops.dropout(ops.ones_like(x), ratio), 0)
-    return ops.where(kept, x / (1 - ratio), ops.zeros_like(x)), kept
+        return ops.dropout(x, ratio), None
+    mask = ops.not_equal(ops.dropout(ops.ones_like(x), ratio), 0)
+    return ops.where(mask, x / (1 - ratio), ops.zeros_like(x)), mask

@@ -1,55 +1,54 @@
-"""Pooling over windows and over whole images."""
+"""Pooling over windows and over entire images."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from graphls import ops
 from graphls.frontend.tensors import dispatch
-from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.onnx.operators.products import Shape, geometry
 from graphls.onnx.table import operator
-from graphls.onnx.values import Array
+from graphls.onnx.values import Input, Ints
 from graphls.ops.math.transcendental import root
 from graphls.ops.operands import apply, tensor_of
 from graphls.primitives.windows import Geometry
 
 
 @operator("GlobalAveragePool")
-def global_average_pool(x: Any) -> Any:
+def global_average_pool(x: Input) -> Tensor:
     x = tensor_of(x)
     return ops.mean(x, tuple(range(2, x.ndim)), True)
 
 
 @operator("GlobalMaxPool")
-def global_max_pool(x: Any) -> Any:
+def global_max_pool(x: Input) -> Tensor:
     x = tensor_of(x)
     return apply("max", x, axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
 @operator("GlobalLpPool")
-def global_lp_pool(x: Any, *, p: int = 2) -> Any:
+def global_lp_pool(x: Input, *, p: int = 2) -> Tensor:
     x = tensor_of(x)
     axes = tuple(range(2, x.ndim))
     return _root(ops.sum(_power(x, p), axes, True), p)
 
 
-def _power(x: Any, p: float) -> Any:
+def _power(x: Tensor, p: float) -> Tensor:
     return ops.square(x) if p == 2 else ops.abs(x) if p == 1 else ops.pow(ops.abs(x), float(p))
 
 
-def _root(x: Any, p: float) -> Any:
+def _root(x: Tensor, p: float) -> Tensor:
     return x if p == 1 else root(x, p)
 
 
 @operator("AveragePool")
 def average_pool(
-    x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
-    dilations: Any = None, pads: Any = None, strides: Any = None,
-) -> Any:  # fmt: skip
+    x: Input, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
+    dilations: Ints | None = None, pads: Ints | None = None, strides: Ints | None = None,
+) -> Tensor:  # fmt: skip
     x, kernel = tensor_of(x), tuple(kernel_shape)
     at = geometry(x.shape, kernel, auto_pad, pads, strides, dilations)
     wide = _with_last_windows(x.shape, kernel, at) if ceil_mode else at
@@ -59,7 +58,7 @@ def average_pool(
 
 
 def _sums(x: Tensor, kernel: Shape, at: dict[str, Shape]) -> Tensor:
-    """The sums of windows: a depthwise convolution with ones, where a mean of each window will not do."""
+    """The sums of windows, from their means or, where these do not suffice, by a depthwise convolution with ones."""
     reach = Geometry.over(kernel, at["strides"], at["pads"], at["dilations"])
     is_plain = set(at["dilations"]) == {1} and all(max(s) < k for s, k in zip(reach.sides(), kernel, strict=True))
     if is_plain and len(kernel) <= 3:
@@ -72,25 +71,25 @@ def _sums(x: Tensor, kernel: Shape, at: dict[str, Shape]) -> Tensor:
 
 
 def _counts(shape: Shape, kernel: Shape, counted: dict[str, Shape] | None, at: dict[str, Shape]) -> Array:
-    """How many elements each window has: those on the image, and with `counted` those on its padding."""
+    """The number of elements of each window that lie on the image or, with `counted`, on its padding."""
     axes = len(kernel)
     counts = np.ones((1, 1, *[1] * axes))
     for i in range(axes):
         before, step, gap = at["pads"][i], at["strides"][i], at["dilations"][i]
         room = shape[2 + i] + before + at["pads"][axes + i] - (gap * (kernel[i] - 1) + 1)
-        places = np.arange(room // step + 1)[:, None] * step + np.arange(kernel[i]) * gap - before
+        positions = np.arange(room // step + 1)[:, None] * step + np.arange(kernel[i]) * gap - before
         low, high = (0, shape[2 + i]) if counted is None else (-before, shape[2 + i] + counted["pads"][axes + i])
-        inside = ((places >= low) & (places < high)).sum(1)
+        inside = ((positions >= low) & (positions < high)).sum(1)
         counts = counts * inside.reshape([-1 if j == i + 2 else 1 for j in range(axes + 2)])
     return counts
 
 
 def _with_last_windows(shape: Shape, kernel: Shape, at: dict[str, Shape]) -> dict[str, Shape]:
-    """Padding behind the image for a last window, where elements are left that start on the image or before it."""
+    """The windows with more padding behind the image, for a last window that starts on the image or before it."""
     axes = len(kernel)
-    found = Geometry.over(kernel, at["strides"], at["pads"], at["dilations"])
+    windows = Geometry.over(kernel, at["strides"], at["pads"], at["dilations"])
     pads = list(at["pads"])
-    for i, (room, step) in enumerate(zip(found.room(shape, kernel), at["strides"], strict=True)):
+    for i, (room, step) in enumerate(zip(windows.room(shape, kernel), at["strides"], strict=True)):
         count = -(-room // step) + 1
         if (count - 1) * step >= shape[2 + i] + at["pads"][i]:
             count -= 1
@@ -100,9 +99,9 @@ def _with_last_windows(shape: Shape, kernel: Shape, at: dict[str, Shape]) -> dic
 
 @operator("LpPool")
 def lp_pool(
-    x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None, p: int = 2,
-    pads: Any = None, strides: Any = None,
-) -> Any:  # fmt: skip
+    x: Input, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints | None = None,
+    p: int = 2, pads: Ints | None = None, strides: Ints | None = None,
+) -> Tensor:  # fmt: skip
     x, kernel = tensor_of(x), tuple(kernel_shape)
     at = geometry(x.shape, kernel, auto_pad, pads, strides, dilations)
     return _root(_sums(_power(x, p), kernel, _with_last_windows(x.shape, kernel, at) if ceil_mode else at), p)
@@ -110,9 +109,9 @@ def lp_pool(
 
 @operator("MaxPool")
 def max_pool(
-    x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
-    pads: Any = None, storage_order: int = 0, strides: Any = None,
-) -> Any:  # fmt: skip
+    x: Input, *, kernel_shape: Ints, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints | None = None,
+    pads: Ints | None = None, storage_order: int = 0, strides: Ints | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     x, kernel = tensor_of(x), tuple(kernel_shape)
     at = geometry(x.shape, kernel, auto_pad, pads, strides, dilations)
     at = _with_last_windows(x.shape, kernel, at) if ceil_mode else at
@@ -122,7 +121,7 @@ def max_pool(
 
 
 def _by_columns(positions: Tensor, shape: Shape) -> Tensor:
-    """Positions in which the first axis of an image, rather than the last, counts by one."""
+    """Row-major positions in an image as column-major ones."""
     sizes, image = shape[2:], prod(shape[2:])
     start, rest = apply("floor_div", positions, tensor_of(image)), ops.mod(positions, image)
     parts, step = [], 1

@@ -1,23 +1,26 @@
-"""Numbers in few bits: conversions with a gradient that passes straight through, and products of integers."""
+"""Quantization: conversions with a straight-through gradient, and products of integers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import helper
 
 from graphls import ops
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.onnx.operators.products import conv, matmul
+from graphls.onnx.operators.products import ConvolutionAttributes, conv, matmul
 from graphls.onnx.table import operator
-from graphls.onnx.values import Quantized, plain, value_of
+from graphls.onnx.values import Input, OptionalInput, Quantized, plain
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import apply, axis_of, tensor_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def _spread(scale: Any, x: Any, axis: int, block: int) -> Any:
-    """A scale, or a zero point, as it stands for each element of x: one for all, for each slice, or for each block."""
+
+def _spread(scale: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
+    """A scale or zero point that broadcasts with x: one for the tensor, for each slice or for each block."""
     if scale.ndim == 0 or scale.size == 1:
         return ops.reshape(scale, ())
     if scale.ndim == 1 and not block:
@@ -26,36 +29,37 @@ def _spread(scale: Any, x: Any, axis: int, block: int) -> Any:
     return wide[tuple(slice(0, n) for n in x.shape)]
 
 
-def _plain(x: Any) -> Any:
-    """An array of a dtype that graphls has not, such as 4-bit integers, as float32."""
+def _supported(x: Input) -> Tensor:
+    """A tensor; of a dtype that graphls does not have, such as 4-bit integers, in float32."""
     return Tensor(x.astype(np.float32)) if isinstance(x, np.ndarray) else tensor_of(x)
 
 
 @operator("QuantizeLinear", settled=(1,))
 def quantize_linear(
-    x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
+    x: Input, scale: Input, zero: OptionalInput = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
     precision: int = 0, saturate: int = 1,
-) -> Any:  # fmt: skip
-    """The gradient is that of x / scale + zero point within the range of the integers, and 0 outside."""
+) -> Quantized:  # fmt: skip
+    """Its gradient is that of x / scale + zero point within the range of the integers, and 0 outside."""
     x, scale = tensor_of(x), tensor_of(scale)
     dtype = _dtype(zero, output_dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     quotient = ops.div(ops.cast(x, scale.dtype), ops.stop_gradient(_spread(scale, x, axis, block_size)))
-    shift = 0.0 if zero is None else ops.cast(_spread(_plain(zero), x, axis, block_size), scale.dtype)
+    shift = 0.0 if zero is None else ops.cast(_spread(_supported(zero), x, axis, block_size), scale.dtype)
 
-    def rounded(exact: Any) -> Any:
-        return ops.clip_by_value(ops.round(exact) + shift, float(low), float(high))
+    def rounded(exact: Tensor) -> Tensor:
+        y: Tensor = ops.clip_by_value(ops.round(exact) + shift, float(low), float(high))
+        return y
 
-    def straight_through(exact: Any, result: Any, gradient: Any) -> Any:
+    def straight_through(exact: Tensor, result: Tensor, gradient: Tensor) -> tuple[Tensor]:
         shifted = exact + shift
         inside = ops.logical_and(ops.greater_equal(shifted, low - 0.5), ops.less_equal(shifted, high + 0.5))
         return (ops.where(inside, gradient, ops.zeros_like(gradient)),)
 
     wide = with_gradient(rounded, straight_through, quotient)
-    return Quantized(ops.cast(wide, value_of(np.zeros((), dtype)).dtype), wide)
+    return Quantized(ops.cast(wide, Tensor.from_numpy(np.zeros((), dtype)).dtype), wide)
 
 
-def _dtype(zero: Any, output_dtype: int) -> Any:
+def _dtype(zero: OptionalInput, output_dtype: int) -> np.dtype[Any]:
     if zero is not None:
         return zero.dtype if isinstance(zero, np.ndarray) else tensor_of(zero).dtype.numpy
     return helper.tensor_dtype_to_np_dtype(output_dtype) if output_dtype else np.dtype(np.uint8)
@@ -63,23 +67,24 @@ def _dtype(zero: Any, output_dtype: int) -> Any:
 
 @operator("DequantizeLinear", settled=(1,), quantized=True)
 def dequantize_linear(
-    x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
-) -> Any:
-    scale, zero = tensor_of(scale), plain(zero)
-    whole = x.wide if isinstance(x, Quantized) else _plain(x)
-    y = ops.cast(whole, scale.dtype)
-    if zero is not None:
-        y = y - ops.cast(_spread(_plain(zero), whole, axis, block_size), scale.dtype)
-    return y * _spread(scale, whole, axis, block_size)
+    x: Input | Quantized, scale: Input, zero: OptionalInput | Quantized = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0,
+) -> Tensor:  # fmt: skip
+    scale, zero_point = tensor_of(scale), plain(zero)
+    numbers = x.wide if isinstance(x, Quantized) else _supported(x)
+    y = ops.cast(numbers, scale.dtype)
+    if zero_point is not None:
+        y = y - ops.cast(_spread(_supported(zero_point), numbers, axis, block_size), scale.dtype)
+    return y * _spread(scale, numbers, axis, block_size)
 
 
 @operator("MatMulInteger")
-def matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+def matmul_integer(a: Input, b: Input, a_zero: OptionalInput = None, b_zero: OptionalInput = None) -> Tensor:
     return ops.cast(matmul(_shifted(a, a_zero, -2), _shifted(b, b_zero, -1)), "int32")
 
 
-def _shifted(x: Any, zero: Any, axis: int) -> Any:
-    """Integers less their zero point, as int32."""
+def _shifted(x: Input, zero: OptionalInput, axis: int) -> Tensor:
+    """Integers minus their zero point, in int32."""
     x = ops.cast(x, "int32")
     if zero is None:
         return x
@@ -92,31 +97,35 @@ def _shifted(x: Any, zero: Any, axis: int) -> Any:
 
 
 @operator("ConvInteger")
-def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, **geometry: Any) -> Any:
+def conv_integer(
+    x: Input, w: Input, x_zero: OptionalInput = None, w_zero: OptionalInput = None,
+    **geometry: Unpack[ConvolutionAttributes],
+) -> Tensor:  # fmt: skip
     return ops.cast(_convolved(x, w, x_zero, w_zero, geometry), "int32")
 
 
-def _convolved(x: Any, w: Any, x_zero: Any, w_zero: Any, geometry: dict[str, Any]) -> Tensor:
-    """The convolution of integers less their zero points, in float64, which is exact."""
+def _convolved(
+    x: Input, w: Input, x_zero: OptionalInput, w_zero: OptionalInput, geometry: ConvolutionAttributes
+) -> Tensor:
+    """The convolution of integers minus their zero points, in float64, which is exact."""
     w, zero = tensor_of(w), w_zero
     if zero is not None and tensor_of(zero).size > 1:
         zero = ops.reshape(zero, (-1, *[1] * (w.ndim - 1)))
     left, right = _shifted(x, x_zero, 0), ops.cast(w, "int32")
     right = right if zero is None else right - ops.cast(zero, "int32")
-    y: Tensor = conv(ops.cast(left, "float64"), ops.cast(right, "float64"), **geometry)
-    return y
+    return conv(ops.cast(left, "float64"), ops.cast(right, "float64"), **geometry)
 
 
 @operator("QLinearMatMul")
 def quantized_matmul(
-    a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any
-) -> Any:
+    a: Input, a_scale: Input, a_zero: Input, b: Input, b_scale: Input, b_zero: Input, y_scale: Input, y_zero: Input
+) -> Tensor:
     product = ops.cast(matmul(_shifted(a, a_zero, -2), _shifted(b, b_zero, -1)), "float64")
-    a_scale, b_scale, y_scale = (ops.cast(s, "float64") for s in (a_scale, b_scale, y_scale))
-    return _requantized(product, a_scale * b_scale / y_scale, y_zero)
+    a_unit, b_unit, y_unit = (ops.cast(s, "float64") for s in (a_scale, b_scale, y_scale))
+    return _requantized(product, a_unit * b_unit / y_unit, y_zero)
 
 
-def _requantized(product: Any, factor: Any, zero: Any) -> Any:
+def _requantized(product: Tensor, factor: Tensor, zero: Input) -> Tensor:
     dtype = tensor_of(zero).dtype
     factor = ops.reshape(factor, ()) if factor.size == 1 else factor
     y = ops.round(product * factor) + ops.cast(ops.reshape(zero, ()) if zero.size == 1 else zero, "float64")
@@ -126,9 +135,9 @@ def _requantized(product: Any, factor: Any, zero: Any) -> Any:
 
 @operator("QLinearConv")
 def quantized_conv(
-    x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any, b: Any = None,
-    **geometry: Any,
-) -> Any:  # fmt: skip
+    x: Input, x_scale: Input, x_zero: Input, w: Input, w_scale: Input, w_zero: Input, y_scale: Input, y_zero: Input,
+    b: OptionalInput = None, **geometry: Unpack[ConvolutionAttributes],
+) -> Tensor:  # fmt: skip
     product = _convolved(x, w, x_zero, w_zero, geometry)
     column = (1, -1, *[1] * (product.ndim - 2))
     if b is not None:
@@ -138,7 +147,7 @@ def quantized_conv(
 
 
 @operator("DynamicQuantizeLinear")
-def dynamic_quantize_linear(x: Any) -> Any:
+def dynamic_quantize_linear(x: Input) -> tuple[Quantized, Tensor, Tensor]:
     x = tensor_of(x)
     low, high = ops.minimum(apply("min", x), 0), ops.maximum(apply("max", x), 0)
     scale = ops.div(high - low, 255.0)

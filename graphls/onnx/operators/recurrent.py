@@ -1,11 +1,10 @@
-"""RNN, GRU and LSTM: each direction is a scan over time, in which what needs no state is computed before."""
+"""RNN, GRU and LSTM: a scan over time for each direction, with the product of all inputs computed before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,14 @@ from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.onnx.operators.activations import hard_sigmoid
 from graphls.onnx.table import operator
+from graphls.onnx.values import Floats, Input, OptionalInput, Strings
 from graphls.ops.operands import tensor_of
 
-Function = Callable[[Any], Any]
-Step = Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
+Function = Callable[[Tensor], Tensor]
+States = tuple[Tensor, ...]
 
 _FEW = 4
-"""Steps up to which they are written out."""
+"""Steps up to which they are unrolled."""
 _DEFAULTS: dict[str, tuple[float, float]] = {
     "affine": (1.0, 0.0), "elu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5), "leakyrelu": (0.01, 0.0),
     "scaledtanh": (1.0, 1.0), "thresholdedrelu": (1.0, 0.0),
@@ -28,10 +28,10 @@ _DEFAULTS: dict[str, tuple[float, float]] = {
 
 
 def _function(name: str, alpha: float | None, beta: float | None) -> Function:
-    """An activation with its numbers."""
+    """An activation with its parameters."""
     a, b = _DEFAULTS.get(name, (0.0, 0.0))
     a, b = a if alpha is None else alpha, b if beta is None else beta
-    known: dict[str, Function] = {
+    functions: dict[str, Function] = {
         "affine": lambda x: x * a + b,
         "elu": lambda x: ops.elu(x, a),
         "hardsigmoid": lambda x: hard_sigmoid(x, alpha=a, beta=b),
@@ -44,38 +44,39 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
         "tanh": ops.tanh,
         "thresholdedrelu": lambda x: ops.where(ops.greater(x, a), x, ops.zeros_like(x)),
     }
-    if name not in known:
+    if name not in functions:
         raise GraphValueError(f"the activation {name!r} is not known.")
-    return known[name]
+    return functions[name]
 
 
 @dataclass(frozen=True)
 class Direction:
     """One direction: its weights, biases and activations, whether it runs backwards, and how many gates it has."""
 
-    w: Any
-    r: Any
-    b: Any
+    w: Tensor
+    r: Tensor
+    b: Tensor | None
     functions: Sequence[Function]
     is_reverse: bool
     gates: int
 
-    def parts(self, x: Any) -> list[Any]:
-        """A vector of all gates, cut into them."""
+    def parts(self, x: Tensor) -> list[Tensor]:
+        """The parts of a vector that belong to each gate."""
         return list(ops.split(x, x.shape[-1] // self.gates, -1))
 
 
 def _directions(
-    direction: str, gates: int, w: Any, r: Any, b: Any, names: Any, alphas: Any, betas: Any, default: Sequence[str]
+    direction: str, gates: int, w: Input, r: Input, b: OptionalInput, names: Strings | None, alphas: Floats | None,
+    betas: Floats | None, default: Strings,
 ) -> list[Direction]:
     """The directions of an operator with its attributes."""
     count = 2 if direction == "bidirectional" else 1
-    given = list(names or list(default) * count)
-    if len(given) == len(default) * count // 2 and count == 2:
-        given = given * 2
+    activations = list(names or list(default) * count)
+    if len(activations) == len(default) * count // 2 and count == 2:
+        activations = activations * 2
     alpha, beta = iter(alphas or ()), iter(betas or ())
     functions = []
-    for name in map(str.lower, given):
+    for name in map(str.lower, activations):
         takes = (name in _DEFAULTS, name in ("affine", "hardsigmoid", "scaledtanh"))
         numbers = (next(n, None) if t else None for n, t in zip((alpha, beta), takes, strict=True))
         functions.append(_function(name, *numbers))
@@ -89,9 +90,13 @@ def _directions(
     ]  # fmt: skip
 
 
+Step = Callable[[Direction, States | None, Tensor, States, Tensor], States]
+"""The next states from the direction, the halves of its bias, its recurrent weight, the states and the inputs."""
+
+
 def _run(
-    x: Any, lengths: Any, starts: list[list[Any]], directions: list[Direction], step: Callable[..., Any], layout: int
-) -> tuple[Any, ...]:
+    x: Input, lengths: OptionalInput, starts: list[States], directions: list[Direction], step: Step, layout: int
+) -> tuple[Tensor, ...]:
     """All outputs over time, (time, directions, batch, size), and the last of each state, (directions, batch, size)."""
     x = ops.transpose(x, (1, 0, 2)) if layout else tensor_of(x)
     outputs, states = [], []
@@ -107,9 +112,9 @@ def _run(
 
 
 def _one_way(
-    x: Tensor, lengths: Any, start: list[Any], direction: Direction, step: Callable[..., Any]
-) -> tuple[Any, list[Any]]:
-    """One direction; behind the end of a sequence the state stays, and the output is 0."""
+    x: Tensor, lengths: OptionalInput, start: States, direction: Direction, step: Step
+) -> tuple[Tensor, list[Tensor]]:
+    """One direction; past the end of a sequence the state stays, and the output is 0."""
     bias = None if direction.b is None else ops.split(direction.b, direction.b.shape[0] // 2, 0)
     projected = ops.matmul(x, ops.transpose(direction.w))
     if direction.is_reverse:
@@ -118,7 +123,7 @@ def _one_way(
     count, hidden = x.shape[0], ops.transpose(direction.r)
     times = Tensor(np.arange(count, dtype=np.int64))
 
-    def once(state: tuple[Any, ...], element: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
+    def once(state: States, element: tuple[Tensor, Tensor]) -> tuple[States, Tensor]:
         after = move(hidden, state, element[0])
         if lengths is None:
             return after, after[0]
@@ -126,37 +131,37 @@ def _one_way(
         shown = ops.where(is_on, after[0], ops.zeros_like(after[0]))
         return tuple(ops.where(is_on, new, old) for new, old in zip(after, state, strict=True)), shown
 
-    last, rows = ops.scan(once, tuple(start), (projected, times), unroll=count <= _FEW)
+    last, rows = ops.scan(once, start, (projected, times), unroll=count <= _FEW)
     if direction.is_reverse:
         rows = ops.flip(rows, (0,)) if lengths is None else ops.reverse_sequence(rows, lengths, 0, 1)
     return rows, list(last)
 
 
-def _starts(x: Any, size: int, count: int, layout: int, *given: Any) -> list[list[Any]]:
-    """The states at the start for each direction; zeros where none are given."""
+def _starts(x: Input, size: int, count: int, layout: int, *initial: OptionalInput) -> list[States]:
+    """The initial states of each direction; zeros where the model has none."""
     x = tensor_of(x)
     batch = x.shape[0] if layout else x.shape[1]
-    found = []
-    for i in range(count):
-        states = []
-        for state in given:
-            state = None if state is None else ops.transpose(state, (1, 0, 2)) if layout else tensor_of(state)
-            states.append(ops.zeros((batch, size), x.dtype) if state is None else state[i])
-        found.append(states)
-    return found
+
+    def start(state: OptionalInput, i: int) -> Tensor:
+        if state is None:
+            return ops.zeros((batch, size), x.dtype)
+        return (ops.transpose(state, (1, 0, 2)) if layout else tensor_of(state))[i]
+
+    return [tuple(start(state, i) for state in initial) for i in range(count)]
 
 
-def _clipped(x: Any, clip: float | None) -> Any:
-    return x if clip is None else ops.clip_by_value(x, -clip, clip)
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
+    y: Tensor = x if clip is None else ops.clip_by_value(x, -clip, clip)
+    return y
 
 
 @operator("RNN", since=7)
 def rnn(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, start: Any = None, *, hidden_size: int = 0,
-    activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float | None = None,
-    direction: str = "forward", layout: int = 0,
-) -> Any:  # fmt: skip
-    def step(way: Direction, bias: Any, hidden: Any, state: Any, projected: Any) -> Any:
+    x: Input, w: Input, r: Input, b: OptionalInput = None, lengths: OptionalInput = None, start: OptionalInput = None,
+    *, hidden_size: int = 0, activation_alpha: Floats | None = None, activation_beta: Floats | None = None,
+    activations: Strings | None = None, clip: float | None = None, direction: str = "forward", layout: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
         total = projected + ops.matmul(state[0], hidden)
         total = total if bias is None else total + bias[0] + bias[1]
         return (way.functions[0](_clipped(total, clip)),)
@@ -168,11 +173,12 @@ def rnn(
 
 @operator("GRU", since=7)
 def gru(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, start: Any = None, *, hidden_size: int = 0,
-    activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float | None = None,
-    direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
-) -> Any:  # fmt: skip
-    def step(way: Direction, bias: Any, hidden: Any, state: Any, projected: Any) -> Any:
+    x: Input, w: Input, r: Input, b: OptionalInput = None, lengths: OptionalInput = None, start: OptionalInput = None,
+    *, hidden_size: int = 0, activation_alpha: Floats | None = None, activation_beta: Floats | None = None,
+    activations: Strings | None = None, clip: float | None = None, direction: str = "forward", layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
         (h,), (f, g), size = state, way.functions, state[0].shape[-1]
         projected = projected if bias is None else projected + bias[0]
         gates, candidate = ops.split(projected, [2 * size, size], -1)
@@ -192,25 +198,26 @@ def gru(
 
 @operator("LSTM", since=7)
 def lstm(
-    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, start: Any = None, cell: Any = None, p: Any = None, *,
-    hidden_size: int = 0, activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None,
+    x: Input, w: Input, r: Input, b: OptionalInput = None, lengths: OptionalInput = None, start: OptionalInput = None,
+    cell: OptionalInput = None, p: OptionalInput = None, *, hidden_size: int = 0,
+    activation_alpha: Floats | None = None, activation_beta: Floats | None = None, activations: Strings | None = None,
     clip: float | None = None, direction: str = "forward", input_forget: int = 0, layout: int = 0,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     default = ("Sigmoid", "Tanh", "Tanh")
     ways = _directions(direction, 4, w, r, b, activations, activation_alpha, activation_beta, default)
     size = tensor_of(r).shape[-1]
     # Peepholes, one number for each element of the cell: of the input gate, the output gate and the forget gate.
-    peeps = [(None,) * 3 if p is None else ops.split(tensor_of(p)[i], size, 0) for i in range(len(ways))]
+    peepholes = [None if p is None else ops.split(tensor_of(p)[i], size, 0) for i in range(len(ways))]
 
-    def step(way: Direction, bias: Any, hidden: Any, state: Any, projected: Any) -> Any:
+    def step(way: Direction, bias: States | None, hidden: Tensor, state: States, projected: Tensor) -> States:
         (h, c), (f, g, last) = state, way.functions
-        of_input, of_output, of_forget = peeps[next(i for i, each in enumerate(ways) if each is way)]
+        peephole = peepholes[next(i for i, each in enumerate(ways) if each is way)]
         total = projected + ops.matmul(h, hidden)
         i, o, forget, n = way.parts(total if bias is None else total + bias[0] + bias[1])
-        i = f(_clipped(i if p is None else i + of_input * c, clip))
-        forget = 1 - i if input_forget else f(_clipped(forget if p is None else forget + of_forget * c, clip))
+        i = f(_clipped(i if peephole is None else i + peephole[0] * c, clip))
+        forget = 1 - i if input_forget else f(_clipped(forget if peephole is None else forget + peephole[2] * c, clip))
         c = forget * c + i * g(_clipped(n, clip))
-        o = f(_clipped(o if p is None else o + of_output * c, clip))
+        o = f(_clipped(o if peephole is None else o + peephole[1] * c, clip))
         return o * last(c), c
 
     return _run(x, lengths, _starts(x, size, len(ways), layout, start, cell), ways, step, layout)

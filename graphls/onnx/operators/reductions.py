@@ -1,16 +1,15 @@
-"""Reductions along axes, positions of extremes, running sums, sorting."""
+"""Reductions along axes, argmax and argmin, cumulative sums, top-k."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from graphls import ops
-from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.onnx.table import operator
-from graphls.onnx.values import integers
+from graphls.onnx.values import Input, Ints, integers
 from graphls.ops.math.transcendental import root
 from graphls.ops.operands import apply, axis_of, tensor_of
 
@@ -44,7 +43,7 @@ def _extreme(kind: str) -> Callable[[Tensor, Axes, bool], Tensor]:
 
 
 def _of_nothing(kind: str, x: Tensor, axes: Axes, keep: bool) -> Tensor:
-    """The smallest number of the dtype as the largest of none, and the largest as the smallest."""
+    """The extreme of no elements: the smallest number of the dtype as the maximum, the largest as the minimum."""
     shape = np.empty(x.shape).sum(axes, keepdims=keep).shape
     limits = (-np.inf, np.inf) if x.dtype.is_float else (np.iinfo(x.dtype.numpy).min, np.iinfo(x.dtype.numpy).max)
     return Tensor(np.full(shape, limits[kind == "min"], x.dtype.numpy))
@@ -66,26 +65,26 @@ _REDUCTIONS: dict[str, Callable[[Tensor, Axes, bool], Tensor]] = {
 
 def _declare(kind: str, reduce: Callable[[Tensor, Axes, bool], Tensor]) -> None:
     @operator(kind)
-    def by_attribute(x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
+    def by_attribute(x: Input, *, axes: Ints | None = None, keepdims: int = 1) -> Tensor:
         x = tensor_of(x)
         return reduce(x, _axes(axes, x.ndim), bool(keepdims))
 
     @operator(kind, since=13 if kind == "ReduceSum" else 18, known=(1,))
-    def by_input(x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def by_input(x: Input, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
         x = tensor_of(x)
-        found = () if axes is None else integers(axes)
-        if not found and noop_with_empty_axes:
+        numbers = () if axes is None else integers(axes)
+        if not numbers and noop_with_empty_axes:
             return _of_each(kind, x)
-        return reduce(x, _axes(found, x.ndim), bool(keepdims))
+        return reduce(x, _axes(numbers, x.ndim), bool(keepdims))
 
 
-def _axes(axes: Any, rank: int) -> Axes:
-    """Axes from the front; None for all."""
+def _axes(axes: Ints | None, rank: int) -> Axes:
+    """Non-negative axes; None for all."""
     return tuple(sorted(axis % max(rank, 1) for axis in axes)) if axes and rank else None
 
 
 def _of_each(kind: str, x: Tensor) -> Tensor:
-    """What a reduction over no axes gives: of each element what is reduced, without the sum."""
+    """A reduction over no axes: its elementwise part, without the sum."""
     functions = {"ReduceL1": ops.abs, "ReduceL2": ops.abs, "ReduceSumSquare": ops.square, "ReduceLogSum": ops.log}
     return functions[kind](x) if kind in functions else x
 
@@ -96,12 +95,12 @@ for _kind, _reduction in _REDUCTIONS.items():
 
 def _declare_positions(kind: str, name: str) -> None:
     @operator(kind)
-    def position(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+    def position(x: Input, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
         x = tensor_of(x)
         if not select_last_index:
             return ops.cast(apply(name, x, axis=axis, keepdims=bool(keepdims)), "int64")
-        found = apply(name, apply("reverse", x, axes=(axis,)), axis=axis, keepdims=bool(keepdims))
-        return ops.sub(x.shape[axis] - 1, ops.cast(found, "int64"))
+        from_end = apply(name, apply("reverse", x, axes=(axis,)), axis=axis, keepdims=bool(keepdims))
+        return ops.sub(x.shape[axis] - 1, ops.cast(from_end, "int64"))
 
 
 _declare_positions("ArgMax", "argmax")
@@ -109,24 +108,24 @@ _declare_positions("ArgMin", "argmin")
 
 
 @operator("CumSum", known=(1,))
-def cumsum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumsum(x: Input, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     x = tensor_of(x)
     return apply("cumsum", x, axis=axis_of(integers(axis)[0], x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @operator("CumProd", known=(1,))
-def cumprod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumprod(x: Input, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     x = tensor_of(x)
     return ops.cast(ops.cumprod(x, integers(axis)[0], exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
 @operator("TopK")
-def top_k_of(x: Any, *, k: int, axis: int = -1) -> Any:
+def top_k_of(x: Input, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     values, positions = ops.topk(x, k, axis)
     return values, ops.cast(positions, "int64")
 
 
 @operator("TopK", since=10, known=(1,))
-def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def top_k(x: Input, k: Array, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     values, positions = ops.topk(x, integers(k)[0], axis, bool(largest))
     return values, ops.cast(positions, "int64")

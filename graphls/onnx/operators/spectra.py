@@ -1,40 +1,42 @@
-"""Fourier transforms, as products with known matrices, and the weights of mel spectrograms."""
+"""Fourier transforms, as products with constant matrices, and the weights of mel spectrograms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from onnx import helper
 
 from graphls import ops
 from graphls.base.errors import GraphValueError
-from graphls.frontend.tensors.tensor import Tensor
+from graphls.frontend.tensors.tensor import Array, Tensor
 from graphls.ir.types import float32
 from graphls.onnx.operators.conversion import check_size
 from graphls.onnx.table import operator
-from graphls.onnx.values import integers, value_of
+from graphls.onnx.values import Input, OptionalInput, integers, value_of
 from graphls.ops.operands import axis_of, tensor_of
 
 _DIRECT = 512
 """Length up to which a transform is one product with a matrix."""
 
-Complex = tuple[Any, Any]
+Complex = tuple[Tensor, Tensor | None]
 """The real parts, and the imaginary ones or None where they are 0."""
 
 
 @operator("DFT", known=(1,))
-def dft_along(x: Any, length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Any:
+def dft_along(x: Input, length: Array | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Tensor:
     return _dft(x, length, axis, bool(inverse), bool(onesided))
 
 
 @operator("DFT", since=20, known=(1, 2))
-def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Any:
+def dft(
+    x: Input, length: Array | None = None, axis: Array | None = None, *, inverse: int = 0, onesided: int = 0
+) -> Tensor:
     return _dft(x, length, -2 if axis is None else integers(axis)[0], bool(inverse), bool(onesided))
 
 
-def _dft(x: Any, length: Any, axis: int, inverse: bool, onesided: bool) -> Any:
+def _dft(x: Input, length: Array | None, axis: int, inverse: bool, onesided: bool) -> Tensor:
     x = tensor_of(x)
     at, dtype = axis_of(axis, x.ndim), x.dtype
     if at == x.ndim - 1 or x.shape[-1] not in (1, 2):
@@ -45,7 +47,8 @@ def _dft(x: Any, length: Any, axis: int, inverse: bool, onesided: bool) -> Any:
     wide = ops.movedim(ops.cast(x, float32) if dtype.is_half else x, at, -2)
     signal = [_sized(wide[..., i], size // 2 + 1 if halves else size) for i in range(x.shape[-1])]
     pair = signal[0], signal[1] if len(signal) > 1 else None
-    parts = list(_transformed(_whole(pair, size) if halves else pair, 1 if inverse else -1))
+    real, imaginary = _transformed(_mirrored(pair, size) if halves else pair, 1 if inverse else -1)
+    parts = [part for part in (real, imaginary) if part is not None]
     parts = [part / size for part in parts] if inverse else parts
     if halves:
         parts = parts[:1]
@@ -54,18 +57,18 @@ def _dft(x: Any, length: Any, axis: int, inverse: bool, onesided: bool) -> Any:
     return ops.cast(ops.movedim(ops.stack(parts, -1), -2, at), dtype)
 
 
-def _sized(x: Any, size: int) -> Any:
-    """The first elements along the last axis, and zeros behind them where there are fewer."""
+def _sized(x: Tensor, size: int) -> Tensor:
+    """The first elements along the last axis, padded with zeros where there are fewer."""
     check_size(*x.shape[:-1], size)
     x = x[..., :size]
     return ops.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x
 
 
-def _whole(half: Complex, size: int) -> Complex:
-    """The spectrum of a real signal, whose second half mirrors the first."""
+def _mirrored(half: Complex, size: int) -> Complex:
+    """The full spectrum of a real signal from its first half, which the second half mirrors."""
     count = size - half[0].shape[-1]
 
-    def joined(part: Any, sign: int) -> Any:
+    def joined(part: Tensor, sign: int) -> Tensor:
         return ops.concat((part, ops.flip(part[..., 1 : 1 + count], (-1,)) * sign), -1)
 
     return joined(half[0], 1), None if half[1] is None else joined(half[1], -1)
@@ -86,17 +89,17 @@ def _transformed(x: Complex, sign: int) -> Complex:
     return _each(lambda p: ops.reshape(ops.swapaxes(p, -1, -2), (*p.shape[:-2], size)), outer)
 
 
-def _each(function: Any, x: Complex) -> Complex:
+def _each(function: Callable[[Tensor], Tensor], x: Complex) -> Complex:
     return function(x[0]), None if x[1] is None else function(x[1])
 
 
-def _turns(rows: int, columns: int, size: int, sign: int) -> tuple[Any, Any]:
+def _turns(rows: int, columns: int, size: int, sign: int) -> tuple[Array, Array]:
     """Cosines and sines of 2 pi n k / size for all n and k."""
     angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % size) / size
     return np.cos(angles), sign * np.sin(angles)
 
 
-def _times(x: Complex, turns: tuple[Any, Any], product: Any) -> Complex:
+def _times(x: Complex, turns: tuple[Array, Array], product: Callable[[Tensor, Tensor], Tensor]) -> Complex:
     """A product of complex numbers."""
     (real, imaginary), dtype = x, x[0].dtype.numpy
     cosines, sines = (Tensor(t.astype(dtype)) for t in turns)
@@ -107,7 +110,9 @@ def _times(x: Complex, turns: tuple[Any, Any], product: Any) -> Complex:
 
 
 @operator("STFT", known=(1, 3), settled=(2,))
-def stft(signal: Any, step: Any, window: Any = None, length: Any = None, *, onesided: int = 1) -> Any:
+def stft(
+    signal: Input, step: Array, window: OptionalInput = None, length: Array | None = None, *, onesided: int = 1
+) -> Tensor:
     """The transforms of frames (batch, frames, frequencies, 2)."""
     signal = tensor_of(signal)
     signal = signal if signal.ndim == 3 else ops.expand_dims(signal, -1)
@@ -127,9 +132,9 @@ def stft(signal: Any, step: Any, window: Any = None, length: Any = None, *, ones
 
 @operator("MelWeightMatrix", known=(0, 1, 2, 3, 4))
 def mel_weight_matrix(
-    count: Any, length: Any, rate: Any, lowest: Any, highest: Any, *, output_datatype: int = 1
-) -> Any:
-    """Triangles of frequencies, (spectrum, mel bins), as far apart as they sound."""
+    count: Array, length: Array, rate: Array, lowest: Array, highest: Array, *, output_datatype: int = 1
+) -> Input:
+    """Triangular filters, (spectrum, mel bins), whose centres are equally far apart on the mel scale."""
     bins, size = int(np.reshape(count, ())), int(np.reshape(length, ()))
     rows = size // 2 + 1
     check_size(rows, bins + 2)
