@@ -10,7 +10,7 @@ from typing import Any
 from graphls.base.errors import GraphTypeError, GraphValueError
 
 Check = Callable[[str, str, Any], Any]
-"""Takes the name of a cell or function, that of an argument and what is given for it; gives what is kept, or raises."""
+"""From the name of a cell or function, the name of an argument and its value, returns the checked value, or raises."""
 
 
 def _is_number(value: object) -> bool:
@@ -145,19 +145,19 @@ probability = between(0, 1)
 
 
 def at_least(least: int) -> Check:
-    """The check for an integer from a number on, also for one of NumPy."""
+    """The check for an integer, of Python or NumPy, that is not below a number."""
 
     def check(cell: str, name: str, value: Any) -> int:
-        found = integer(cell, name, value)
-        if found < least:
+        index = integer(cell, name, value)
+        if index < least:
             raise GraphValueError(f"For {cell!r}, the {name!r} must be at least {least}, but got {value!r}.")
-        return found
+        return index
 
     return check
 
 
 def optional(check: Check) -> Check:
-    """A check of what may also be None."""
+    """The check for an argument that may also be None."""
     return lambda cell, name, value: None if value is None else check(cell, name, value)
 
 

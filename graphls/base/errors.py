@@ -45,9 +45,9 @@ class GraphlsError(Exception):
         super().__init__(self._shown())
 
     def within(self, path: str, cell: str = "") -> None:
-        """Say in which cell of a network it was raised: in `cell`, on a `path` that each cell around it makes longer.
+        """Add to the message the cell that raised it: `cell`, on a `path` that each enclosing cell makes longer.
 
-        Without a cell it is known to come from code of the user, whose line says enough.
+        Without a cell it comes from code of the user, whose line is enough.
         """
         if self.path is None:
             self.path, self.cell = path if cell else "", cell
@@ -62,15 +62,15 @@ class GraphlsError(Exception):
         return visible(f"{self.message} ({self.location})" if self.location else self.message)
 
     def at(self: Self, location: Location | None) -> Self:
-        """The same error at another line, unless it was given one or there is no other."""
+        """The same error at another line, unless it has an explicit one already or the new one is None."""
         if not self.is_found or location is None:
             return self
-        made = type(self)(self.message, location)
-        made.path, made.cell = self.path, self.cell
-        return made
+        moved = type(self)(self.message, location)
+        moved.path, moved.cell = self.path, self.cell
+        return moved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process the line stays what it is here."""
+        """Keep the location when the error is pickled for another process."""
         return _restored, (type(self), self.args, self.__dict__)
 
 

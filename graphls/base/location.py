@@ -15,14 +15,14 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("site-packages", "dist-packages"))
 _COMMANDS = ("graphls", "graphls.exe")
 CELL = r"Cell[ ]In\[\d+\]"
-"""The pattern of what a notebook calls a cell; a space in brackets counts in verbose patterns, too."""
+"""The pattern of a notebook's name for a cell; a space in brackets counts in verbose patterns, too."""
 _CELL = re.compile(CELL, re.ASCII)
 _OLD_CELL = re.compile(r"<ipython-input-(\d+)(?:-\w+)?>", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a user's file, or of a cell of a notebook, whose `file` is what the notebook calls it: Cell In[2].
+    """A line of a user's file, or of a notebook cell, whose `file` is the notebook's name for it: Cell In[2].
 
     `compiled` is the name of the file under which a notebook has compiled the cell, by which `linecache` has its
     lines; "" for other lines, and for those of a text, whose cells may be of another notebook.
@@ -60,8 +60,8 @@ def _notebook_cell(file: str) -> str | None:
     if old is not None:
         return f"Cell In[{old[1]}]"
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    found = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(file)
-    return " ".join(found) if found and found[0] == "Cell" else None
+    parts = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(file)
+    return " ".join(parts) if parts and parts[0] == "Cell" else None
 
 
 def user_location() -> Location | None:
@@ -81,11 +81,11 @@ def location_of(code: CodeType) -> Location:
 
 def line_of(error: BaseException) -> Location | None:
     """The user's innermost line that an error went through; None where there is none."""
-    traceback, found = error.__traceback__, None
+    traceback, innermost = error.__traceback__, None
     while traceback is not None:
-        found = found if _is_own_frame(traceback.tb_frame) else traceback
+        innermost = innermost if _is_own_frame(traceback.tb_frame) else traceback
         traceback = traceback.tb_next
-    return None if found is None else _location(found.tb_frame.f_code.co_filename, found.tb_lineno)
+    return None if innermost is None else _location(innermost.tb_frame.f_code.co_filename, innermost.tb_lineno)
 
 
 @lru_cache(maxsize=4096)
@@ -103,8 +103,8 @@ def is_package(file: str) -> bool:
 
 def _is_own_frame(frame: Any) -> bool:
     file = frame.f_code.co_filename
-    made = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("graphls.")  # by a dataclass
-    return made or is_own(file)
+    is_generated = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("graphls.")  # by a dataclass
+    return is_generated or is_own(file)
 
 
 def _location(file: str, line: int) -> Location:

@@ -16,8 +16,8 @@ _logger = logging.getLogger("graphls")
 
 def get_level() -> str:
     """The level as MindSpore counts it, "0" to "4"."""
-    given = os.environ.get("GLOG_v", "2")  # noqa: SIM112  (that is its name)
-    return given if given in ("0", "1", "2", "3", "4") else "2"
+    level = os.environ.get("GLOG_v", "2")  # noqa: SIM112  (that is its name)
+    return level if level in ("0", "1", "2", "3", "4") else "2"
 
 
 def get_log_config() -> dict[str, str]:
@@ -26,27 +26,27 @@ def get_log_config() -> dict[str, str]:
 
 
 def debug(msg: object, *args: object, **kwargs: object) -> None:
-    """Log what only a search for a fault needs."""
+    """Log a message for debugging."""
     _log(logging.DEBUG, msg, args, kwargs)
 
 
 def info(msg: object, *args: object, **kwargs: object) -> None:
-    """Log what goes as planned."""
+    """Log a message about normal progress."""
     _log(logging.INFO, msg, args, kwargs)
 
 
 def warning(msg: object, *args: object, **kwargs: object) -> None:
-    """Log what may be wrong."""
+    """Log a message about a possible fault."""
     _log(logging.WARNING, msg, args, kwargs)
 
 
 def error(msg: object, *args: object, **kwargs: object) -> None:
-    """Log what is wrong."""
+    """Log a message about a fault."""
     _log(logging.ERROR, msg, args, kwargs)
 
 
 def critical(msg: object, *args: object, **kwargs: object) -> None:
-    """Log what ends the run."""
+    """Log a message about a fault that ends the run."""
     _log(logging.CRITICAL, msg, args, kwargs)
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
-def check_name(kind: str, name: str, known: type | None, given: type) -> None:
-    """Raise GraphValueError where a class from outside of graphls has the name of one of graphls; others may change."""
+def check_name(kind: str, name: str, known: type | None, new: type) -> None:
+    """Raise GraphValueError where a class from outside of graphls takes a name of graphls; others may be replaced."""
     is_taken = known is not None and known.__module__.startswith(_PACKAGE)
-    if is_taken and not given.__module__.startswith(_PACKAGE):
-        text = f"graphls has a {kind} {name!r} itself, which {given.__name__} would replace everywhere"
+    if is_taken and not new.__module__.startswith(_PACKAGE):
+        text = f"graphls has a {kind} {name!r} itself, which {new.__name__} would replace everywhere"
         raise GraphValueError(f'{text}; give it another name, such as name = "my_{name}".')
 
 

@@ -38,7 +38,7 @@ def warn(message: str, location: Location | None = None) -> None:
 
 
 def checked(function: Callable[..., Result], *arguments: object) -> Result:
-    """`function(*arguments)`, in which want of memory becomes a GraphMemoryError.
+    """Call `function(*arguments)`; exhausted memory becomes a GraphMemoryError.
 
     A depth beyond Python's limit becomes a GraphRecursionError.
     """
@@ -53,10 +53,10 @@ def checked(function: Callable[..., Result], *arguments: object) -> Result:
 
 
 def load_package(name: str, subject: str, install: str) -> Any:
-    """A module of a package that graphls can do without.
+    """Import a module of an optional package.
 
-    Raises GraphRuntimeError where it is missing, of which `subject` is the beginning and `install` the end, and where
-    it is there and cannot be loaded; KeyboardInterrupt for a Ctrl-C, which extension modules make an ImportError.
+    Raises GraphRuntimeError, whose message begins with `subject` and ends with `install`, where it is missing or cannot
+    be loaded; KeyboardInterrupt for a Ctrl-C, which extension modules turn into an ImportError.
     """
     try:
         return import_module(name)
@@ -70,7 +70,7 @@ def load_package(name: str, subject: str, install: str) -> Any:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an error goes back to a Ctrl-C."""
+    """Whether an error was caused by a Ctrl-C."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -82,13 +82,13 @@ RAW: dict[Any, type[GraphlsError]] = {
     (TypeError, AttributeError): GraphTypeError,
     (ValueError, LookupError, ArithmeticError): GraphValueError,
 }
-"""What errors of Python and NumPy become that a wrong argument has raised within graphls."""
+"""The GraphlsError for each error of Python or NumPy that a wrong argument raises within graphls."""
 
 
 def guarded(function: Function) -> Function:
     """The function, in which errors of Python and NumPy about its arguments are those of graphls, with the user's line.
 
-    What code of a user raises that it calls stays as it is. Where tracebacks are full, they show what was raised.
+    Errors of user code that it calls stay as they are. Where tracebacks are full, they show the original error.
     """
 
     @wraps(function)
@@ -98,12 +98,12 @@ def guarded(function: Function) -> Function:
         except Exception as error:
             if isinstance(error, (GraphlsError, RecursionError)) or not _is_within(error):
                 raise
-            made = next((made for kinds, made in RAW.items() if isinstance(error, kinds)), None)
-            if made is None:
+            kind = next((kind for kinds, kind in RAW.items() if isinstance(error, kinds)), None)
+            if kind is None:
                 raise
             name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
             cause = error if are_full() else None
-            raise made(f"{name} does not take these arguments: {error}.") from cause
+            raise kind(f"{name} does not take these arguments: {error}.") from cause
 
     return called  # type: ignore[return-value]
 
@@ -116,7 +116,7 @@ def guard_functions(namespace: dict[str, Any]) -> None:
 
 
 def _is_within(error: BaseException) -> bool:
-    """Whether an error has come up in code of graphls and of what it calls, not in that of a user."""
+    """Whether every frame of an error is of graphls, the standard library or NumPy, and none of the user."""
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -130,17 +130,17 @@ _NUMERIC = re.compile(r"site-packages.(numpy|ml_dtypes|scipy)\b")
 
 
 def wants_memory(error: BaseException) -> bool:
-    """Whether what a runtime raised says that it found no memory."""
+    """Whether an error of a runtime reports that it is out of memory."""
     return isinstance(error, MemoryError) or re.search("[Ff]ailed to allocate|bad_alloc", str(error)) is not None
 
 
 def too_large() -> GraphMemoryError:
-    """The error for a step whose engine found no memory."""
+    """The error for a step whose engine is out of memory."""
     return GraphMemoryError("The memory is too small for this step; give smaller sizes, or a smaller batch.")
 
 
 def too_deep(error: RecursionError) -> GraphRecursionError:
-    """The error for code that came to Python's limit of nested calls."""
+    """The error for code that has reached Python's limit of nested calls."""
     return GraphRecursionError(
         f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "
         "end, or raise the limit with sys.setrecursionlimit for cells that are nested so deep.",

@@ -21,12 +21,12 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], obje
 
 
 def are_full() -> bool:
-    """Whether tracebacks show everything."""
+    """Whether tracebacks show the frames of graphls, too."""
     return os.environ.get(VARIABLE) == "full"
 
 
 def fold_tracebacks() -> None:
-    """Fold what is printed in this process from now on, at the end of a script, in Python's prompt and in notebooks."""
+    """Fold the tracebacks that scripts, the Python prompt and notebooks of this process print from now on."""
     sys.excepthook = folding(sys.excepthook)
     notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if notebook is not None and not notebook.custom_exceptions:
@@ -34,7 +34,7 @@ def fold_tracebacks() -> None:
 
 
 def folding(show: Hook) -> Hook:
-    """A hook that shows what another one shows, with folded tracebacks."""
+    """An exception hook that calls another one with folded tracebacks."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         with folded(error) as count:
@@ -61,13 +61,13 @@ def _left_out(count: int) -> str:
 
 @contextmanager
 def folded(error: BaseException) -> Iterator[int]:
-    """Within the block, an error and those behind it have no frames of graphls; gives how many there were."""
+    """Remove the frames of graphls from an error and its causes within the block; yields how many there were."""
     before = [(each, each.__traceback__) for each in _chain(error)]
     short = [_without_own(each) for each, _ in before]
     try:
-        for (each, _), kept in zip(before, short, strict=True):
-            each.__traceback__ = _linked(kept)
-        yield sum(len(_frames(trace)) - len(kept) for (_, trace), kept in zip(before, short, strict=True))
+        for (each, _), frames in zip(before, short, strict=True):
+            each.__traceback__ = _linked(frames)
+        yield sum(len(_frames(trace)) - len(frames) for (_, trace), frames in zip(before, short, strict=True))
     finally:
         for each, trace in before:
             each.__traceback__ = trace
@@ -75,23 +75,23 @@ def folded(error: BaseException) -> Iterator[int]:
 
 def _chain(error: BaseException) -> list[BaseException]:
     """An error and those that led to it."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
         each = waiting.pop()
-        if each is not None and not any(each is other for other in found):
-            found.append(each)
+        if each is not None and not any(each is other for other in errors):
+            errors.append(each)
             waiting += [each.__cause__, each.__context__]
-    return found
+    return errors
 
 
 def _frames(trace: TracebackType | None) -> list[TracebackType]:
     """A traceback as a list, outermost first."""
-    found = []
+    frames = []
     while trace is not None:
-        found.append(trace)
+        frames.append(trace)
         trace = trace.tb_next
-    return found
+    return frames
 
 
 def _without_own(error: BaseException) -> list[TracebackType]:
@@ -100,19 +100,19 @@ def _without_own(error: BaseException) -> list[TracebackType]:
     All where nothing would be left, and where the error is a defect of graphls.
     """
     frames = _frames(error.__traceback__)
-    kept: list[TracebackType] = []
+    retained: list[TracebackType] = []
     is_inside = False
     for frame in frames:
         file = frame.tb_frame.f_code.co_filename
         is_inside = is_package(file) or (is_inside and is_own(file))
         if not is_inside:
-            kept.append(frame)
-    is_told = isinstance(error, (GraphlsError, KeyboardInterrupt)) or not is_inside or _is_test(frames[-1])
-    return kept if kept and is_told and not are_full() else frames
+            retained.append(frame)
+    is_foldable = isinstance(error, (GraphlsError, KeyboardInterrupt)) or not is_inside or _is_test(frames[-1])
+    return retained if retained and is_foldable and not are_full() else frames
 
 
 def _is_test(frame: TracebackType) -> bool:
-    """Whether a frame asks to be left out, as pytest understands it, which those of `graphls.testing` do."""
+    """Whether a frame sets pytest's `__tracebackhide__`, as those of `graphls.testing` do."""
     return bool(frame.tb_frame.f_locals.get("__tracebackhide__"))
 
 

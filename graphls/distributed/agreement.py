@@ -13,8 +13,8 @@ from graphls.distributed.world import Group
 def require_equal_parameters(group: Group, parameters: Sequence[str]) -> None:
     """Raise GraphRuntimeError, on all ranks, unless all have these parameters: names and types, in their order."""
     everyone = all_objects(group, list(parameters), "a comparison of parameters")
-    for rank, found in zip(group.members, everyone, strict=True):
-        pairs = zip_longest(everyone[0], found, fillvalue="none at this place")
+    for rank, listed in zip(group.members, everyone, strict=True):
+        pairs = zip_longest(everyone[0], listed, fillvalue="none at this place")
         mine, its = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
         if mine != its:
             text = f"All ranks train the same network, but rank {group.members[0]} has {mine}, and rank {rank} {its}"

@@ -15,12 +15,12 @@ from graphls.distributed.world import Group
 
 Array = np.ndarray[Any, Any]
 OPERATIONS = ("sum", "max", "min", "prod")
-"""How elements of several ranks become one."""
+"""The reductions of elements over ranks."""
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
 def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
-    """The arrays of all ranks put together, each with those at its place, in one communication."""
+    """The arrays reduced over all ranks, each with those of its position, in one communication."""
     if group.comm is None or not arrays:
         return list(arrays)
     flat = _flat(arrays)
@@ -28,16 +28,16 @@ def all_reduce(group: Group, arrays: Sequence[Array], op: str) -> list[Array]:
     return _parts(flat, arrays)
 
 
-def all_reduce_into(group: Group, given: Array, result: Array, op: str, arrays: Sequence[Array] = ()) -> None:
-    """Put the flat arrays of all ranks together; the result may be the same array, and has its dtype.
+def all_reduce_into(group: Group, flat: Array, result: Array, op: str, arrays: Sequence[Array] = ()) -> None:
+    """Reduce the flat arrays of all ranks; the result may be the same array, and has its dtype.
 
-    `arrays` are those that lie in the flat one.
+    `arrays` are the arrays that the flat one concatenates, for messages.
     """
-    what = described("all_reduce", arrays or [given], _by(op))
-    if is_half(given):
-        _half_reduce_into(group, given, result, op, what)
+    what = described("all_reduce", arrays or [flat], _by(op))
+    if is_half(flat):
+        _half_reduce_into(group, flat, result, op, what)
     else:
-        sent = in_place() if given is result else given
+        sent = in_place() if flat is result else flat
         talk(group, what, lambda: group.comm.Iallreduce(sent, result, _operation(op)))
 
 
@@ -45,22 +45,22 @@ def _by(op: str) -> str:
     return "" if op == "sum" else f" op {op}"
 
 
-def _half_reduce_into(group: Group, given: Array, result: Array, op: str, what: str) -> None:
-    """Put 16-bit floats together in float32: each rank a part, which it rounds and gives to all others."""
-    rows = np.zeros((group.size, -(-given.size // group.size)), given.dtype)
-    rows.reshape(-1)[: given.size] = given
+def _half_reduce_into(group: Group, flat: Array, result: Array, op: str, what: str) -> None:
+    """Reduce 16-bit floats in float32: each rank reduces and rounds one part, then all parts are gathered."""
+    rows = np.zeros((group.size, -(-flat.size // group.size)), flat.dtype)
+    rows.reshape(-1)[: flat.size] = flat
     own = half_sums(group, what, rows, op)
     talk(group, what, lambda: group.comm.Iallgather(_bytes(own), _bytes(rows)))
-    result[...] = rows.reshape(-1)[: given.size]
+    result[...] = rows.reshape(-1)[: flat.size]
 
 
 def half_sums(group: Group, what: str, rows: Array, op: str) -> Array:
-    """Of a row of 16-bit floats for each rank, that of this one, put together in float32 and rounded once."""
+    """This rank's row of the 16-bit floats that each rank has for all others, reduced in float32 and rounded once."""
     received = np.empty_like(rows)
     talk(group, what, lambda: group.comm.Ialltoall(_bytes(rows), _bytes(received)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is an infinity, which a check finds
-        found: Array = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(rows.dtype)
-    return found
+        combined: Array = _COMBINE[op].reduce(received.astype(np.float32), axis=0).astype(rows.dtype)
+    return combined
 
 
 def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
@@ -76,7 +76,7 @@ def reduce_to(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
 
 
 def broadcast(group: Group, arrays: Sequence[Array], root: int) -> list[Array]:
-    """The arrays of one rank, on all."""
+    """The arrays of the rank `root`, on all ranks."""
     if group.comm is None or not arrays:
         return list(arrays)
     flat = np.concatenate([_bytes(array) for array in arrays])
@@ -97,12 +97,12 @@ def all_gather(group: Group, array: Array) -> Array:
 
 
 def reduce_scatter(group: Group, array: Array, op: str) -> Array:
-    """This rank's part, along the first axis, of the arrays of all ranks put together."""
+    """This rank's part, along the first axis, of the arrays of all ranks reduced."""
     if group.comm is None:
         return array
-    whole = _wide(_flat([array]))
-    part = np.empty(whole.size // group.size, whole.dtype)
-    act = lambda: group.comm.Ireduce_scatter_block(whole, part, _operation(op))  # noqa: E731
+    flat = _wide(_flat([array]))
+    part = np.empty(flat.size // group.size, flat.dtype)
+    act = lambda: group.comm.Ireduce_scatter_block(flat, part, _operation(op))  # noqa: E731
     talk(group, described("reduce_scatter", [array], _by(op)), act)
     return _parts(part, [array[: array.shape[0] // group.size]])[0]
 
@@ -123,29 +123,29 @@ Kind = tuple[tuple[int, ...], Any]
 def exchange(
     group: Group, arrays: Sequence[Array], kinds: Sequence[Kind], send: Sequence[int], receive: Sequence[int], tag: int
 ) -> list[Array]:
-    """Send arrays to some ranks; what comes from others, of these shapes and dtypes."""
+    """Send arrays to some ranks, and receive arrays of these shapes and dtypes from others."""
     if group.comm is None:
         return list(arrays)
-    found = [np.empty(shape, dtype) for shape, dtype in kinds]
-    what = described("neighbor_exchange", [*arrays, *found])
+    received = [np.empty(shape, dtype) for shape, dtype in kinds]
+    what = described("neighbor_exchange", [*arrays, *received])
     where = call_of(group, what).where
     messages = [(rank, _head(array, where), _bytes(array)) for rank, array in zip(send, arrays, strict=True)]
     heads = [(rank, np.zeros(HEAD, np.uint8)) for rank in receive]
     sending: list[Any] = []
 
     def greet() -> _All:
-        for rank, head, given in messages:
-            sending.extend((group.comm.Isend(head, rank, 2 * tag + 1), group.comm.Isend(given, rank, 2 * tag)))
+        for rank, head, body in messages:
+            sending.extend((group.comm.Isend(head, rank, 2 * tag + 1), group.comm.Isend(body, rank, 2 * tag)))
         return _All([group.comm.Irecv(head, rank, 2 * tag + 1) for rank, head in heads])
 
     talk(group, what, greet, lambda: [rank for rank, head in heads if not head[0]])
     parts = [(rank, np.empty(int(_parts_of(head)[0]), np.uint8)) for rank, head in heads]
     act = lambda: _All([*sending, *(group.comm.Irecv(part, rank, 2 * tag) for rank, part in parts)])  # noqa: E731
     talk(group, what, act, lambda: sorted({*send, *receive}), moves=True)
-    for (rank, head), (_, part), array in zip(heads, parts, found, strict=True):
+    for (rank, head), (_, part), array in zip(heads, parts, received, strict=True):
         _require_announced(group, rank, head, _head(array, where))
         array.reshape(-1).view(np.uint8)[:] = part
-    return found
+    return received
 
 
 HEAD = 256
@@ -153,8 +153,8 @@ HEAD = 256
 
 
 def _head(array: Array, where: str) -> Array:
-    told = f"{array.nbytes}\0{array.dtype}\0{described('message', [array])}{f' at {where}' if where else ''}"
-    return np.frombuffer(told.encode()[: HEAD - 1].ljust(HEAD, b"\0"), np.uint8)
+    text = f"{array.nbytes}\0{array.dtype}\0{described('message', [array])}{f' at {where}' if where else ''}"
+    return np.frombuffer(text.encode()[: HEAD - 1].ljust(HEAD, b"\0"), np.uint8)
 
 
 def _parts_of(head: Array) -> list[str]:
@@ -162,11 +162,11 @@ def _parts_of(head: Array) -> list[str]:
     return head.tobytes().decode(errors="replace").split("\0")[:3]
 
 
-def _require_announced(group: Group, rank: int, head: Array, wanted: Array) -> None:
+def _require_announced(group: Group, rank: int, head: Array, expected_head: Array) -> None:
     """Raise GraphRuntimeError where a rank has sent something else than this one receives."""
-    (*kind, told), (*expected, asked) = map(_parts_of, (head, wanted))
+    (*kind, sent), (*expected, requested) = map(_parts_of, (head, expected_head))
     if kind != expected:
-        one, other = (text.removeprefix("message of ") for text in (told, asked))
+        one, other = (text.removeprefix("message of ") for text in (sent, requested))
         text = f"Rank {group.members[rank]} sends {one} while rank {group.members[group.rank]} receives {other}"
         raise GraphRuntimeError(f"{text}; receive what is sent.")
 
@@ -178,7 +178,7 @@ class _All:
     pending: list[Any]
 
     def Test(self) -> bool:
-        """Whether all have ended."""
+        """Whether all requests are complete."""
         return all([request.Test() for request in self.pending])
 
 
@@ -192,13 +192,13 @@ def all_objects(group: Group, item: object, what: str = "an exchange of objects"
     """The objects of all ranks, in their order; `what` names them in messages."""
     if group.comm is None:
         return [item]
-    found: list[Any] = []
-    talk(group, what, lambda: found.extend(group.comm.allgather(item)))
-    return found
+    objects: list[Any] = []
+    talk(group, what, lambda: objects.extend(group.comm.allgather(item)))
+    return objects
 
 
 def is_half(array: Array) -> bool:
-    """Whether an array has 16-bit floats, which MPI cannot add."""
+    """Whether an array has 16-bit floats, which MPI cannot reduce."""
     return array.dtype.name in ("float16", "bfloat16")
 
 
@@ -208,12 +208,12 @@ def _wide(array: Array) -> Array:
 
 
 def _flat(arrays: Sequence[Array]) -> Array:
-    """The elements of all arrays in one of their own."""
+    """The elements of all arrays in one new array."""
     return np.concatenate([array.reshape(-1) for array in arrays])
 
 
 def _parts(flat: Array, like: Sequence[Array]) -> list[Array]:
-    """The elements in arrays of the shapes and dtypes that they came from."""
+    """The elements split into arrays of these shapes and dtypes."""
     parts, start = [], 0
     with np.errstate(over="ignore"):  # a sum that is too large is an infinity, which the overflow check finds
         for array in like:

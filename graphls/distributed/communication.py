@@ -124,8 +124,8 @@ def get_local_rank(group: str | None = None) -> int:
         0
         >>> communication.release()
     """
-    found = _group("get_local_rank", group)
-    return found.local.index(found.rank)
+    ranks = _group("get_local_rank", group)
+    return ranks.local.index(ranks.rank)
 
 
 def get_local_rank_size(group: str | None = None) -> int:

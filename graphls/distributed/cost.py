@@ -16,8 +16,8 @@ from math import ceil, log2
 class Network:
     """The network between two ranks: seconds of a message without bytes, and bytes per second.
 
-    `algorithm` says how ranks put arrays together: "ring", "tree", "halving", or "best" for what is soonest done.
-    `memory` is how many bytes a rank reads and writes in a second where it copies or scales them.
+    `algorithm` is that of the collectives: "ring", "tree", "halving", or "best" for the fastest one. `memory` is the
+    number of bytes that a rank reads and writes in a second where it copies or scales them.
     """
 
     latency: float
@@ -26,7 +26,7 @@ class Network:
     memory: float = 1e10
 
     def passing(self, size: float) -> float:
-        """Seconds in which a rank reads so many bytes of its own memory, and writes as many."""
+        """Seconds in which a rank reads so many bytes of its memory and writes as many."""
         return 2 * size / self.memory
 
     def all_reduce(self, ranks: int, size: int) -> float:
@@ -50,11 +50,11 @@ class Network:
 
 
 Way = Callable[[int], tuple[float, float]]
-"""For a number of ranks: how many messages one sends after another, and how often the bytes of an array they have."""
+"""For a number of ranks: the messages that one sends in sequence, and their bytes as a multiple of an array's."""
 
 
 def halvings(ranks: int) -> int:
-    """How often a number of ranks is halved until one is left."""
+    """The number of halvings of the ranks until one is left."""
     return ceil(log2(ranks))
 
 
@@ -66,17 +66,17 @@ ALL_REDUCE: dict[str, Way] = {
     # Rabenseifner (Optimization of collective reduction operations, 2004): halves, quarters and so on, and back.
     "halving": lambda n: (2 * halvings(n), 2 * (n - 1) / n),
 }
-"""How an all-reduce is done."""
+"""The algorithms of an all-reduce."""
 PARTS: dict[str, Way] = {
     "ring": lambda n: (n - 1, (n - 1) / n),
     "tree": lambda n: (halvings(n), (n - 1) / n),
     "halving": lambda n: (halvings(n), (n - 1) / n),
 }
-"""How a reduce-scatter and an all-gather are done, each the other one backwards."""
+"""The algorithms of a reduce-scatter and of an all-gather, each the reverse of the other."""
 
 
 def fitted(ranks: int, small: float, large: float, size: int, memory: float = Network.memory) -> Network:
-    """The network in which an all-reduce of next to nothing and one of so many bytes take these seconds."""
+    """The network in which a tiny all-reduce and one of so many bytes take these seconds."""
     latency = small / halvings(ranks)
     rest = max(large - 2 * small, large / 10)
     return Network(latency, 2 * (ranks - 1) / ranks * size / rest, memory=memory)

@@ -14,55 +14,55 @@ from graphls.distributed.talk import talk
 from graphls.distributed.world import Group
 
 PATIENCE = 60.0
-"""How many seconds a rank that takes a divided state whole waits for the others to do the same."""
+"""Seconds for which a rank that gathers a divided state waits for the others to do the same."""
 
 
 class Division:
-    """How a state is divided among the ranks of a group.
+    """The sharding of one state over the ranks of a group.
 
-    `whole` is its shape, `part` that of a shard. `current` gives what this rank has of it now, for ranks that ask.
+    `shape` is that of the state, `part` that of a shard. `current` gives this rank's content, for ranks that ask.
     """
 
-    def __init__(self, group: Group, whole: tuple[int, ...], current: Callable[[], Array]) -> None:
-        self.group, self.whole, self.current = group, whole, current
-        self.part: tuple[int, ...] = (shard_size(prod(whole), group.size),)
+    def __init__(self, group: Group, shape: tuple[int, ...], current: Callable[[], Array]) -> None:
+        self.group, self.shape, self.current = group, shape, current
+        self.part: tuple[int, ...] = (shard_size(prod(shape), group.size),)
         self.parts = Parts(lambda: self.shard(current()))
 
     def shard(self, array: Array) -> Array:
-        """This rank's part of the value, whichever of both is given."""
+        """This rank's shard of an array, which is the value or already the shard."""
         return array if array.shape == self.part else self.of(array)
 
     def leaves(self, current: Callable[[], Array]) -> None:
-        """Keep what there has been until now, for ranks that read it later than this one; of a copy, nothing."""
+        """Retain the current shard, for ranks that read it later than this one; a copy retains nothing."""
         if current == self.current:
             self.parts.leaves()
 
-    def of(self, whole: Array) -> Array:
+    def of(self, array: Array) -> Array:
         """This rank's shard."""
-        return shard_of(whole, self.group.rank, self.group.size)
+        return shard_of(array, self.group.rank, self.group.size)
 
     def gathered(self, part: Array) -> Array:
-        """The whole array, whatever the other ranks do meanwhile.
+        """The complete array, whatever the other ranks do meanwhile.
 
         Raises GraphRuntimeError where one does not answer, or is in the middle of a step that this one has left.
         """
         if self.group.comm is None:
-            return whole_of([part], self.whole)
-        return whole_of(ask(apart(self.group, "read"), self.parts, part), self.whole)
+            return whole_of([part], self.shape)
+        return whole_of(ask(apart(self.group, "read"), self.parts, part), self.shape)
 
     def gathered_by_all(self, part: Array) -> Array:
-        """The whole array, on all ranks, which go on with it; raises GraphRuntimeError where others do not ask."""
+        """The complete array, gathered by all ranks; raises GraphRuntimeError where others do not take part."""
         group = apart(self.group, "gather")
         _meet(group)
-        return gather_shards(group, [part], [self.whole])[0]
+        return gather_shards(group, [part], [self.shape])[0]
 
 
 _communicators: dict[tuple[str, tuple[int, ...]], Any] = {}
-"""Communicators for one purpose each, so that nothing that a step communicates is taken for it."""
+"""Communicators by purpose and members, so that their messages never mix with those of a step."""
 
 
 def prepare(group: Group) -> None:
-    """Make the communicators for gathering and for reading what is divided; all ranks of the group do this together."""
+    """Create the communicators for gathering and reading sharded states; a collective call of the group."""
     is_first = group.comm is not None and ("gather", group.members) not in _communicators
 
     def divide() -> None:
@@ -76,7 +76,7 @@ def prepare(group: Group) -> None:
 
 
 def apart(group: Group, purpose: str) -> Group:
-    """The group, talking on a communicator of its own for a purpose: "gather" or "read", also by its name."""
+    """The group with its communicator, and a name, for one purpose: "gather" or "read"."""
     comm = _communicators.get((purpose, group.members))
     return Group(f"{group.name}\0{purpose}", group.members, group.rank, group.hosts, comm)
 

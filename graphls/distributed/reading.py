@@ -21,20 +21,20 @@ from graphls.distributed.waiting import WAITING
 from graphls.distributed.watch import BEHIND_ALL
 from graphls.distributed.world import Group
 
-ASKED, GIVEN = 18, 19
-"""The tags of a question and of its answer."""
+QUESTION_TAG, ANSWER_TAG = 18, 19
+"""The MPI tags of a question and of its answer."""
 PATIENCE = 60.0
-"""How many seconds a rank waits for an answer."""
+"""Seconds that a rank waits for an answer."""
 UPDATE = 5.0
-"""How many seconds a rank that is asked is given to end its update before it says that it cannot."""
+"""Seconds after which a rank in the middle of an update answers that it has no shard."""
 SELDOM, OFTEN, SOON = 0.005, 0.0001, 0.1
-"""Seconds between two looks for questions, those between looks behind one, and for how long it is looked so often."""
+"""Seconds between two polls for questions, between polls right after one, and for which these go on."""
 
 
 class Parts:
-    """The shard of this rank of one sharded state, which has been replaced so many times.
+    """This rank's shard of one sharded state; `replaced` counts the values that have replaced it.
 
-    What it had last is kept where it is replaced or freed, as other ranks, which are slower, may still ask for it.
+    Its last content is retained where it is replaced or freed, as slower ranks may still ask for it.
     """
 
     def __init__(self, current: Callable[[], Array]) -> None:
@@ -44,7 +44,7 @@ class Parts:
         _states[self.number] = self
 
     def leaves(self) -> None:
-        """Keep what the state has had until now, as it gets another value; of a torn one, nothing."""
+        """Retain the current content, which another one replaces; an incomplete one is dropped."""
         try:
             _gone[self.number] = self.replaced, self.current()
         except Exception:  # also at the end of the process, where modules may have gone
@@ -56,7 +56,7 @@ class Parts:
 
 
 class Question(NamedTuple):
-    """The request of a rank: a state, as it is after so many steps and values that replaced it.
+    """The request of a rank for a state, as it is after so many steps and replacements.
 
     Answers have the `number` of their question.
     """
@@ -71,19 +71,19 @@ _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
 _gone: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
 _counted: tuple[int, tuple[Version, ...]] = (0, ())
-"""The steps of sessions that have gone, and the versions of the others, in one piece, as a thread reads them."""
+"""The steps of closed sessions, and the versions of the open ones, in one tuple, which a thread reads at once."""
 _ended: deque[Version] = deque()
-"""The versions of sessions that have gone since; what frees one, at any moment, does no more than to note that."""
+"""The versions of sessions that were freed since; a finalizer, which may run at any moment, only appends to it."""
 _counting = allocate_lock()
 
 
 def forget_gone() -> None:
-    """Free what nobody asks for any more: all ranks have met behind all that they have read."""
+    """Free retained shards, for which no rank asks any more: all ranks have met behind all of their reads."""
     _gone.clear()
 
 
 def count_steps(session: object, version: Version) -> None:
-    """Know of what counts the steps of a session on divided states: ranks give each other those after equally many."""
+    """Register the version of a session on sharded states; ranks exchange shards that are equally many steps old."""
     global _counted
     with _counting:
         ended = {id(gone): gone for gone in (_ended.popleft() for _ in range(len(_ended)))}
@@ -99,27 +99,27 @@ def _steps() -> int:
 
 
 def ask(group: Group, parts: Parts, own: Array) -> list[Array]:
-    """The parts of all ranks; raises GraphRuntimeError where one does not answer, or cannot."""
+    """The shards of all ranks; raises GraphRuntimeError where one does not answer, or cannot."""
     question = Question(next(_question_numbers), parts.number, parts.replaced, _steps())
     others = [rank for rank in range(group.size) if rank != group.rank]
-    sent = [group.comm.isend(question, rank, ASKED) for rank in others]
-    found = {group.rank: own}
+    sent = [group.comm.isend(question, rank, QUESTION_TAG) for rank in others]
+    shards = {group.rank: own}
     end = time.monotonic() + PATIENCE
-    while len(found) < group.size:
+    while len(shards) < group.size:
         for rank in others:
-            if rank not in found and group.comm.Iprobe(rank, GIVEN):
-                number, part = group.comm.recv(source=rank, tag=GIVEN)
+            if rank not in shards and group.comm.Iprobe(rank, ANSWER_TAG):
+                number, part = group.comm.recv(source=rank, tag=ANSWER_TAG)
                 if number == question.number:  # else the answer to one that a Ctrl-C has ended
-                    found[rank] = part
+                    shards[rank] = part
         if time.monotonic() > end:
-            _fail(f"rank {min(set(others) - found.keys())} does not answer")
+            _fail(f"rank {min(set(others) - shards.keys())} does not answer")
         time.sleep(OFTEN)
     for request in sent:
         request.wait()
-    for rank, part in found.items():
+    for rank, part in shards.items():
         if part is None:
             _fail(f"rank {rank} is in the middle of a step that this one has left")
-    return [found[rank] for rank in range(group.size)]
+    return [shards[rank] for rank in range(group.size)]
 
 
 def _fail(why: str) -> None:
@@ -127,7 +127,7 @@ def _fail(why: str) -> None:
 
 
 class Server:
-    """The thread that answers."""
+    """The thread that answers questions of other ranks."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -141,7 +141,7 @@ class Server:
         self.thread.start()
 
     def look(self) -> None:
-        """Look for questions, and answer."""
+        """Poll for questions and answer them, until the end."""
         while not self.is_ending:
             self._receive()
             self.pending = [item for item in self.pending if not self.answer(*item)]
@@ -153,33 +153,33 @@ class Server:
         from mpi4py import MPI
 
         status = MPI.Status()
-        while self.group.comm.Iprobe(MPI.ANY_SOURCE, ASKED, status):
-            question = self.group.comm.recv(source=status.source, tag=ASKED)
+        while self.group.comm.Iprobe(MPI.ANY_SOURCE, QUESTION_TAG, status):
+            question = self.group.comm.recv(source=status.source, tag=QUESTION_TAG)
             self.last = time.monotonic()
             self.pending.append((status.source, question, self.last))
 
     def answer(self, rank: int, question: Question, since: float) -> bool:
-        """Give a part, if it is that of the right step; whether that is done.
+        """Send the shard of the requested step; returns whether the question is answered.
 
-        A step that has begun does not change it, up to its update: that waits for gradients of the rank that asks.
+        A running step does not change the shard before its update, which waits for gradients of the rank that asks.
         """
         array = _copy_of_part(question) if _steps() == question.steps and not _updates() else None
         if array is None or _steps() != question.steps or _updates():
             if _steps() <= question.steps and time.monotonic() - since < UPDATE:
                 return False
             array = None
-        self.sent.append(self.group.comm.isend((question.number, array), rank, GIVEN))
+        self.sent.append(self.group.comm.isend((question.number, array), rank, ANSWER_TAG))
         return True
 
     def end(self) -> None:
-        """Answer no more, as all ranks are through."""
+        """Stop, because all ranks are through."""
         if os.getpid() == self.process:
             self.is_ending = True
             self.thread.join()
 
 
 def _copy_of_part(question: Question) -> Array | None:
-    """A copy of what this rank has of a state; None for one that is torn, or that it has no more."""
+    """A copy of this rank's shard of a state; None where it is incomplete or gone."""
     replaced, array = _gone.get(question.state, (-1, None))
     if replaced == question.replaced:
         return array
@@ -191,10 +191,10 @@ def _copy_of_part(question: Question) -> Array | None:
 
 
 def _updates() -> bool:
-    """Whether the part of a step is running that changes states, at whose end ranks gather parameters."""
+    """Whether the update of a step is running, which changes states and ends with a gather of parameters."""
     return WAITING.is_updating
 
 
 def serve(group: Group) -> None:
-    """Answer what ranks of a group ask on this communicator."""
+    """Start the thread that answers ranks of a group on its communicator."""
     Server(group)

@@ -17,18 +17,18 @@ from graphls.distributed.world import Group
 
 
 def shard_size(size: int, ranks: int) -> int:
-    """How many elements each rank has of so many."""
+    """The number of elements of each shard of an array of so many elements."""
     return -(-size // ranks)
 
 
 def shard_range(size: int, rank: int, ranks: int) -> tuple[int, int]:
-    """The elements that a rank has, from the first up to the one behind the last; it may have none."""
+    """The start and the end of a rank's elements; the range may be empty."""
     length = shard_size(size, ranks)
     return min(rank * length, size), min((rank + 1) * length, size)
 
 
 def shard_of(array: Array, rank: int, ranks: int) -> Array:
-    """A copy of the elements that a rank has, with zeros behind them."""
+    """A copy of a rank's elements, padded with zeros."""
     start, stop = shard_range(array.size, rank, ranks)
     shard = np.zeros(shard_size(array.size, ranks), array.dtype)
     shard[: stop - start] = array.reshape(-1)[start:stop]
@@ -60,30 +60,30 @@ def _own_sums(group: Group, rows: Array) -> Array:
     return own
 
 
-_kept = local()
+_scratch_memory = local()
 
 
 def _scratch(shape: tuple[int, int], dtype: Any) -> Array:
-    """An array of this thread for one communication: pages of a new one each time take as long as what is sent."""
+    """A reused array of this thread for one communication, as fresh pages cost as much as the communication."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    if getattr(_kept, "buffer", np.empty(0)).size < size:
-        _kept.buffer = np.empty(size, np.uint8)
-    found: Array = _kept.buffer[:size].view(dtype).reshape(shape)
-    return found
+    if getattr(_scratch_memory, "buffer", np.empty(0)).size < size:
+        _scratch_memory.buffer = np.empty(size, np.uint8)
+    view: Array = _scratch_memory.buffer[:size].view(dtype).reshape(shape)
+    return view
 
 
 def spread(flat: Array, rows: Array) -> None:
-    """Put elements into rows, one for each rank, one row after the other, and zeros behind them."""
-    whole, length = flat.size // rows.shape[1] if rows.shape[1] else 0, rows.shape[1]
-    rows[:whole] = flat[: whole * length].reshape(whole, length)
-    if whole < len(rows):
-        rest = flat.size - whole * length
-        rows[whole, :rest] = flat[whole * length :]
-        rows[whole, rest:] = rows[whole + 1 :] = 0
+    """Fill rows, one for each rank, with elements in order, and pad the rest with zeros."""
+    full, length = flat.size // rows.shape[1] if rows.shape[1] else 0, rows.shape[1]
+    rows[:full] = flat[: full * length].reshape(full, length)
+    if full < len(rows):
+        rest = flat.size - full * length
+        rows[full, :rest] = flat[full * length :]
+        rows[full, rest:] = rows[full + 1 :] = 0
 
 
 def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """The whole arrays of these shapes, of shards of one dtype, in one communication."""
+    """The complete arrays of these shapes, from shards of one dtype, in one communication."""
     own = np.concatenate(shards)
     rows = np.empty((group.size, own.size), own.dtype)
     rows[:] = own
@@ -96,5 +96,5 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
 
 
 def whole_of(shards: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """The array of this shape that the shards of all ranks are."""
+    """The array of this shape, joined from the shards of all ranks."""
     return np.concatenate(shards)[: prod(shape)].reshape(shape)

@@ -19,14 +19,14 @@ from graphls.distributed.world import Group
 Result = TypeVar("Result")
 NAME = "graphls-communication"
 SPIN = 1e-4
-"""Seconds for which it is looked again and again whether a communication has ended, as a short one soon has."""
+"""Seconds for which a communication is polled without sleeping, as a short one ends soon."""
 NAP = 2e-5
-"""Seconds between two looks behind that."""
+"""Seconds between two polls after that."""
 _QUEUE = TaskQueue(NAME)
 
 
 def aside(function: Callable[[], Result]) -> Task[Result]:
-    """Have a call made on the thread of communication, behind those before it."""
+    """Enqueue a call on the communication thread."""
     return _QUEUE.do(function)
 
 
@@ -34,13 +34,13 @@ def talk(
     group: Group, what: str, act: Callable[[], Any] = lambda: None, awaits: Callable[[], Sequence[int]] | None = None,
     moves: bool = False, patience: float = inf,
 ) -> None:  # fmt: skip
-    """Communicate, on that thread, seen by what watches for ranks that have left, when all ranks of the group do.
+    """Run one communication of all ranks of the group on the communication thread, observed by the watchdog.
 
-    Before `act`, all ranks compare what they are about to do, unless `awaits` says of whom this one has not heard: in
-    that case not all take part, and it `moves` where what those give may be on its way. Where `act` gives a request,
-    wait for its end, without a load: MPI itself waits in a loop, which would take the core of what computes meanwhile,
-    here or on another rank. Raises GraphRuntimeError, on all ranks, where they are about to do different things, and
-    where MPI cannot; TimeoutError where others do not come within the seconds of `patience`.
+    Before `act`, all ranks compare their communications, unless `awaits` gives the ranks that this one waits for: in
+    that case not all take part, and it `moves` where their messages may be on the way. Where `act` returns a request,
+    its end is polled with sleeps in between: MPI itself waits in a loop, which would take the core of a computation
+    here or on another rank. Raises GraphRuntimeError, on all ranks, where their communications differ, and where MPI
+    fails; TimeoutError where others do not come within the seconds of `patience`.
     """
     call = call_of(group, what)
     call.awaits, call.moves = awaits, moves
@@ -77,10 +77,10 @@ def _wait(request: Any, patience: float = inf) -> None:
 
 
 def _compare(call: Call, patience: float) -> None:
-    """Meet all ranks of the group, in one message of 16 bytes; raise where they are about to do different things.
+    """Compare the next communication of all ranks of the group, in one message of 16 bytes; raise where they differ.
 
-    Nothing of the communication itself is sent before, so that no rank takes what another one means otherwise; nor is
-    anything behind it, also where a script catches the error, as ranks then are at different places.
+    Nothing of the communication itself is sent before, so that no rank receives a message that is meant for another
+    communication; nor is anything after the error, also where a script catches it, as ranks then have diverged.
     """
     if call.group.size == 1:
         return
@@ -91,7 +91,7 @@ def _compare(call: Call, patience: float) -> None:
     _wait(call.group.comm.Iallreduce(MPI.IN_PLACE, most, MPI.MAX), patience)
     if most[0] != own or most[1] != -own:
         everyone = call.group.comm.allgather((call.compared, str(call), call.origin))
-        other = next(rank for rank, told in enumerate(everyone) if told[0] != everyone[0][0])
+        other = next(rank for rank, item in enumerate(everyone) if item[0] != everyone[0][0])
         members = call.group.members
         (_, runs, origin), (_, does, its) = everyone[other], everyone[0]
         if runs == does:

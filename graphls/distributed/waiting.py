@@ -16,7 +16,7 @@ from graphls.ir.types import type_of
 Key = tuple[str, tuple[int, ...]]
 """The name and the members of a group, by which all ranks count its communications."""
 LONGEST = 120
-"""How many characters are shown of what is communicated."""
+"""Characters of a communication that messages show."""
 
 
 def described(name: str, arrays: Iterable[Any], settings: str = "") -> str:
@@ -27,10 +27,10 @@ def described(name: str, arrays: Iterable[Any], settings: str = "") -> str:
 
 @dataclass(eq=False)
 class Call:
-    """A communication: what it is, the user's line, and whether it belongs to a step, and to which cell of it.
+    """A communication: its description, the user's line, and the cell of the step that it belongs to, if any.
 
-    `awaits` gives those members of the group whose part in it has not arrived, of one in which not all take part. It
-    `moves` where it may go on though these are in other communications: what they give may be on its way.
+    `awaits` gives the members of the group that have not sent their part, where not all take part. It `moves` where it
+    may go on though these are in other communications, as their messages may be on the way.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """By which the communications of the group are counted."""
+        """The key by which the communications of the group are counted."""
         return self.group.name, self.group.members
 
     @property
@@ -60,7 +60,7 @@ class Call:
 
 
 def call_of(group: Group, what: str) -> Call:
-    """A communication that the running code asks for, at once or as a node of a step, whose operands say what it is."""
+    """The communication that the running code requests: at once, or as a node of a step, which describes it."""
     node = RUNNING.node
     if node is None:
         return Call(what, str(user_location() or ""), "at once", group)
@@ -71,7 +71,7 @@ def call_of(group: Group, what: str) -> Call:
 
 
 class Status(NamedTuple):
-    """The status that one rank sends to another: how much it has communicated, and what it waits for now."""
+    """The status that one rank sends to another: its counts of communications, and the one that it waits for now."""
 
     counts: dict[Key, int]
     call: str
@@ -81,7 +81,7 @@ class Status(NamedTuple):
     moves: bool
 
     def behind(self, others: dict[int, Status]) -> list[int]:
-        """The ranks without which this call cannot end: of those that have told, who has not come to it."""
+        """The ranks for which this call waits: of those with a known status, the ones that have not begun it."""
         if not self.call:
             return []
         if self.awaits is not None:
@@ -93,7 +93,7 @@ class Status(NamedTuple):
 class Waiting:
     """The current communication of this rank, how often each group has, and whether states are being changed.
 
-    `parted` says how ranks have parted ways, after which they communicate no more; "" before.
+    `parted` is the error of ranks that have diverged, after which they communicate no more; "" before.
     """
 
     now: Call | None = None

@@ -19,19 +19,19 @@ from graphls.distributed.waiting import WAITING, Call, Status
 from graphls.distributed.world import Group, launched
 
 PATIENCE = 2.0
-"""How many seconds a rank waits for others before it asks what they do, and ends all where one of them has left."""
+"""Seconds of waiting after which a rank asks the others for their status, and ends all where one has left."""
 TELL = 30.0
-"""How many seconds a rank waits before it says for whom; it says so again after twice as many, and so on."""
+"""Seconds of waiting after which a rank says for whom; it repeats that after twice as many, and so on."""
 BETWEEN = 0.2
-"""How many seconds lie between two looks for ranks that have left."""
+"""Seconds between two polls for ranks that have left."""
 LEAVING, ASKING, TELLING = 17, 20, 21
 """The tags of messages: of a rank that leaves, and of one that asks what others wait for, with its answer."""
 LIMIT = "HCCL_EXEC_TIMEOUT"
-"""The variable in which launchers of MindSpore say how many seconds a communication may take."""
+"""The variable in which MindSpore's launchers set the time limit of a communication, in seconds."""
 
 
 BEHIND_ALL: list[Callable[[], None]] = []
-"""What ends when all ranks are through, and before MPI does."""
+"""Functions that are called when all ranks are through, before MPI ends."""
 
 
 class Watch:
@@ -45,7 +45,7 @@ class Watch:
         self.is_through = False
         self.leaving: Call | None = None
         self.inquiry: Inquiry | None = None
-        self.asked: set[int] = set()
+        self.pending: set[int] = set()
         self.sent: list[Any] = []
         self.process = os.getpid()
         self.raised, self.exit = sys.excepthook, os._exit
@@ -60,18 +60,18 @@ class Watch:
         if os.getpid() != self.process:
             return self.raised(kind, error, trace)
         with folded(error) as count:
-            told = "".join(traceback.format_exception(kind, error, error.__traceback__ if count else trace))
-        self.end_all(f"{told}Rank {self.group.rank} of {self.group.size} has failed with this, which ends all ranks.\n")
+            text = "".join(traceback.format_exception(kind, error, error.__traceback__ if count else trace))
+        self.end_all(f"{text}Rank {self.group.rank} of {self.group.size} has failed with this, which ends all ranks.\n")
 
     def end_all(self, text: str) -> None:
-        """Say why, and end all ranks."""
+        """Print the reason and end all ranks."""
         sys.stdout.flush()
         sys.stderr.write(text)
         sys.stderr.flush()
         self.comm.Abort(1)
 
     def look(self) -> None:
-        """Look, again and again, whether who is waited for has left, or will never come."""
+        """Poll whether an awaited rank has left or is in a deadlock."""
         while not self.is_through:
             time.sleep(BETWEEN)
             self._receive()
@@ -86,17 +86,17 @@ class Watch:
             self._inquire(call, waited)
 
     def _inquire(self, call: Call, waited: float) -> None:
-        """Ask all ranks what they wait for, and say, or end all, what follows from their answers."""
+        """Ask all ranks for their status, and print a message or end all by their answers."""
         inquiry = self.inquiry
         if inquiry is None or inquiry.call is not call:
             inquiry = self.inquiry = Inquiry(call, self.group.rank, TELL)
         if inquiry.is_open(self.others):
             return
         own = WAITING.status()
-        if inquiry.asked and WAITING.now is call:
-            told = inquiry.deadlock(own)
-            if told:
-                self.end_all(f"GraphRuntimeError: {told}\n")
+        if inquiry.asked_at and WAITING.now is call:
+            message = inquiry.deadlock(own)
+            if message:
+                self.end_all(f"GraphRuntimeError: {message}\n")
             self._tell(inquiry, own, waited)
         if not inquiry.is_due(waited):
             return
@@ -105,17 +105,17 @@ class Watch:
             self._ask(inquiry, rank)
 
     def _ask(self, inquiry: Inquiry, rank: int) -> None:
-        """Ask a rank, unless it still has to answer: then, as soon as it has."""
-        if rank not in self.asked:
-            self.asked.add(rank)
-            self._send(inquiry.asked, rank, ASKING)
+        """Ask a rank, unless an answer is pending, behind which it is asked again."""
+        if rank not in self.pending:
+            self.pending.add(rank)
+            self._send(inquiry.asked_at, rank, ASKING)
 
     def _send(self, message: object, rank: int, tag: int) -> None:
         self.sent = [request for request in self.sent if not request.Test()]
         self.sent.append(self.comm.isend(message, rank, tag))
 
     def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
-        """Say for whom this rank waits, and end all after the limit."""
+        """Print for whom this rank waits, and end all after the time limit."""
         text = inquiry.waiting_text(own, waited)
         may_take_long = inquiry.call is self.leaving and not inquiry.silent(own)  # as others may go on without this one
         if self.limit is not None and waited >= self.limit and not may_take_long:
@@ -138,8 +138,8 @@ class Watch:
             elif status.tag == ASKING:
                 self._send((message, WAITING.status()), status.source, TELLING)
             else:
-                self.asked.discard(status.source)
-                if self.inquiry is not None and message[0] == self.inquiry.asked:
+                self.pending.discard(status.source)
+                if self.inquiry is not None and message[0] == self.inquiry.asked_at:
                     self.inquiry.answers[status.source] = message[1]
                 elif self.inquiry is not None:
                     self._ask(self.inquiry, status.source)
@@ -154,7 +154,7 @@ class Watch:
         self.exit(status)
 
     def leave(self) -> None:
-        """Tell the others that this rank is through, and wait, without a load, until they are."""
+        """Tell the others that this rank is through, and sleep until they are."""
         if os.getpid() != self.process:
             return
         self.leaving = Call("its exit", "", "", self.group, lambda: sorted(set(self.others) - self.left), True)
@@ -171,7 +171,7 @@ class Watch:
 
 
 def end_all_before_init() -> None:
-    """Let an error that ends one of several ranks end all, also before they have met in `init`.
+    """Let an error that ends one rank end all, also before they have met in `init`.
 
     There is no communicator to abort. The mpiexec of MPICH lets the others wait in `init` for ever for one that ends
     with an error before it, and ends them only where it dies of a signal.
@@ -194,18 +194,18 @@ if launched() > 1:
 
 
 class Watching:
-    """The watch of this process, from `init` on."""
+    """Holds the watchdog of this process, from `init` on."""
 
     watch: Watch | None = None
 
 
 def start_watch(group: Group, limit: float | None) -> None:
-    """Let an error that ends one of several ranks end all, and one that is waited for longer than a limit, in seconds.
+    """Start the watchdog: an error of one rank ends all, and so does a wait beyond the limit, in seconds.
 
-    Without one it is what the variable LIMIT says, if it says one.
+    Without a limit, that of the environment variable LIMIT counts, where it is set.
     """
-    said = os.environ.get(LIMIT, "")
-    limit = float(said) if limit is None and said.isdecimal() and int(said) else limit
+    setting = os.environ.get(LIMIT, "")
+    limit = float(setting) if limit is None and setting.isdecimal() and int(setting) else limit
     if group.comm is not None and Watching.watch is None:
         Watching.watch = Watch(group, limit)
     elif Watching.watch is not None and limit is not None:

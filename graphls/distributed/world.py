@@ -16,13 +16,13 @@ WORLD = "world"
 """The name of the group of all ranks."""
 
 NAMES_OF_WORLD = (None, "", WORLD, "hccl_world_group", "nccl_world_group", "mccl_world_group")
-"""What scripts call it."""
+"""Its names in scripts."""
 
 LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-"""Where the mpiexec of MPICH, and of Open MPI, says how many processes it has started."""
+"""The variables in which the mpiexec of MPICH, and of Open MPI, sets the number of processes."""
 
 FOREIGN = ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM")
-"""Where launchers that are no MPI say it."""
+"""The variables in which other launchers set it."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many ranks it has."""
+        """The number of its ranks."""
         return len(self.members)
 
     @property
     def local(self) -> tuple[int, ...]:
-        """The numbers in the group of those on this machine."""
+        """The numbers in the group of the ranks on this machine."""
         return tuple(rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank])
 
 
@@ -101,7 +101,7 @@ def join() -> Group:
 
 
 def launched() -> int:
-    """How many processes mpiexec has started, this one with them; 1 where there was none."""
+    """The number of processes that mpiexec has started, this one included; 1 without mpiexec."""
     return max(map(_number, LAUNCHED))
 
 

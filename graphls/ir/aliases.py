@@ -13,8 +13,8 @@ from graphls.ir.interpret import Array
 class Aliases:
     """The possible aliases of each value of a block, through chains of moves and of additions of zero.
 
-    A runtime computes what is made of constants alone, and then drops the sum with a zero, the product with a one and
-    a branch that is never taken. What is cast away and back is the value itself, but in between it is another.
+    A runtime folds constants, and then drops the sum with a zero, the product with a one and
+    a branch that is never taken. A cast and the cast back give the value itself; the value in between is another one.
     """
 
     def __init__(self, nodes: Iterable[Node], outer: Aliases | None = None) -> None:
@@ -27,8 +27,8 @@ class Aliases:
 
     def of(self, value: Value) -> frozenset[Value]:
         """The values of other nodes or from outside that one may turn out to be; itself where there are none."""
-        found = self.roots.get(value, frozenset())
-        return frozenset(root for root in found if root.type.dtype is value.type.dtype) or frozenset((value,))
+        roots = self.roots.get(value, frozenset())
+        return frozenset(root for root in roots if root.type.dtype is value.type.dtype) or frozenset((value,))
 
     def _take_note_of_constants(self, node: Node) -> None:
         if node.primitive.is_constant:
@@ -54,9 +54,9 @@ class Aliases:
         for region in node.regions:
             # A region may yield what is from outside, which the runtime then has in the place of the result.
             inside = Aliases(region.nodes, self)
-            made = {value for inner in region.nodes for value in inner.outputs}
+            defined = {value for inner in region.nodes for value in inner.outputs}
             for value, result in zip(node.outputs, region.outputs, strict=True):
-                yield from ((value, root) for root in inside.of(result) if root not in made)
+                yield from ((value, root) for root in inside.of(result) if root not in defined)
 
     def _may_be_number(self, value: Value, number: float) -> bool:
         if value not in self.fixed or value.type.size != 1:

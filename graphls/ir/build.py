@@ -151,7 +151,7 @@ class Builder:
 
     @contextmanager
     def at(self, node: Node, phase: str | None = None) -> Iterator[Builder]:
-        """Give what is emitted inside the scope and line of `node`, and its phase or another."""
+        """Emit the nodes of the block with the scope, line and phase of `node`, or with another phase."""
         before = self.phase, self.scope, self.loc
         self.phase, self.scope, self.loc = phase or node.phase, node.scope, node.loc
         try:

@@ -27,7 +27,7 @@ def same(first: Graph, second: Graph) -> bool:
 
 
 class _Comparison:
-    """`partner` pairs the values that stand at the same positions; it is one to one."""
+    """Compares two graphs; `partner` pairs the values at the same positions, one to one."""
 
     def __init__(self) -> None:
         self.partner: dict[Value, Value] = {}
@@ -81,6 +81,6 @@ def _attribute_key(value: object) -> tuple[Any, ...]:
         return np.ndarray, type_of(value), data.tobytes()
     for kind in (bool, int, float, str, DType, type(None)):
         if isinstance(value, kind):
-            # The text of a float tells it from every other one, for -0.0 and nan.
+            # The text of a float differs from that of every other one, also for -0.0 and nan.
             return kind, float.__repr__(value) if isinstance(value, float) else value
     return object, id(value)

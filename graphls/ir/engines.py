@@ -14,19 +14,19 @@ class Engine(Protocol):
     """Runs segments: graphs whose inputs and results lie in buffers that the plan gives it."""
 
     name: str
-    """How plans and `compile` call it."""
+    """Its name in plans and in `compile`."""
 
     runs_python: bool
-    """Whether Python runs in it, where a Ctrl-C or the user's exception may end a step; no state is written before."""
+    """Whether it runs Python, where a Ctrl-C or the user's exception may end a step; no state is written before."""
 
     writes_in_place: bool
-    """Whether it may write a new value where the old one lies, for graphs of which the order pass has proven that."""
+    """Whether it can write a state in place, for graphs for which the order pass has proven that."""
 
     def takes(self, node: Node) -> bool:
-        """Whether it runs a node, with all that is in its regions."""
+        """Whether it runs a node with all nodes of its regions."""
 
     def check(self, device: Any) -> None:
-        """Raise GraphRuntimeError where it is missing, GraphValueError for a device that it has nothing for."""
+        """Raise GraphRuntimeError where it is not installed, GraphValueError for a device that it does not support."""
 
     def open(self, segment: Segment, context: Any) -> Any:
         """The Part that runs a segment on the buffers of a PlanContext; see `graphls.runtime.engine`."""
@@ -36,12 +36,12 @@ _engines: dict[str, Engine] = {}
 
 
 def register_engine(engine: Engine) -> None:
-    """Make an engine known by its name, in place of one that had it before."""
+    """Register an engine by its name, in place of another of that name."""
     _engines[engine.name] = engine
 
 
 def find_engine(name: str) -> Engine:
-    """The engine of that name; raises GraphKeyError, which lists those that there are."""
+    """The engine of that name; raises GraphKeyError, which lists the registered ones."""
     if name not in _engines:
         known = ", ".join(sorted(_engines))
         raise GraphKeyError(f"There is no engine {name!r}{nearest(name, _engines)}; there are {known}.")

@@ -10,8 +10,8 @@ from graphls.ir.graph import Graph, Node
 def flops(node: Node) -> int:
     """The floating point operations of a node and of its regions in one run of it.
 
-    A multiplication with an addition counts as two, moves as none. Of a branch the dearer region counts, that of a
-    `scan` as often as it runs, and those of a `while_loop` once. Each primitive says its own (`Primitive.flops`).
+    A multiplication with an addition counts as two, a move as none. Of a branch the more expensive region counts, that
+    of a `scan` as often as it runs, and those of a `while_loop` once. Each primitive has its own `flops`.
     """
     inner = _of_regions(node)
     runs = node.primitive.region_runs(node.attrs, inner)
@@ -25,13 +25,13 @@ def own_flops(node: Node) -> int:
 
 
 def region_runs(node: Node) -> tuple[tuple[Graph, int], ...]:
-    """The regions of a node, each with how often it counts in one run of the node."""
+    """The regions of a node, each with its number of runs to count in one run of the node."""
     runs = node.primitive.region_runs(node.attrs, _of_regions(node))
     return tuple(zip(node.regions, runs, strict=True))
 
 
 def runs(nodes: Iterable[Node], times: int = 1) -> Iterator[tuple[Node, int]]:
-    """Every node, and those in regions before the node that holds them, with how often it counts: 0 if it does not."""
+    """Every node with its number of runs, which may be 0; nodes of regions come before the node around them."""
     for node in nodes:
         if node.regions:
             for region, count in region_runs(node):

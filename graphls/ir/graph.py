@@ -134,16 +134,16 @@ class Graph:
     outputs: tuple[Value, ...]
 
     text: ClassVar[Callable[[Graph], str]]
-    """What writes a graph as text; `ir/text.py`, which knows graphs, puts it here."""
+    """The function that writes a graph as text, set by `ir/text.py`."""
 
     difference: ClassVar[Callable[[Graph, Graph], Difference]]
-    """What compares graphs; `inspect/viz/__init__.py` puts it here."""
+    """The function that compares graphs, set by `inspect/viz/__init__.py`."""
 
     picture: ClassVar[Callable[[Graph], str] | None] = None
-    """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
+    """The function that draws a graph as SVG in notebooks, set by `graphls.viz`, as the IR imports nothing above it."""
 
     def replace(self, **changes: Any) -> Graph:
-        """A copy with some fields changed; raises GraphTypeError for what no graph has."""
+        """A copy with some fields changed; raises GraphTypeError for a field that graphs do not have."""
         try:
             return replace(self, **changes)
         except TypeError:
@@ -160,7 +160,7 @@ class Graph:
         raise GraphKeyError(f"The graph has no state {name!r}{near}.")
 
     def diff(self, other: Graph) -> Difference:
-        """The difference from this graph to `other`, names apart; false where nothing does, and `str` shows it."""
+        """The difference from this graph to `other`, names apart; false where there is none, and `str` shows it."""
         return Graph.difference(self, other)
 
     def __str__(self) -> str:
@@ -199,10 +199,10 @@ class Difference:
     outputs: tuple[tuple[Value | None, Value | None], ...]
 
     text: ClassVar[Callable[[Difference], str]]
-    """What writes it; `inspect/viz/__init__.py` puts it here."""
+    """The function that writes it as text, set by `inspect/viz/__init__.py`."""
 
     card: ClassVar[Callable[[Difference], str] | None] = None
-    """What shows it in notebooks, as HTML; `graphls.viz` puts it here."""
+    """The function that shows it as HTML in notebooks, set by `graphls.viz`."""
 
     def __bool__(self) -> bool:
         nodes = self.added or self.removed or self.changed
@@ -250,7 +250,7 @@ def blocks(graph: Graph) -> Iterator[Graph]:
 
 
 def with_regions(node: Node, change: Callable[[Graph], Graph]) -> Node:
-    """The node with what `change` makes of each of its regions; the same object where that is nothing else."""
+    """The node with `change` applied to each of its regions; the same object where nothing changes."""
     if not node.regions:
         return node
     regions = tuple(map(change, node.regions))
@@ -258,7 +258,7 @@ def with_regions(node: Node, change: Callable[[Graph], Graph]) -> Node:
 
 
 def with_blocks(node: Node, change: Callable[[tuple[Node, ...]], Iterable[Node]]) -> Node:
-    """The node with what `change` makes of the nodes of each region; the same object where that is nothing else."""
+    """The node with `change` applied to the nodes of each region; the same object where nothing changes."""
 
     def changed(region: Graph) -> Graph:
         nodes = tuple(change(region.nodes))
@@ -268,12 +268,12 @@ def with_blocks(node: Node, change: Callable[[tuple[Node, ...]], Iterable[Node]]
 
 
 def filtered(nodes: Iterable[Node], keep: Callable[[Node], bool]) -> tuple[Node, ...]:
-    """The nodes that `keep` says yes to, with those of their regions that it says yes to."""
+    """The nodes for which `keep` is true, filtered in their regions, too."""
     return tuple(with_blocks(node, lambda inner: filtered(inner, keep)) for node in nodes if keep(node))
 
 
 def with_edges(node: Node, keep: Callable[[Value], bool]) -> Node:
-    """The node, and those in its regions, with the control edges that `keep` says yes to; else the same object."""
+    """The node, also in its regions, with only the control edges for which `keep` is true; else the same object."""
     node = with_blocks(node, lambda nodes: (with_edges(inner, keep) for inner in nodes))
     if not node.after or all(map(keep, node.after)):
         return node
@@ -333,7 +333,7 @@ def uses(node: Node) -> tuple[Value, ...]:
 
 
 def needs(node: Node) -> Iterator[Value]:
-    """Every value that must be there before a node runs: operands, control edges, those of its regions.
+    """Every value that a node depends on: its operands, its control edges and those of the nodes in its regions.
 
     Examples:
         >>> from graphls.ir import needs, parse

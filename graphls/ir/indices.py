@@ -8,16 +8,16 @@ from graphls.ir.graph import Graph, Node, Value, inside
 from graphls.ir.reachability import Reachability
 
 SMALL = 4096
-"""Bytes of a state that is cheaply kept twice."""
+"""Bytes of the largest state that gets a second buffer."""
 
 
 def is_small(state: Value) -> bool:
-    """Whether a state is cheaply kept twice, so that it stays as it was where an index is out of range."""
+    """Whether a state is small enough for a second buffer, which protects it where an index is out of range."""
     return state.type.nbytes <= SMALL
 
 
 def early_states(graph: Graph) -> set[str]:
-    """The small states that may be written before the runtime has looked at every index; they get two buffers."""
+    """The small states that may be written before the runtime has checked every index; they get two buffers."""
     marked = _taking_indices(graph)
     reach = Reachability(graph.nodes, marked)
     every = (1 << len(marked)) - 1
@@ -26,7 +26,7 @@ def early_states(graph: Graph) -> set[str]:
 
 
 def takes_indices(graph: Graph) -> bool:
-    """Whether an index out of range may end a run of a graph."""
+    """Whether an index out of range may end a run of the graph."""
     return bool(_taking_indices(graph))
 
 

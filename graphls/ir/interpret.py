@@ -19,19 +19,19 @@ Watch = Callable[[Node, tuple[Array, ...]], None]
 
 
 class Running(local):
-    """The collective of a step that this thread runs; None at other times."""
+    """The collective node that this thread is running; None at other times."""
 
     node: Node | None = None
 
 
 RUNNING = Running()
 NOT_RUNNING = nullcontext()
-"""Around the many nodes of which no rank has to know, as it takes no time."""
+"""The context of all other nodes, which takes no time."""
 
 
 @contextmanager
 def running(node: Node) -> Iterator[None]:
-    """Let what a collective does know to which step it belongs."""
+    """Set the current collective of this thread to a node of a step."""
     before, RUNNING.node = RUNNING.node, node
     try:
         yield
@@ -79,8 +79,8 @@ def _bound(graph: Graph, inputs: Sequence[object], states: Mapping[str, object])
     return env
 
 
-def _checked(value: Value, given: Any) -> Array:
-    array: Array = np.asarray(given)
+def _checked(value: Value, data: Any) -> Array:
+    array: Array = np.asarray(data)
     if type_of(array) != value.type:
         raise GraphValueError(f"{value.name!r} takes {value.type}, not {type_of(array)}.")
     return array

@@ -11,7 +11,7 @@ _KINDS = frozenset((bool, int, str, type(None), DType))
 
 
 def key_of_constant(constant: object) -> Hashable:
-    """Equal for constants that make no difference; raises TypeError for what is no number, text, dtype or list."""
+    """A key that is equal for constants that compile to the same graph; raises TypeError for other objects."""
     kind = type(constant)
     if kind in _KINDS:
         return kind, constant
@@ -23,7 +23,7 @@ def key_of_constant(constant: object) -> Hashable:
 
 
 def constant_key(constant: object) -> Any:
-    """Equal for constants that a graph may mix: of one class and value, zeros of one sign, and one nan like another."""
+    """A key that is equal for interchangeable constants: of one class and value, zeros of one sign, all nans alike."""
     if isinstance(constant, float):
         return type(constant), constant.hex()
     if isinstance(constant, complex):

@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 class Cursor:
-    """A text in tokens, and the place up to which they are taken.
+    """A text in tokens, and the position of the next one.
 
     `comments` holds the phase, scope and line that a comment gives to the token before it, under the
     index of the token after it.
@@ -48,7 +48,7 @@ class Cursor:
         self._position = self._end = 0
 
     def look(self, ahead: int = 0) -> Token:
-        """The next token, or one behind it; words are split only as far as they are looked at."""
+        """The next token, or one behind it; the text is split only as far as it is read."""
         while len(self.tokens) <= self.at + ahead:
             if self.tokens and self.tokens[-1].kind == "end":
                 return self.tokens[-1]
@@ -56,7 +56,7 @@ class Cursor:
         return self.tokens[self.at + ahead]
 
     def _split(self) -> None:
-        """Take note of the text up to the next token, or of its end."""
+        """Read the text up to the next token, or to its end."""
         while self._position < len(self.text):
             match = _TOKENS.match(self.text, self._position)
             if match is None:
@@ -73,9 +73,9 @@ class Cursor:
     def _keep_metadata(self, index: int, end: int, match: re.Match[str]) -> None:
         """A comment counts for the token that stands before it on its line; else it is a remark."""
         if index and "\n" not in self.text[end : match.start()]:
-            found = parse_metadata(match[0].rstrip())
-            if found:
-                self.comments[index] = found
+            metadata = parse_metadata(match[0].rstrip())
+            if metadata:
+                self.comments[index] = metadata
 
     def error(self, message: str, position: int | None = None) -> GraphSyntaxError:
         position = self.look().position if position is None else position
@@ -85,8 +85,8 @@ class Cursor:
         column = position - start
         shown = self.text[start : end if end >= 0 else None]
         cut = max(0, column - SHOWN // 2) if len(shown) > SHOWN else 0
-        place = f"{shown[cut : cut + SHOWN]}\n{' ' * len(visible(shown[cut:column]))}^"
-        error = GraphSyntaxError(f"{self.file}:{number}:{column + 1}: {message}.\n{place}")
+        excerpt = f"{shown[cut : cut + SHOWN]}\n{' ' * len(visible(shown[cut:column]))}^"
+        error = GraphSyntaxError(f"{self.file}:{number}:{column + 1}: {message}.\n{excerpt}")
         error.filename, error.lineno, error.offset = self.file, number, column + 1
         return error
 

@@ -9,15 +9,15 @@ from graphls.ir.build import substitute
 from graphls.ir.graph import Graph, Node, Value, Write, captures, uses, with_regions
 
 DEFAULT = "onnxruntime"
-"""The engine that takes every node but calls of Python, so that what another one leaves runs there."""
+"""The engine that takes every node but calls of Python, also those that other engines do not take."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
     """A piece of a step that one engine runs.
 
-    `graph` stands alone: its inputs are those of the step that it reads and values of earlier segments; its states are
-    those that it reads or writes. `gives` are the values of the plan that its outputs are, in their order.
+    `graph` is self-contained: its inputs are inputs of the step and values of earlier segments; its states are those
+    that it reads or writes. `gives` are the values of the plan for its outputs, in their order.
     """
 
     engine: str
@@ -62,12 +62,12 @@ class Plan:
 
 
 def is_plan(graph: Graph) -> bool:
-    """Whether a graph is one of segments."""
+    """Whether a graph consists of segments."""
     return any(node.primitive.is_segment for node in graph.nodes)
 
 
 def plan_of(graph: Graph) -> Plan:
-    """The plan of a graph; one that has no segments is a single one, on the engine that takes everything."""
+    """The plan of a graph; a graph without segments is a single one, on the engine that takes everything."""
     if not is_plan(graph):
         return Plan(graph, (), (Segment(DEFAULT, graph, graph.outputs),), None, (), ())
     return _Reader(graph).plan()
@@ -85,7 +85,7 @@ class _Reader:
         self.read.update(v for c in conditions for v in (c.inputs if c is self.choice else uses(c)))
 
     def plan(self) -> Plan:
-        """The segments of the graph, and those of the branches of its condition."""
+        """The plan: the segments of the graph, and those of the branches of its condition."""
         host_random = tuple(node for node in self.graph.nodes if node.primitive.on_host)
         before: list[Segment] = []
         after: list[Segment] = []
@@ -103,41 +103,42 @@ class _Reader:
         return Plan(self.graph, host_random, tuple(before), flag, branches, tuple(after), names)
 
     def only_chooses(self, node: Node) -> bool:
-        """Whether a condition only says if states take new values, which segments have made, or stay as they are."""
+        """Whether a condition only chooses between new values that segments have computed and the old states."""
         if any(region.nodes for region in node.regions):
             return False
         first, second = (region.outputs for region in node.regions)
         stays = all({w.state for w in self.written.get(v, ())} == {x} for v, x in zip(node.outputs, first, strict=True))
-        made = {v for n in self.graph.nodes if n.primitive.is_segment for v in n.outputs}
-        return stays and made.issuperset(second) and self.read.isdisjoint(node.outputs)
+        computed = {v for n in self.graph.nodes if n.primitive.is_segment for v in n.outputs}
+        return stays and computed.issuperset(second) and self.read.isdisjoint(node.outputs)
 
     def deferred(self) -> dict[Value, list[Value]]:
-        """The results of the condition that only chooses, by the values that segments make for them."""
-        found: dict[Value, list[Value]] = {}
+        """The results of the condition that only chooses, by the values that segments compute for them."""
+        deferred_results: dict[Value, list[Value]] = {}
         if self.choice is not None:
-            for value, made in zip(self.choice.outputs, self.choice.regions[1].outputs, strict=True):
-                found.setdefault(made, []).append(value)
-        return found
+            for value, computed in zip(self.choice.outputs, self.choice.regions[1].outputs, strict=True):
+                deferred_results.setdefault(computed, []).append(value)
+        return deferred_results
 
     def branch(self, node: Node, region: Graph) -> tuple[Segment, ...]:
-        """The segments of a region, which gives the results of the node; the last one copies what it passes on."""
+        """The segments of a region of the node; the last one copies values that the region passes on."""
         targets: dict[Value, list[Value]] = {}
-        for value, given in zip(node.outputs, region.outputs, strict=True):
-            targets.setdefault(given, []).append(value)
+        for value, source in zip(node.outputs, region.outputs, strict=True):
+            targets.setdefault(source, []).append(value)
         inner = {v for n in region.nodes for v in uses(n)}
-        found = [n for n in region.nodes if n.primitive.is_segment]
-        made = {v for n in found for v in n.outputs}
-        passed = [(v, t) for v, several in targets.items() if v not in made for t in several if self.must_copy(v, t)]
+        inner_segments = [n for n in region.nodes if n.primitive.is_segment]
+        computed = {v for n in inner_segments for v in n.outputs}
+        loose = [(v, t) for v, several in targets.items() if v not in computed for t in several]
+        passed = [(v, t) for v, t in loose if self.must_copy(v, t)]
         segments = []
-        for n in found:
+        for n in inner_segments:
             gives = {v: (*((v,) if v in inner else ()), *targets.get(v, ())) for v in n.outputs}
-            segments.append(self.segment(n, gives, inner, passed if n is found[-1] else ()))
-        if passed and not found:
-            segments.append(self.standing(DEFAULT, Graph("copies", (), (), (), (), ()), passed, inner))
+            segments.append(self.segment(n, gives, inner, passed if n is inner_segments[-1] else ()))
+        if passed and not inner_segments:
+            segments.append(self.self_contained(DEFAULT, Graph("copies", (), (), (), (), ()), passed, inner))
         return tuple(segments)
 
     def must_copy(self, value: Value, target: Value) -> bool:
-        """Whether a value that a branch passes on must lie elsewhere: all but a state that stays in its own buffer."""
+        """Whether a value that a branch passes on must be copied: all but a state that stays in its own buffer."""
         stays = all(w.in_place and w.state is value for w in self.written.get(target, ()))
         return target in self.read or not stays
 
@@ -145,36 +146,36 @@ class _Reader:
         self, node: Node, gives: Mapping[Value, tuple[Value, ...]], inner: Iterable[Value] = (),
         passed: Iterable[tuple[Value, Value]] = (),
     ) -> Segment:  # fmt: skip
-        """A segment that stands alone, with what it gives under the names of the plan."""
+        """A self-contained segment whose outputs are values of the plan."""
         (region,) = node.regions
         pairs = [(i, t) for o, i in zip(node.outputs, region.outputs, strict=True) for t in gives[o]]
-        return self.standing(node.attrs["engine"], region, [*pairs, *passed], inner)
+        return self.self_contained(node.attrs["engine"], region, [*pairs, *passed], inner)
 
-    def standing(
+    def self_contained(
         self, engine: str, region: Graph, pairs: Iterable[tuple[Value, Value]], inner: Iterable[Value]
     ) -> Segment:
-        """A region as a graph of its own that gives these pairs of its values and those of the plan."""
+        """A region as a self-contained segment, whose outputs are pairs: its own value, the value of the plan."""
         read, pairs = {*self.read, *inner}, list(pairs)
         writes = tuple(Write(w.state, i, w.in_place) for i, t in pairs for w in self.written.get(t, ()))
-        given = [(i, t) for i, t in pairs if t in read]
-        needed = captures(region.replace(outputs=tuple(i for i, _ in pairs)))
-        states = dict.fromkeys((*(v for v in needed if v.is_state), *(w.state for w in writes)))
+        read_pairs = [(i, t) for i, t in pairs if t in read]
+        captured = captures(region.replace(outputs=tuple(i for i, _ in pairs)))
+        states = dict.fromkeys((*(v for v in captured if v.is_state), *(w.state for w in writes)))
         return Segment(
             engine,
             Graph(
                 region.name,
-                tuple(v for v in needed if not v.is_state),
+                tuple(v for v in captured if not v.is_state),
                 tuple(states),
                 region.nodes,
                 writes,
-                tuple(i for i, _ in given),
+                tuple(i for i, _ in read_pairs),
             ),
-            tuple(t for _, t in given),
+            tuple(t for _, t in read_pairs),
         )
 
 
 def flattened(graph: Graph) -> Graph:
-    """The graph of a plan without segments: what they hold, in the order in which they run."""
+    """The graph of a plan with its segments expanded, in the order in which they run."""
     if not is_plan(graph):
         return graph
     mapping: dict[Value, Value] = {}
@@ -196,20 +197,20 @@ def flattened(graph: Graph) -> Graph:
 
 
 def background_segments(plan: Plan) -> dict[int, int]:
-    """The numbers of the segments that run beside those behind them, each with that of the first one that waits for it.
+    """The segments that run in the background: the number of each, with that of the first segment that waits for it.
 
-    Such a segment only communicates. What waits is what reads a result of it, and any other call of Python, as these
+    Such a segment only communicates. Readers of its results wait for it, and so does any other call of Python, as these
     keep their order. Where nothing would be computed meanwhile, a segment runs in its turn. All stand before the flag
-    of the plan; where nothing before it waits for one, the number is that of the segments there.
+    of the plan; where no segment before the flag waits, the second number is the count of segments there.
     """
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for number, segment in enumerate(plan.before):
         if _only_communicates(segment):
             first = next((i for i in range(number + 1, len(plan.before)) if _waits(plan.before[i], segment)), None)
             end = len(plan.before) if first is None else first
             if not all(map(_only_communicates, plan.before[number + 1 : end])):
-                found[number] = end
-    return found
+                ends[number] = end
+    return ends
 
 
 def _only_communicates(segment: Segment) -> bool:

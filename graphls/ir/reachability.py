@@ -21,7 +21,7 @@ def waits_for(node: Node) -> tuple[Value, ...]:
 
 
 def computes_nothing(node: Node) -> bool:
-    """Whether all operands, or all results, of a node have no elements: so the results are known, and are constants."""
+    """Whether all operands, or all results, of a node are empty, so that the results are constants."""
     if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
         return False
     operands, results = ([v.type.size for v in values] for values in (node.inputs, node.outputs))
@@ -29,37 +29,37 @@ def computes_nothing(node: Node) -> bool:
 
 
 def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
-    """The items that begin, those that follow them, those that follow these and so on, each once, near ones first.
+    """The items that can be reached from the first ones, these included, each once, in breadth-first order.
 
-    Takes as long as there are items that are reached, whatever else there is, and less for who stops early.
+    Takes time in proportion to the items that are reached, and less where the caller stops early.
     """
-    found = set[Item]()
+    seen = set[Item]()
     waiting = deque(start)
     while waiting:
         item = waiting.popleft()
-        if item not in found:
-            found.add(item)
+        if item not in seen:
+            seen.add(item)
             yield item
             waiting.extend(following(item))
 
 
 def before(nodes: Sequence[Node], values: Iterable[Value], reads: Reads = waits_for) -> list[Node]:
-    """The nodes of a block that these values come from, in order."""
-    wanted, found = set(values), []
+    """The nodes of a block that these values depend on, in order."""
+    required, nodes_before = set(values), []
     for node in reversed(nodes):
-        if not wanted.isdisjoint(node.outputs):
-            wanted.update(reads(node))
-            found.append(node)
-    return found[::-1]
+        if not required.isdisjoint(node.outputs):
+            required.update(reads(node))
+            nodes_before.append(node)
+    return nodes_before[::-1]
 
 
 def behind(nodes: Iterable[Node], values: Iterable[Value], reads: Reads = uses) -> set[Value]:
-    """These values, and all that nodes, given in their order, make of them."""
-    found = set(values)
+    """These values, and all that depend on them; the nodes are in schedule order."""
+    values_behind = set(values)
     for node in nodes:
-        if not found.isdisjoint(reads(node)):
-            found.update(node.outputs)
-    return found
+        if not values_behind.isdisjoint(reads(node)):
+            values_behind.update(node.outputs)
+    return values_behind
 
 
 def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
@@ -100,12 +100,12 @@ def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True)
         ['abs']
     """
     reads = waits_for if control else uses
-    made = behind(nodes, (value for node in of for value in node.outputs), reads)
-    return frozenset(node for node in nodes if not made.isdisjoint(reads(node)))
+    values_behind = behind(nodes, (value for node in of for value in node.outputs), reads)
+    return frozenset(node for node in nodes if not values_behind.isdisjoint(reads(node)))
 
 
 class Reachability:
-    """Which of some marked nodes come before each node of a block, as one integer of bits per node.
+    """The marked nodes that come before each node of a block, as one integer of bits per node.
 
     So a question takes as long as an `and` of two integers, and all of them together one sweep.
     """
@@ -123,7 +123,7 @@ class Reachability:
             self.definer.update((value, node) for value in node.outputs)
 
     def predecessors(self, node: Node) -> list[Node]:
-        """The nodes of the block that make what a node reads; none where a model has a constant in its place."""
+        """The nodes of the block whose results a node reads; none where a model has a constant in its place."""
         if computes_nothing(node):
             return []
         return list(dict.fromkeys(self.definer[v] for v in self.reads(node) if v in self.definer))
@@ -134,30 +134,30 @@ class Reachability:
 
 
 def marks_behind(nodes: Sequence[Node], bit: Mapping[Node, int], reads: Reads = uses) -> dict[Node, int]:
-    """For each node of a block the marked ones that are made of it, itself included, as bits of an integer."""
+    """For each node of a block the marked nodes that depend on it, itself included, as bits of an integer."""
     needed_by: dict[Value, int] = {}
-    found: dict[Node, int] = {}
+    marks: dict[Node, int] = {}
     for node in reversed(nodes):
         bits = bit.get(node, 0)
         for value in node.outputs:
             bits |= needed_by.get(value, 0)
-        found[node] = bits
+        marks[node] = bits
         for value in reads(node):
             needed_by[value] = needed_by.get(value, 0) | bits
-    return found
+    return marks
 
 
 def predecessors(nodes: Sequence[Node], reads: Reads) -> list[set[int]]:
-    """The numbers of the nodes of a block that make what each of them reads."""
+    """For each node of a block the indices of the nodes whose results it reads."""
     definer, number = definers(nodes), {node: i for i, node in enumerate(nodes)}
     return [{number[definer[v]] for v in reads(node) if v in definer} for node in nodes]
 
 
 def stable_order(earlier: Sequence[Iterable[int]]) -> list[int]:
-    """The numbers of items, each behind its `earlier` ones, as near to the given order as these let it be.
+    """The stable topological order: the indices of items, each behind its `earlier` ones.
 
-    Always the first item whose earlier ones have all come is next. Those that wait for themselves, in a cycle, and
-    those behind them are left out.
+    The next item is always the first one whose earlier ones have all come. Items of a cycle and those behind them are
+    left out.
     """
     followers: list[list[int]] = [[] for _ in earlier]
     waiting = []

@@ -14,7 +14,7 @@ Rule = Callable[..., Any]
 
 
 class Operation:
-    """A primitive as the IR, passes and backends see it: a name, rules, and facts, so that nobody asks for the name.
+    """The interface of a primitive for the IR, passes and backends: a name, rules, and facts in place of name checks.
 
     `graphls.primitives.primitive.Primitive` says how one is written.
     """
@@ -32,22 +32,22 @@ class Operation:
     """Whether the result is the attribute `value`."""
 
     is_check: bool = False
-    """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
+    """Whether it closes an overflow window: it checks that its operands are finite and computes nothing else."""
 
     has_effect: bool = False
-    """Whether it does more than give results, so that each runs once in each step, in order; a token comes first."""
+    """Whether it has an effect, so that each node runs once in each step, in order; its first result is a token."""
 
     is_collective: bool = False
     """Whether all ranks of a group run it together, in the same order."""
 
     fits_its_operands: bool = False
-    """Whether its results may lie where its operands do: a collective that puts these together in place."""
+    """Whether its results may share the buffers of its operands: a collective that reduces in place."""
 
     is_of_rank: bool = False
-    """Whether each rank communicates with some others in a way of its own, which need not be that of all."""
+    """Whether each rank communicates with ranks of its own choice, which may differ from rank to rank."""
 
     elementwise: bool = False
-    """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
+    """Whether each element of the result depends on the elements at its index in the operands, which broadcast."""
 
     flops_per_element: int = 1
     """The floating point operations for each element of the result; of 0, it only moves or selects elements."""
@@ -70,7 +70,7 @@ class Operation:
     """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
 
     is_remainder: bool = False
-    """Whether it is what a division leaves, of which a kernel that rounds the quotient may find another."""
+    """Whether it is a remainder, which kernels that round the quotient get wrong."""
 
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
@@ -82,35 +82,35 @@ class Operation:
     """Whether an operand may be a stack."""
 
     takes_values: bool = False
-    """Whether the ONNX rule is given values of the IR, not the names of tensors, and asks for those that it needs."""
+    """Whether the ONNX rule takes values of the IR in place of tensor names, and requests those that it needs."""
 
     is_branch: bool = False
-    """Whether one of the regions, which have no parameters, runs, and its results are those of the node."""
+    """Whether one of the regions, which have no parameters, runs and yields the results of the node."""
 
     is_loop: bool = False
-    """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
+    """Whether the last region is a loop body, which yields first the values that it carries to the next iteration."""
 
     is_segment: bool = False
     """Whether an engine runs the region as one piece of a plan; the attribute `engine` names it."""
 
     is_inlined: bool = False
-    """Whether a model has what the region says, or one operator for it, in place of the node."""
+    """Whether a model contains the nodes of the region, or one operator for them, in place of the node."""
 
     region_names: tuple[str, ...] = ()
-    """The titles of the regions where a graph is shown; nothing where they have names of their own."""
+    """The titles of the regions in pictures; empty where regions have names of their own."""
 
     half: Literal["rounded", "exact", "native"] = "rounded"
-    """What 16-bit results need where they are computed in float32.
+    """The treatment of 16-bit results that are computed in float32.
 
     "rounded" ones are rounded, "exact" ones are representable already (moves and selections), and "native" rules see
     the 16-bit values themselves.
     """
 
     lowered_at: tuple[str, ...] = ()
-    """The levels of mixed precision that compute it in 16 bits, wherever it stands."""
+    """The levels of mixed precision that compute it in 16 bits, in any cell."""
 
     widened_at: tuple[str, ...] = ()
-    """The levels of mixed precision that compute it in float32, wherever it stands."""
+    """The levels of mixed precision that compute it in float32, in any cell."""
 
     integer_gradient: Literal["none", "whole", "divided"] = "none"
     """How gradients flow through integers: by the rule as it is ("whole"), or "divided" among equals in float64."""
@@ -123,22 +123,22 @@ class Operation:
 
     @property
     def is_view(self) -> bool:
-        """Whether the results are the first operands, in other words or another shape, without memory of their own."""
+        """Whether the results are the first operands, perhaps in another shape, without memory of their own."""
         return self.onnx == "Identity"
 
     @property
     def may_be_operand(self) -> bool:
-        """Whether a result may turn out to be an operand of its size when a runtime has rewritten the model."""
+        """Whether a runtime's rewrites may replace a result by an operand of its size."""
         return self.is_view
 
     @property
     def moves(self) -> bool:
-        """Whether the result has the elements of its only operand, at other indices or repeated, and no others."""
+        """Whether the result has only elements of its one operand, moved or repeated."""
         return self.is_view
 
     @property
     def is_transparent(self) -> bool:
-        """Whether the result has the numbers of its only operand, moved or in another dtype."""
+        """Whether the result has only numbers of its one operand, moved or in another dtype."""
         return self.moves
 
     @property
@@ -178,11 +178,11 @@ class Operation:
         raise NotImplementedError
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, object]) -> int:
-        """How many floating point operations one run takes, without those of its regions."""
+        """The floating point operations of one run, without those of its regions."""
         raise NotImplementedError
 
     def region_runs(self, attrs: Mapping[str, object], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """How often each region counts, given how many operations each of them takes."""
+        """The number of runs to count for each region, from the operations that each of them takes."""
         raise NotImplementedError
 
 
@@ -193,14 +193,14 @@ _operations: dict[str, Operation] = {}
 
 
 def register(operation: Operation) -> None:
-    """Make a primitive known by its name, in place of one that had it before; GraphValueError for one of graphls."""
+    """Register a primitive, in place of another of its name; raises GraphValueError for a name of graphls's own."""
     known = _operations.get(operation.name)
     check_name("primitive", operation.name, None if known is None else type(known), type(operation))
     _operations[operation.name] = operation
 
 
 def lookup(name: str) -> Operation:
-    """The primitive of that name, of a plugin where no other is known by it.
+    """The primitive of that name, loaded from a plugin where none is registered.
 
     Raises GraphKeyError that suggests the nearest one, and GraphImportError for a plugin that fails.
 
@@ -230,5 +230,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     names = list(known)
     same = [other for other in names if other.lower() == str(name).lower()]
-    found = same or get_close_matches(str(name), names, 1)
-    return f"; did you mean {found[0]!r}" if found else ""
+    matches = same or get_close_matches(str(name), names, 1)
+    return f"; did you mean {matches[0]!r}" if matches else ""

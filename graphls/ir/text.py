@@ -51,27 +51,27 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 
 
 def reference(value: Value) -> str:
-    """How the text names a value: `%x`, or `@w` for a state."""
+    """The text of a reference to a value: `%x`, or `@w` for a state."""
     return ("@" if value.is_state else "%") + quoted(value.name)
 
 
 def written(write: Write) -> str:
-    """How the text says what a state holds after the step: `@w <- %new in place`."""
+    """The text of a write: `@w <- %new in place`."""
     return f"{reference(write.state)} <- {reference(write.value)}{' in place' if write.in_place else ''}"
 
 
 def references(values: Iterable[Value]) -> str:
-    """How the text lists values: `%x, @w`."""
+    """The text of a list of values: `%x, @w`."""
     return ", ".join(map(reference, values))
 
 
 def declarations(values: Iterable[Value]) -> str:
-    """How the text lists inputs and parameters: `%x: f32[4], %y: i64[]`."""
+    """The text of inputs and parameters with their types: `%x: f32[4], %y: i64[]`."""
     return ", ".join(f"{reference(value)}: {value.type}" for value in values)
 
 
 def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
-    """A name, a path of cells or a file as it is where all of it is plain, else as a JSON string."""
+    """A name, a path of cells or a file: unchanged where it is plain, else as a JSON string."""
     return text if plain.fullmatch(text) else json.dumps(text)
 
 
@@ -160,12 +160,12 @@ Graph.text = dump
 
 
 def digest(graph: Graph) -> str:
-    """A hash of all that the text form holds but the user's lines; raises GraphTypeError as `dump` does."""
-    found = hashlib.sha256()
+    """A hash of the text form without the user's lines; raises GraphTypeError as `dump` does."""
+    hash = hashlib.sha256()
     for part in _graph_parts(graph):
-        found.update(part.encode("utf-8", "surrogatepass"))
-        found.update(b"\n")
-    return found.hexdigest()
+        hash.update(part.encode("utf-8", "surrogatepass"))
+        hash.update(b"\n")
+    return hash.hexdigest()
 
 
 def _graph_parts(graph: Graph) -> Iterator[str]:

@@ -43,7 +43,7 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether it is one of the two 16-bit floats, which the CPU computes through float32."""
+        """Whether it is one of the two 16-bit floats, which a CPU computes in float32."""
         return self.kind == "float" and self.itemsize == 2
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
 
 
 DTypeLike: TypeAlias = "DType | np.dtype[Any] | type | str"
-"""What names an element type."""
+"""The values that `as_dtype` takes."""
 
 
 def as_dtype(value: DTypeLike | None) -> DType:
@@ -116,13 +116,13 @@ def as_dtype(value: DTypeLike | None) -> DType:
     if isinstance(value, type) and value in _PYTHON_TYPES:
         return _PYTHON_TYPES[value]
     try:
-        found = None if value is None else _from_numpy(np.dtype(value))
+        dtype = None if value is None else _from_numpy(np.dtype(value))
     except (TypeError, ValueError, SyntaxError):  # of a text that NumPy takes for one of Python
-        found = None
-    if found is None:
+        dtype = None
+    if dtype is None:
         names = ", ".join(d.long_name for d in DTYPES if d is not token)
         raise GraphTypeError(f"{value!r} is not a dtype that graphls has; use one of {names}.")
-    return found
+    return dtype
 
 
 _PYTHON_TYPES: dict[type, DType] = {bool: bool_, int: int64, float: float32}
@@ -132,9 +132,9 @@ _PYTHON_TYPES: dict[type, DType] = {bool: bool_, int: int64, float: float32}
 class Type:
     """A dtype and a static shape, written `f16[32,10]`, `i64[]` or `token`.
 
-    A `stacked` type, written `f16[?,32,10]`, is that of a stack: one array of that shape for each round of a loop whose
-    number of rounds is known only when it runs. Only loops, branches and sums over rounds take stacks, and none leaves
-    a graph.
+    A `stacked` type, written `f16[?,32,10]`, is that of a stack: one array of that shape for each iteration of a loop
+    whose number of iterations is known only when it runs. Only loops, branches and sums over iterations take stacks,
+    and none leaves a graph.
 
     Examples:
         >>> from graphls.ir import Type
@@ -150,7 +150,7 @@ class Type:
 
     @property
     def size(self) -> int:
-        """The number of elements; of a stack, those of one round."""
+        """The number of elements; of a stack, those of one iteration."""
         return prod(self.shape)
 
     @property

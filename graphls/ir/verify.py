@@ -133,7 +133,7 @@ class _Verifier:
         self.define(value, node)
 
     def undefined(self, value: Value) -> str:
-        """Why a value cannot be used where it is."""
+        """The reason why a value cannot be used at its position."""
         if value in self.enclosed:
             return f"{reference(value)} belongs to a region and cannot be used outside of it"
         if not any(value in node.outputs for node in walk(self.graph)):
@@ -151,7 +151,7 @@ class _Verifier:
         for inner in region.nodes:
             self.node(inner)
         for value in region.outputs:
-            # A message takes longer to write than its question takes to ask, of thousands of values.
+            # Messages are made only on failure, as to format one takes longer than the check.
             if value not in self.defined:
                 text = f"the region yields {reference(value)}, which is not defined"
                 raise fault(self.graph, region.outputs, text, node.loc)
@@ -171,10 +171,10 @@ class _Verifier:
         except Exception as error:  # a type rule may fail in any way on attributes that it does not expect
             text = f"{node.primitive.name} does not take these operands and attributes ({error!r})"
             raise fault(self.graph, node, text) from error
-        given = tuple(v.type for v in node.outputs)
-        if inferred != given:
-            expected, found = (", ".join(map(str, types)) or "nothing" for types in (inferred, given))
-            raise fault(self.graph, node, f"{node.primitive.name} gives {expected} here, not {found}")
+        declared = tuple(v.type for v in node.outputs)
+        if inferred != declared:
+            expected, actual = (", ".join(map(str, types)) or "nothing" for types in (inferred, declared))
+            raise fault(self.graph, node, f"{node.primitive.name} gives {expected} here, not {actual}")
 
     def writes(self) -> None:
         states = set(self.graph.states)
@@ -211,7 +211,7 @@ _PARTS = {"inputs": Value, "states": Value, "nodes": Node, "writes": Write, "out
 
 
 def type_errors(graph: Graph) -> Iterator[str]:
-    """Sentences on parts of a graph that are of the wrong kind; only where there are none can it be verified."""
+    """Sentences about parts of a graph that have the wrong Python type, which must be right before it is verified."""
     for name, kind in _PARTS.items():
         yield from _of_kind(f"its {name}", getattr(graph, name), kind)
     for node in graph.nodes:
@@ -224,9 +224,9 @@ def type_errors(graph: Graph) -> Iterator[str]:
             yield f"the type of {value.name!r} is {value.type!r}, and must be a Type, as of(float32, 2, 3) gives"
 
 
-def _of_kind(what: str, items: object, kind: type) -> Iterator[str]:
-    """A sentence where something is no tuple of objects of a kind."""
+def _of_kind(part: str, items: object, kind: type) -> Iterator[str]:
+    """A sentence where a part of the graph is no tuple of objects of a class."""
     if not isinstance(items, (tuple, list)):
-        yield f"{what} are {items!r}, and must be a tuple of {kind.__name__}s"
+        yield f"{part} are {items!r}, and must be a tuple of {kind.__name__}s"
     elif wrong := [item for item in items if not isinstance(item, kind)]:
-        yield f"{what} have {wrong[0]!r}, which is no {kind.__name__}"
+        yield f"{part} have {wrong[0]!r}, which is no {kind.__name__}"

@@ -37,7 +37,7 @@ def as_path(path: object) -> Path:
 def open_file(path: StrPath, mode: str = "rb", **options: Any) -> IO[Any]:
     """A file of data that is open to be read; `options` are those of Python's open.
 
-    Raises OSError where it cannot be, also for what is not a regular file: a pipe might never say a word.
+    Raises OSError where it cannot be opened, and for anything but a regular file: a pipe might never send a byte.
     """
     return open(path, mode, opener=_open_regular, **options)
 
@@ -61,7 +61,7 @@ def read_bytes(path: StrPath) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; raises ValueError for another one, and for one that is nested too deep to be read."""
+    """The value of a JSON text; raises ValueError for invalid JSON, and for JSON that is nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -84,7 +84,7 @@ CIRCLE = "its links lead in a circle"
 def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -> None:
     """Write a file of these parts at once, and wait until it is on the disk; directories are made.
 
-    Where that fails, what was there before stays. What a process that was killed has left behind goes when a file
+    Where that fails, the old file stays. The unfinished file of a process that was killed is removed when a file
     of the same name is written again. A link stays a link to the file, unless `follows_links` is False, which puts
     the file in its place; a device or a directory is not replaced. A file that is replaced keeps its mode, a new one
     has what the umask of the process leaves.
@@ -106,12 +106,12 @@ def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -
 
 def _resolved(path: Path) -> Path:
     try:
-        found = path.resolve()
+        resolved = path.resolve()
     except RuntimeError:  # before Python 3.13, which leaves a link that leads in a circle
         raise OSError(CIRCLE) from None
-    if any(part.is_symlink() for part in (found, *found.parents)):
+    if any(part.is_symlink() for part in (resolved, *resolved.parents)):
         raise OSError(CIRCLE)
-    return found
+    return resolved
 
 
 def _make_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ LINE = 64
 """The bytes of a cache line, and of a vector that a processor reads at once."""
 
 LEAST = 4096
-"""Bytes from which on the beginning counts."""
+"""Bytes from which on arrays are aligned."""
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -33,9 +33,9 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 
 def copy(array: Array) -> Array:
     """A copy in row-major order."""
-    made = empty(array.shape, array.dtype)
-    made[...] = array
-    return made
+    result = empty(array.shape, array.dtype)
+    result[...] = array
+    return result
 
 
 def _aligned(make: Callable[[Any, Any], Array], shape: tuple[int, ...], dtype: Any) -> Array:
@@ -43,21 +43,21 @@ def _aligned(make: Callable[[Any, Any], Array], shape: tuple[int, ...], dtype: A
     size = prod(shape) * np.dtype(dtype).itemsize
     if size < LEAST:
         return make(shape, dtype)
-    held = make(size + LINE, np.uint8)
-    begin = -held.__array_interface__["data"][0] % LINE
-    made: Array = held[begin : begin + size].view(dtype).reshape(shape)
-    return made
+    buffer = make(size + LINE, np.uint8)
+    begin = -buffer.__array_interface__["data"][0] % LINE
+    aligned: Array = buffer[begin : begin + size].view(dtype).reshape(shape)
+    return aligned
 
 
 class Scratch:
-    """A buffer that several use one after the other; it is made when all of them have said what they need."""
+    """A scratch buffer with several users in turn; it is allocated after all of them have announced their sizes."""
 
     def __init__(self) -> None:
         self.size = 0
         self._retained = np.empty(0, np.uint8)
 
     def need(self, size: int) -> None:
-        """So many bytes will be used at a time."""
+        """Announce a use of so many bytes."""
         self.size = max(self.size, size)
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -65,5 +65,5 @@ class Scratch:
         if self._retained.size < self.size:
             self._retained = empty((self.size,), np.uint8)
         size = prod(shape) * np.dtype(dtype).itemsize
-        made: Array = self._retained[:size].view(dtype).reshape(shape)
-        return made
+        view: Array = self._retained[:size].view(dtype).reshape(shape)
+        return view

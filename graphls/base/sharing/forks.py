@@ -1,7 +1,7 @@
 """Fork handlers: locks are free in the child process, and threads and sessions are created anew.
 
-A process that forks waits until no other thread is in the middle of a step or of compiling. In the child, what threads
-of the first process were to do is forgotten, and whatever they served starts anew.
+A process that forks waits until no other thread is in the middle of a step or of compiling. In the child, pending
+work of the threads of the parent is dropped, and whatever they served starts anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _numbers = count()
 
 
 class Guard:
-    """A lock that is held while the process forks; who takes several takes them in the order of their making."""
+    """A lock that is held while the process forks; several are acquired in the order of their creation."""
 
     __slots__ = ("__weakref__", "lock", "number")
 
@@ -33,10 +33,10 @@ class Guard:
 
 
 class Renewed(Protocol):
-    """Something that a forked process has to make anew."""
+    """An object that a forked process has to renew."""
 
     def renew(self) -> None:
-        """Forget what did not come along into this process."""
+        """Drop state that does not exist in this process, such as threads."""
 
 
 # Sets of weak references, whose every use here is one call into C: no thread sees them while they change.
@@ -59,7 +59,7 @@ def call_after_fork(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def call_before_fork(function: Callable[[], object]) -> Callable[[], object]:
-    """Call a function before each fork; the forked process keeps for ever what it gives, the other lets go of it."""
+    """Call a function before each fork; the child process never frees its result, the parent does at once."""
     _before_forks.append(function)
     return function
 
@@ -76,22 +76,22 @@ def _alive(references: set[ref[Item]]) -> list[Item]:
 
 def _before() -> None:
     locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
-    taken: list[bool] = []
-    kept: list[object] = []
-    _locked.append((locks, taken, kept))
-    # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no lock that is taken and not counted.
-    deque(map(taken.append, map(methodcaller("acquire"), locks)), 0)
+    acquired_locks: list[bool] = []
+    retained: list[object] = []
+    _locked.append((locks, acquired_locks, retained))
+    # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no acquired lock uncounted.
+    deque(map(acquired_locks.append, map(methodcaller("acquire"), locks)), 0)
     for function in _before_forks:
-        kept.append(function())
+        retained.append(function())
 
 
 def _in_parent() -> None:
-    locks, taken, _ = _locked.pop() if _locked else ([], [], [])
-    deque(map(methodcaller("release"), locks[: len(taken)]), 0)
+    locks, acquired_locks, _ = _locked.pop() if _locked else ([], [], [])
+    deque(map(methodcaller("release"), locks[: len(acquired_locks)]), 0)
 
 
 def _in_child() -> None:
-    keep_for_ever(*(kept for _, _, kept in _locked))
+    keep_for_ever(*(retained for _, _, retained in _locked))
     _locked.clear()
     for guard in _alive(_guards):
         guard.lock = threading.RLock()

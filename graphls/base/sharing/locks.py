@@ -18,7 +18,7 @@ _JOINING = Guard()
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Hold COMPILING while the collector of cycles rests, which would look at every node again and again."""
+    """Hold COMPILING with garbage collection disabled, which would visit every node again and again."""
     with COMPILING.lock:
         was_enabled = gc.isenabled()
         try:
@@ -49,7 +49,7 @@ class Group(Guard):
         return owned
 
     def root(self) -> Group:
-        """The group that this one is part of by now."""
+        """The group into which this one has been merged, or itself."""
         group = self
         while group.into is not None:
             group = group.into
@@ -67,7 +67,7 @@ LOOSE = Group()
 
 
 def merged_group(storages: Iterable[Shared]) -> Group:
-    """The group of some storages and of all that share steps with them, which are one from here on."""
+    """Merge the groups of some storages, which share a step from here on, and return the result."""
     storages = list(storages)
     with _JOINING.lock:
         groups = _groups(storages)
@@ -88,7 +88,7 @@ def merged_group(storages: Iterable[Shared]) -> Group:
 
 @contextmanager
 def holding(storage: Shared) -> Iterator[Group]:
-    """The group of a storage, which no other thread reads or changes meanwhile."""
+    """The group of a storage, locked so that no other thread reads or changes the value within the block."""
     while True:
         group = storage.group.root()
         with group.lock:
@@ -99,7 +99,7 @@ def holding(storage: Shared) -> Iterator[Group]:
 
 @contextmanager
 def holding_all(storages: Iterable[Shared]) -> Iterator[None]:
-    """Keep other threads away from several storages, so that their values are those of one moment."""
+    """Lock several storages at once, so that their values are those of one moment."""
     storages = list(storages)
     while True:
         groups = _groups(storages)

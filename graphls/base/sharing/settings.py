@@ -17,42 +17,42 @@ class Settings(Guard):
     them holds `lock` around both.
     """
 
-    __slots__ = ("_defaults", "_given")
+    __slots__ = ("_defaults", "_explicit")
 
     def __init__(self, defaults: Mapping[str, object]) -> None:
         super().__init__()
         self._defaults = defaults
-        self._given: Mapping[str, object] = {}
+        self._explicit: Mapping[str, object] = {}
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a setting, in a list or dict of the caller's own."""
-        value = self._given.get(name, self._defaults.get(name))
+        """The value of a setting; a list or dict is copied."""
+        value = self._explicit.get(name, self._defaults.get(name))
         return copy.copy(value) if isinstance(value, (list, dict)) else value
 
     def explicit_value(self, name: str) -> Any:
-        """The value that a setting was given; None where it has its default."""
-        return self._given.get(name)
+        """The value that a setting was set to; None where it has its default."""
+        return self._explicit.get(name)
 
     def values(self) -> dict[str, object]:
         """All settings by name."""
-        return {**self._defaults, **self._given}
+        return {**self._defaults, **self._explicit}
 
     def update(self, values: Mapping[str, object]) -> None:
-        """Give settings other values."""
+        """Set settings to other values, in one assignment."""
         with self.lock:
-            self._given = {**self._given, **values}
+            self._explicit = {**self._explicit, **values}
 
     def reset(self) -> Collection[str]:
-        """Give every setting its default again; returns the names of those that had another value."""
+        """Restore all defaults; returns the names of the settings that had other values."""
         with self.lock:
-            before, self._given = self._given, {}
+            before, self._explicit = self._explicit, {}
         return before.keys()
 
     @contextmanager
     def preserved(self) -> Iterator[None]:
-        """Give every setting, behind a block, the value that it has now."""
-        before = self._given
+        """Restore every setting at the end of the block."""
+        before = self._explicit
         try:
             yield
         finally:
-            self._given = before
+            self._explicit = before

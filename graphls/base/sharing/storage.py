@@ -22,21 +22,21 @@ Buffer = Array | OnDevice
 
 
 class Division(Protocol):
-    """How a value is divided among ranks, of which each holds one `part` of that shape."""
+    """The sharding of a value: each rank stores one shard, whose shape is `part`."""
 
     part: tuple[int, ...]
 
-    def of(self, whole: Array) -> Array:
-        """The part of this rank."""
+    def of(self, array: Array) -> Array:
+        """The shard of this rank."""
 
     def gathered(self, part: Array) -> Array:
-        """The whole value, of this part and those for which it asks the other ranks."""
+        """The complete value, from this shard and those of the other ranks, which are requested."""
 
     def leaves(self, current: Callable[[], Array]) -> None:
-        """Keep what there has been until now, the value or a part of it, as another one comes."""
+        """Retain the current value, or the shard of it, because another one replaces it."""
 
     def gathered_by_all(self, part: Array) -> Array:
-        """The whole value, of the parts that all ranks give at the same time, as they go on with it."""
+        """The complete value, gathered by all ranks together, which go on with it."""
 
 
 class Version:
@@ -49,7 +49,7 @@ class Version:
 
 
 def array_in(buffer: Buffer) -> Array:
-    """The array that a buffer is, or that of one on a device."""
+    """The content of a buffer, in host memory or on a device, as an array."""
     return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
 
 
@@ -60,7 +60,7 @@ class Storage:
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
     reading it, because they know how a step changes it. `versioned` is the buffers and the version whose parity chooses
     one, in one attribute, so that a Ctrl-C never leaves one without the other. Where there is a `division`, the buffers
-    may hold the part of this rank, and to read the value asks the others for theirs.
+    may hold the shard of this rank, and a read requests those of the others.
     """
 
     __slots__ = ("division", "dtype", "expected", "group", "versioned")
@@ -109,11 +109,11 @@ class Storage:
 
     @property
     def is_part(self) -> bool:
-        """Whether the buffer holds a part of the value."""
+        """Whether the buffer holds only the shard of this rank."""
         return self.division is not None and self.local_array().shape == self.division.part
 
     def fit(self, shape: tuple[int, ...]) -> None:
-        """Hold the whole value or the part of this rank, whichever has that shape; parts are joined by all ranks."""
+        """Hold the complete value or the shard of this rank, whichever has that shape; all ranks gather together."""
         if self.division is None or (array := self.local_array()).shape == shape:
             return
         self.move(self.division.of(array) if shape == self.division.part else self.division.gathered_by_all(array))
@@ -124,11 +124,11 @@ class Storage:
         return self.local_array()
 
     def twin(self) -> Storage:
-        """Another storage, which holds what this one holds and has the same division."""
+        """A second storage with the same value and the same division."""
         with holding(self):
-            made = Storage(self.local_array().astype(self.dtype))
-        made.division = self.division  # whose parts, for others that ask, stay those of this one
-        return made
+            twin = Storage(self.local_array().astype(self.dtype))
+        twin.division = self.division  # whose parts, for others that ask, stay those of this one
+        return twin
 
     def copy(self) -> Array:
         """The value in an array of its own, as it is between two steps."""

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Hold a Ctrl-C back until the end."""
+    """Defer a Ctrl-C until the end of the block."""
     before = signal.getsignal(signal.SIGINT)
     if current_thread() is not main_thread() or not callable(before):
         yield
@@ -41,7 +41,7 @@ def interrupts_deferred() -> Iterator[None]:
 
 
 class Task(Generic[Result]):
-    """A call that some thread makes, and others wait for."""
+    """A function call that one thread runs and others wait for."""
 
     __slots__ = ("_running", "_thread", "_work", "error", "value")
     value: Result
@@ -65,7 +65,7 @@ class Task(Generic[Result]):
         self._running.release()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until the call has been made, but not for ever where seconds are given; its own thread goes on."""
+        """Wait until the call has returned, at most so many seconds; returns at once on the thread that runs it."""
         if self._thread == get_ident():
             return
         if seconds is None:
@@ -84,7 +84,7 @@ class Task(Generic[Result]):
 
 
 class Runnable(Protocol):
-    """A task as a thread runs it, whatever its result."""
+    """A task of any result type."""
 
     def run(self) -> None:
         """Do it, once."""
@@ -97,7 +97,7 @@ def start(name: str, task: Runnable, daemon: bool = True) -> None:
 
 
 class TaskQueue:
-    """Tasks that one thread does in order; it starts with the first, and anew in a forked process."""
+    """Tasks that one thread runs in order; it starts with the first task, and again in a forked process."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -111,7 +111,7 @@ class TaskQueue:
         self._thread: Task[None] | None = None
 
     def do(self, function: Callable[..., Result], *arguments: object) -> Task[Result]:
-        """Have a call made after those before it."""
+        """Enqueue a call."""
         if self._thread is None:
             self._start()
         task = Task(function, *arguments)
@@ -126,7 +126,7 @@ class TaskQueue:
                 self._thread = thread
 
     def _close(self) -> None:
-        """Do what there is to do, then end the thread."""
+        """Run the tasks that are left, then end the thread."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.wait()
@@ -135,4 +135,4 @@ class TaskQueue:
 def _serve(tasks: SimpleQueue[Runnable | None]) -> None:
     while (task := tasks.get()) is not None:
         task.run()
-        del task  # whose result is not to be kept until the next one comes
+        del task  # which frees its result before the next task comes

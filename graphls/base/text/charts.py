@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 10, 26
 """Pixels around the lines, where the numbers of the axes stand."""
 MOST_POINTS = 600
-"""Points of a line that are drawn; of more, the least and the largest of each group are."""
+"""Points of a line that are drawn; of a longer line, the minimum and the maximum of each group."""
 FONT = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:760px;height:auto"
 STROKE = 'fill="none" stroke-width="1.6" stroke-linejoin="round"'
 OTHER = ' stroke-dasharray="5 4" stroke-opacity=".75"'
@@ -66,19 +66,19 @@ def chart(
     Numbers that are not finite are left out, and with `is_log` those that are not positive; where nothing is left, the
     text is empty.
     """
-    kept = [(line, _finite(line.points, is_log)) for line in lines]
-    values = [y for _, points in kept for _, y in points]
+    plotted = [(line, _finite(line.points, is_log)) for line in lines]
+    values = [y for _, points in plotted for _, y in points]
     if not values:
         return ""
-    steps = [x for _, points in kept for x, _ in points]
+    steps = [x for _, points in plotted for x, _ in points]
     across = Axis(min(steps), max(steps), LEFT, WIDTH - RIGHT, has_log_steps)
     up = Axis(*_margins(min(values), max(values), is_log), HEIGHT - BOTTOM, TOP, is_log)
-    parts = [*_grid(across, up), *(_drawn(line, points, across, up) for line, points in kept if points)]
+    parts = [*_grid(across, up), *(_drawn(line, points, across, up) for line, points in plotted if points)]
     ground = HEIGHT - BOTTOM
     strokes = "".join(f"M{across.place(m)} {ground}v-9" for m in _thinned(marks))
     if strokes:
         parts.append(f'<path {STROKE} d="{strokes}" style="stroke:{BAD}"/>')
-    return _svg(f"{title}: {_description(kept)}", parts)
+    return _svg(f"{title}: {_description(plotted)}", parts)
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
@@ -91,13 +91,13 @@ def bars(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
         parts.append(f'<text x="0" y="{middle}">{escape(name)}</text>')
         parts.append(f'<rect x="110" y="{i * height + 4}" width="{length}" height="14" rx="2" style="fill:{colour}"/>')
         parts.append(f'<text x="{118 + length}" y="{middle}">{escape(text)}</text>')
-    told = ", ".join(f"{name} {text}" for name, _, text, _ in rows)
-    return _svg(f"{title}: {told}", parts, len(rows) * height)
+    description = ", ".join(f"{name} {text}" for name, _, text, _ in rows)
+    return _svg(f"{title}: {description}", parts, len(rows) * height)
 
 
-def _svg(told: str, parts: Iterable[str], height: int = HEIGHT) -> str:
+def _svg(description: str, parts: Iterable[str], height: int = HEIGHT) -> str:
     box = f'viewBox="0 0 {WIDTH} {height}"'
-    text = escape(told)
+    text = escape(description)
     head = f'<svg role="img" aria-label="{text}" {box} style="{FONT}" fill="currentColor">'
     return f"{head}<title>{text}</title>{''.join(parts)}</svg>"
 
@@ -127,25 +127,25 @@ def _drawn(line: Line, points: Sequence[Point], across: Axis, up: Axis) -> str:
 
 
 def fewer(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """At most about that many points: of each group the least and the largest, in their order.
+    """About that many points at most: the minimum and the maximum of each group, in their order.
 
-    So that no outlier is lost: of 10,000 losses a single one of 100 is still seen.
+    No outlier is lost: of 10,000 losses a single one of 100 is still seen.
     """
     if len(points) <= most:
         return list(points)
     size = math.ceil(2 * len(points) / most)
-    found: list[Point] = []
+    points_shown: list[Point] = []
     for i in range(0, len(points), size):
         group = points[i : i + size]
-        found += sorted({min(group, key=lambda p: p[1]), max(group, key=lambda p: p[1])})
-    return found
+        points_shown += sorted({min(group, key=lambda p: p[1]), max(group, key=lambda p: p[1])})
+    return points_shown
 
 
 def _changes(points: Sequence[Point]) -> list[Point]:
     """The points at which another number begins, and the last one."""
     before = [None, *(y for _, y in points)]
-    kept = [point for point, last in zip(points, before, strict=False) if point[1] != last]
-    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+    changes = [point for point, last in zip(points, before, strict=False) if point[1] != last]
+    return changes if changes[-1] == points[-1] else [*changes, points[-1]]
 
 
 def _thinned(marks: Sequence[float]) -> Sequence[float]:
@@ -192,10 +192,10 @@ def number(value: float, is_power: bool = False) -> str:
     return f"{value:.4g}"
 
 
-def _description(kept: Iterable[tuple[Line, Sequence[Point]]]) -> str:
+def _description(lines: Iterable[tuple[Line, Sequence[Point]]]) -> str:
     """The description of a chart in words, for readers who do not see it."""
     parts = []
-    for line, points in kept:
+    for line, points in lines:
         if points:
             values = [y for _, y in points]
             first, last = number(values[0]), number(values[-1])

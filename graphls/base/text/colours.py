@@ -7,10 +7,10 @@ PHASES = {"forward": "#0072b2", "backward": "#c25500", "check": "#862d86", "upda
 PHASES_ON_DARK = {"forward": "#4aa8e0", "backward": "#f28a3c", "check": "#f2b8e6", "update": "#5ad19a"}
 BADGES = {"forward": "F", "backward": "B", "check": "C", "update": "U"}
 ENGINES = {"onnxruntime": "#8a929c", "openvino": "#b3123b", "numpy": "#005f6b", "host": "#8a6100"}
-"""What the borders of segments have; their titles name the engine, for who does not see it."""
+"""Border colours of segments, whose titles name the engine for readers who cannot see colours."""
 ENGINES_ON_DARK = {"onnxruntime": "#d0d7de", "openvino": "#ff4d6d", "numpy": "#12a4b8", "host": "#e3c567"}
 MIXED = "#8a8f98"
-"""What is of several phases, and ports."""
+"""The colour of groups of several phases, and of ports."""
 WINDOW = "#f0b429"
 
 
@@ -27,7 +27,7 @@ PLAIN = {
     "changed": ("#7a4d00", "#ffca6b"),
     "bad": ("#b3123b", "#ff4d6d"),
 }
-"""What is neither of a phase nor of an engine, on light ground and on dark."""
+"""Colours that belong to no phase and no engine, on light ground and on dark."""
 THEME = {
     **PLAIN,
     **{name: (PHASES[name], PHASES_ON_DARK[name]) for name in PHASES},
@@ -37,7 +37,7 @@ THEME = {
 
 
 def both(name: str) -> str:
-    """A colour as CSS takes it, on light ground and on dark; of what has none that of what is mixed."""
+    """A colour of the theme as CSS `light-dark(...)`; MIXED for a name without one."""
     return "light-dark({}, {})".format(*THEME.get(name, (MIXED, MIXED)))
 
 

@@ -11,7 +11,7 @@ DARK = (
     '[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast:not(.vscode-high-contrast-light)",
     '[theme="dark"]', '[data-theme="dark"]', '[data-bs-theme="dark"]', '[data-md-color-scheme="slate"]',
 )  # fmt: skip
-"""What JupyterLab, VS Code, Colab and sites of documents have around a page that they show dark."""
+"""Selectors of the dark pages of JupyterLab, VS Code, Colab and documentation sites."""
 LIGHT = (
     '[data-jp-theme-light="true"]', ".vscode-light", ".vscode-high-contrast-light",
     '[theme="light"]', '[data-theme="light"]', '[data-bs-theme="light"]', '[data-md-color-scheme="default"]',
@@ -20,7 +20,7 @@ STYLE = "".join(
     f"<style>:is({','.join(hosts)}) .graphls-card{{color-scheme:{scheme}}}</style>"
     for hosts, scheme in ((DARK, "dark"), (LIGHT, "light"))
 )
-"""What a reader prefers does not say what a notebook looks like, and no notebook tells its outputs."""
+"""Rules by the page around a card: the reader's preference may differ from the notebook's theme."""
 BOX = (
     "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px;line-height:1.5;"
     "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto;"
@@ -35,7 +35,7 @@ LONG = 30
 
 
 def card_head(title: str) -> str:
-    """How a card begins; it ends with `</div>`."""
+    """The opening tags of a card, which `</div>` closes."""
     return f'{STYLE}<div class="graphls-card" role="region" aria-label="{escape(title)}" style="{BOX}">'
 
 
@@ -84,8 +84,8 @@ class Page:
     def lines(self, lines: Iterable[tuple[str, str | None]]) -> None:
         """Lines of text as they are, some with the name of a colour; long ones go on beside the box, which scrolls."""
         colours = ((line, f";color:{both(name)}" if name else "") for line, name in lines)
-        made = (f'<div style="white-space:pre{colour}">{escape(line) or " "}</div>' for line, colour in colours)
-        self.parts.append(f'<div style="overflow-x:auto;margin:.5em 0">{"".join(made)}</div>')
+        rows = (f'<div style="white-space:pre{colour}">{escape(line) or " "}</div>' for line, colour in colours)
+        self.parts.append(f'<div style="overflow-x:auto;margin:.5em 0">{"".join(rows)}</div>')
 
     def text(self) -> str:
         """The finished HTML."""

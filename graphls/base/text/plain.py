@@ -12,7 +12,7 @@ LONGEST = 200
 """Characters that are shown of a name."""
 
 BREAKS = (r"(?<=, )|(?<=\.)(?=.)", r"(?<=[/_ :-])(?=.)", r"(?<=[a-z0-9])(?=[A-Z])")
-"""Where a name or a list of them may go on in the next line, the best places first."""
+"""Patterns of the positions where a name or a list of names may break, the best ones first."""
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
@@ -41,7 +41,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: two for wide characters, none for marks that combine."""
+    """The width of a text in terminal columns: two for wide characters, none for combining marks."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
@@ -84,12 +84,12 @@ def _broken(text: str, width: int, breaks: Sequence[str]) -> list[str]:
 
 
 def _beginning(text: str, width: int) -> str:
-    """As much of a text as so many columns hold."""
-    taken = 0
-    for place, character in enumerate(text):
-        taken += _columns(character)
-        if taken > width:
-            return text[:place]
+    """The longest beginning of a text that fits so many columns."""
+    width_so_far = 0
+    for index, character in enumerate(text):
+        width_so_far += _columns(character)
+        if width_so_far > width:
+            return text[:index]
     return text
 
 

@@ -24,7 +24,7 @@ BOX = "font:11px ui-monospace,Menlo,Consolas,monospace;width:100%;max-width:680p
 
 @dataclass(frozen=True)
 class Range:
-    """The magnitudes of the elements of one array, and what is to be said of it behind the bar.
+    """The magnitudes of the elements of one array, and a note that stands behind its bar.
 
     `least` and `largest` are those in its own dtype, None where all are zero; `wide_largest` is the largest in float32.
     `underflows` and `overflows` say whether some elements became zero or infinite in the dtype.
@@ -48,47 +48,47 @@ def range_plot(ranges: Sequence[Range]) -> str:
     low, high = min((*EDGE, *powers)), max((*EDGE, *powers))
     height = TOP + ROW * len(ranges) + 24
 
-    def place(power: float) -> float:
+    def at(power: float) -> float:
         return round(LEFT + (power - low) / (high - low) * (WIDTH - LEFT - 10), 1)
 
-    parts = [*_windows(place, height - 24, low, high)]
-    for i, found in enumerate(ranges):
-        parts += _bar(found, TOP + i * ROW, place)
+    parts = [*_windows(at, height - 24, low, high)]
+    for i, each in enumerate(ranges):
+        parts += _bar(each, TOP + i * ROW, at)
     step = max(4, round((high - low) / 8 / 4) * 4)
     for power in range(math.ceil(low / step) * step, math.floor(high) + 1, step):
-        parts.append(f'<text x="{place(power)}" y="{height - 8}" text-anchor="middle">2^{power}</text>')
-    told = "Magnitudes of gradients against the windows of float16 and bfloat16"
+        parts.append(f'<text x="{at(power)}" y="{height - 8}" text-anchor="middle">2^{power}</text>')
+    label = "Magnitudes of gradients against the windows of float16 and bfloat16"
     return (
-        f'<svg role="img" aria-label="{told}" viewBox="0 0 {WIDTH} {height}" fill="currentColor" '
+        f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {height}" fill="currentColor" '
         f'style="{BOX}">{"".join(parts)}</svg>'
     )
 
 
-def _windows(place: Callable[[float], float], bottom: int, low: float, high: float) -> Iterator[str]:
+def _windows(at: Callable[[float], float], bottom: int, low: float, high: float) -> Iterator[str]:
     least, normal, end = FLOAT16
     for start, stop, opacity in ((least, normal, 0.06), (normal, end, 0.14)):
-        width = place(stop) - place(start)
-        yield f'<rect x="{place(start)}" y="16" width="{width:.1f}" height="{bottom - 16}" fill-opacity="{opacity}"/>'
-    yield f'<text x="{place((normal + end) / 2)}" y="12" text-anchor="middle">float16</text>'
-    yield f'<text x="{place((least + normal) / 2)}" y="12" text-anchor="middle" opacity=".7">subnormal</text>'
+        width = at(stop) - at(start)
+        yield f'<rect x="{at(start)}" y="16" width="{width:.1f}" height="{bottom - 16}" fill-opacity="{opacity}"/>'
+    yield f'<text x="{at((normal + end) / 2)}" y="12" text-anchor="middle">float16</text>'
+    yield f'<text x="{at((least + normal) / 2)}" y="12" text-anchor="middle" opacity=".7">subnormal</text>'
     for edge in (BFLOAT16[1], BFLOAT16[2]):
         if low <= edge <= high:
-            yield f'<path d="M{place(edge)} 16V{bottom}" stroke="currentColor" stroke-dasharray="4 3"/>'
-            yield f'<text x="{place(edge)}" y="12" text-anchor="middle">bfloat16</text>'
+            yield f'<path d="M{at(edge)} 16V{bottom}" stroke="currentColor" stroke-dasharray="4 3"/>'
+            yield f'<text x="{at(edge)}" y="12" text-anchor="middle">bfloat16</text>'
 
 
-def _bar(found: Range, top: int, place: Callable[[float], float]) -> Iterator[str]:
-    yield f'<text x="{LEFT - 8}" y="{top + 12}" text-anchor="end">{escape(clipped(found.name, LONGEST))}</text>'
-    least, largest, wide = map(_power, (found.least, found.largest, found.wide_largest))
-    colour = BAD if found.overflows else SMALL if found.underflows else GOOD
-    title = f"<title>{escape(found.name)}: {escape(found.note)}</title>"
+def _bar(each: Range, top: int, at: Callable[[float], float]) -> Iterator[str]:
+    yield f'<text x="{LEFT - 8}" y="{top + 12}" text-anchor="end">{escape(clipped(each.name, LONGEST))}</text>'
+    least, largest, wide = map(_power, (each.least, each.largest, each.wide_largest))
+    colour = BAD if each.overflows else SMALL if each.underflows else GOOD
+    title = f"<title>{escape(each.name)}: {escape(each.note)}</title>"
     if least is not None and largest is not None:
-        start, width = place(least), max(place(largest) - place(least), 2)
+        start, width = at(least), max(at(largest) - at(least), 2)
         style = f'style="fill:{colour}"'
         yield f'<rect x="{start}" y="{top + 3}" width="{width:.1f}" height="11" rx="2" {style}>{title}</rect>'
     if wide is not None and (largest is None or abs(wide - largest) > 0.05):
-        start = place(FLOAT16[2] if largest is None else largest)
-        yield f'<path d="M{start} {top + 8.5}H{place(wide)}v-5v10" fill="none" style="stroke:{colour}">{title}</path>'
+        start = at(FLOAT16[2] if largest is None else largest)
+        yield f'<path d="M{start} {top + 8.5}H{at(wide)}v-5v10" fill="none" style="stroke:{colour}">{title}</path>'
 
 
 def _power(value: float | None) -> float | None:

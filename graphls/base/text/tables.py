@@ -41,7 +41,7 @@ class Table:
 
 
 def _shrink(widths: list[int], texts: int, width: int) -> None:
-    """Narrow the columns of texts until all columns fit: the later ones to a third, the first to what is left."""
+    """Narrow the text columns until all columns fit: the later ones to a third, the first to the remaining width."""
     room = width - sum(widths[texts:]) - len(GAP) * (len(widths) - 1)
     if sum(widths[:texts]) <= room:
         return
