@@ -50,7 +50,7 @@ class Pass(Protocol):
 
     @property
     def name(self) -> str:
-        """How pipelines call the pass; a class attribute."""
+        """The name of the pass in pipelines; a class attribute."""
 
     def run(self, graph: Graph) -> Graph:
         """The graph after the pass; `graph` itself is not changed."""
@@ -64,7 +64,7 @@ PassClass = TypeVar("PassClass", bound=type[Pass])
 
 
 def register_pass(cls: PassClass) -> PassClass:
-    """Make a pass known to pipelines by its `name`, in place of one of yours that had it before.
+    """Register a pass for pipelines by its `name`, in place of an earlier one of yours.
 
     Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass, and GraphValueError
     for the name of one of graphls.
@@ -93,7 +93,7 @@ def register_pass(cls: PassClass) -> PassClass:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The pass of that name, of a plugin where no other is known by it.
+    """The pass of that name, loaded from a plugin where none is registered.
 
     Raises GraphKeyError that lists the known ones, and GraphImportError for a plugin that fails.
 
@@ -150,8 +150,8 @@ class PipelineResult:
     seconds: dict[str, float] = field(default_factory=dict)
     folder: Path | None = None
 
-    def with_stage(self, name: str, graph: Graph) -> PipelineResult:
-        """The result with one more stage that was made of the final graph, written to where the others are."""
+    def with_stage(self, name: str, graph: Graph) -> dict[str, Graph]:
+        """The stages with one more behind the final graph; it is written where the others are."""
         name = f"{len(self.stages):02d}_{name}"
         if self.folder:
             write_text(self.folder / f"{name}.ir", dump(graph))
@@ -188,7 +188,7 @@ class Pipeline:
         return PipelineResult(graph, stages, seconds, folder)
 
     def steps(self, graph: Graph, *, verify: bool = True, source: str = "input") -> Iterator[Stage]:
-        """The stages one by one, as soon as each is made; the first is the graph that came in."""
+        """The stages one by one, as they are computed; the first is the graph before all passes."""
         return self._steps(graph, verify, source, _dump_folder(graph))
 
     def _steps(self, graph: Graph, verify: bool, source: str, folder: Path | None) -> Iterator[Stage]:
@@ -208,7 +208,7 @@ class Pipeline:
             yield stage
 
     def with_pass(self, added: Pass, before: str) -> Pipeline:
-        """The pipeline with one more pass, before the first one of that name."""
+        """The pipeline with a pass inserted before the first one of a name."""
         at = [each.name for each in self.passes].index(before)
         return Pipeline((*self.passes[:at], added, *self.passes[at:]))
 
@@ -219,26 +219,26 @@ class Pipeline:
 def _timed(name: str, each: Pass, graph: Graph) -> Stage:
     start = time.perf_counter()
     try:
-        made = each.run(graph)
+        result = each.run(graph)
     except FrozenInstanceError as error:
         text = f"The pass {each.name!r} changes a graph or a node in place ({error}), which keep what they have"
         advice = "make others with graph.replace(...) and dataclasses.replace(node, ...)."
         raise GraphAttributeError(f"{text}; {advice}", line_of(error)) from error
-    if not isinstance(made, Graph):
-        raise GraphTypeError(f"The pass {each.name!r} returned {type(made).__name__} and must return a Graph.")
+    if not isinstance(result, Graph):
+        raise GraphTypeError(f"The pass {each.name!r} returned {type(result).__name__} and must return a Graph.")
     if not getattr(each, "proves_writes", False):
-        made = _with_proven_marks(graph, made)
-    return Stage(name, graph if _is_same(graph, made) else made, time.perf_counter() - start)
+        result = _with_proven_marks(graph, result)
+    return Stage(name, graph if _is_same(graph, result) else result, time.perf_counter() - start)
 
 
-def _is_same(graph: Graph, made: Graph) -> bool:
-    """Whether a pass has changed nothing, as most do to most graphs, which then need no other look."""
-    first, second = ((g.name, g.inputs, g.states, g.nodes, g.writes, g.outputs) for g in (graph, made))
+def _is_same(graph: Graph, result: Graph) -> bool:
+    """Whether a pass has changed nothing, as is common, so that the graph needs no second verification."""
+    first, second = ((g.name, g.inputs, g.states, g.nodes, g.writes, g.outputs) for g in (graph, result))
     return first == second
 
 
 def _with_proven_marks(before: Graph, after: Graph) -> Graph:
-    """The graph without marks `in place` that a pass took over though it has changed the nodes they were proven for."""
+    """The graph without `in place` marks that a pass has copied though it changed the nodes that proved them."""
     marked = {write.state for write in before.writes if write.in_place}
     if not marked or before.nodes == after.nodes:
         return after
@@ -256,19 +256,19 @@ def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
         named.location = error.location
         raise named from None
     except (AttributeError, TypeError):
-        found = next(type_errors(graph), None)
-        if found is None:
+        fault = next(type_errors(graph), None)
+        if fault is None:
             raise
-        raise GraphTypeError(f"{maker} is none: {found}.") from None
+        raise GraphTypeError(f"{maker} is none: {fault}.") from None
 
 
 _directory: str | None = None
 _numbers: dict[str, Iterator[int]] = {}
-"""The numbers of runs that are written, by folder; no two threads get one: `setdefault` and `next` are calls into C."""
+"""The counter of dumped runs of each folder; two threads never share a number, as `next` is a call into C."""
 
 
 def dump_to(directory: str | None) -> None:
-    """Write the stages of every run to a folder in a directory; None leaves it to the environment."""
+    """Write the stages of every run to a folder in a directory; with None the environment decides."""
     global _directory
     _directory = directory
 
@@ -324,16 +324,16 @@ def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -
     return Pipeline(several)
 
 
-def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
-    found, position, text = [], 0, text.strip()
+def _items(pattern: re.Pattern[str], text: str, kind: str) -> list[re.Match[str]]:
+    matches, position, text = [], 0, text.strip()
     while position < len(text):
         match = pattern.match(text, position)
         if match is None:
-            example = "fold, overflow{mode=window}" if what == "pipeline" else "mode=window, limit=3"
-            raise GraphValueError(f"The {what} text {text[position:]!r} does not parse; write it like '{example}'.")
-        found.append(match)
+            example = "fold, overflow{mode=window}" if kind == "pipeline" else "mode=window, limit=3"
+            raise GraphValueError(f"The {kind} text {text[position:]!r} does not parse; write it like '{example}'.")
+        matches.append(match)
         position = match.end()
-    return found
+    return matches
 
 
 def _configured(name: str, text: str) -> Pass:

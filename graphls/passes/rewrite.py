@@ -88,29 +88,29 @@ class Rewriter:
 
 
 def gradient_nodes(graph: Graph) -> Iterator[Node]:
-    """The `gradient` nodes that a graph still has; for them, two values that are equal are not the same one."""
+    """The remaining `gradient` nodes of a graph, for which equal values may not be merged."""
     return (node for node in walk(graph) if node.primitive.name == "gradient")
 
 
 def carries(node: Node) -> int:
-    """How many operands a loop carries from each iteration to the next; they come first."""
+    """The number of operands that a loop carries from one iteration to the next; they come first."""
     count: int = node.attrs.get("carries", len(node.inputs))
     return count
 
 
 def users(nodes: Iterable[Node]) -> dict[Value, list[Node]]:
     """The nodes of a block that need each value: as operand, capture or control edge; in order."""
-    found: dict[Value, list[Node]] = {}
+    result: dict[Value, list[Node]] = {}
     for node in nodes:
         for value in dict.fromkeys(needs(node)):
-            found.setdefault(value, []).append(node)
-    return found
+            result.setdefault(value, []).append(node)
+    return result
 
 
 def schedule(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The nodes in an order that data and control edges allow, as near to the given one as they let it be.
+    """A stable topological sort of nodes by data and control edges.
 
-    Always the first node of the given order whose predecessors have all run comes next. Raises
+    The next node is always the first one of the given order whose predecessors have all run. Raises
     GraphValueError, which names the values, where the edges form a cycle.
     """
     nodes = tuple(nodes)

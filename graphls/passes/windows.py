@@ -17,7 +17,7 @@ from graphls.passes.rewrite import carries
 
 @dataclass(frozen=True)
 class Written:
-    """A block of nodes, and the states whose values it makes; `outputs` are those of the region that it is."""
+    """A block of nodes with the states whose new values it computes; `outputs` are those of a region."""
 
     nodes: Sequence[Node]
     writes: tuple[Write, ...]
@@ -42,16 +42,16 @@ def _with_loops(block: Written) -> Iterator[Written]:
 
 
 def _carried(block: Written) -> dict[Node, list[Write]]:
-    """The loops of a block that states come out of, and what becomes of these in each iteration."""
+    """The loops of a block that carry states, each with the writes of these in one iteration."""
     definer = definers(block.nodes)
-    found: dict[Node, list[Write]] = {}
+    loops: dict[Node, list[Write]] = {}
     for write in block.writes:
         node = definer.get(write.value)
         if node is not None and node.primitive.is_loop:
             at = node.outputs.index(write.value)
             if at < carries(node):
-                found.setdefault(node, []).append(Write(write.state, node.regions[-1].outputs[at]))
-    return found
+                loops.setdefault(node, []).append(Write(write.state, node.regions[-1].outputs[at]))
+    return loops
 
 
 @dataclass(frozen=True)
@@ -108,23 +108,23 @@ def closed_before(nodes: Sequence[Node], get: Node) -> frozenset[Node]:
 
 
 def constants(nodes: Sequence[Node], around: Iterable[Value] = ()) -> frozenset[Node]:
-    """The nodes whose results are known before the step: constants and what is made of them only.
+    """The nodes whose results are known before the step: constants and all that depends on constants only.
 
     `around` are the values around a region that are known.
     """
     known = set(around)
-    found = []
+    nodes_found = []
     for node in nodes:
         if not any(v.type == TOKEN for v in node.outputs) and all(v in known for v in uses(node)):
             known.update(node.outputs)
-            found.append(node)
-    return frozenset(found)
+            nodes_found.append(node)
+    return frozenset(nodes_found)
 
 
 def _blocks_with_constants(
     nodes: tuple[Node, ...], around: frozenset[Value] = frozenset()
 ) -> Iterator[tuple[tuple[Node, ...], frozenset[Node]]]:
-    """The nodes of a block and of all regions in it, each with those whose results are known before the step."""
+    """Each block of nodes, the regions included, with the nodes whose results are known before the step."""
     fixed = constants(nodes, around)
     yield nodes, fixed
     holders = [node for node in nodes if node.regions]
@@ -149,10 +149,10 @@ def verify_windows(graph: Graph) -> Graph:
     """
     for nodes, fixed in _blocks_with_constants(graph.nodes):
         _check_tokens(graph, nodes)
-        found = windows(nodes)
-        for window in found:
+        block_windows = windows(nodes)
+        for window in block_windows:
             _check_window(graph, nodes, window, fixed)
-        _check_apart(graph, found)
+        _check_apart(graph, block_windows)
     for block in written(graph):
         for window in windows(block.nodes):
             _check_writes(graph, block, window)
@@ -160,9 +160,9 @@ def verify_windows(graph: Graph) -> Graph:
     return graph
 
 
-def _check_apart(graph: Graph, found: Sequence[Window]) -> None:
-    for i, window in enumerate(found):
-        for other in found[:i]:
+def _check_apart(graph: Graph, block_windows: Sequence[Window]) -> None:
+    for i, window in enumerate(block_windows):
+        for other in block_windows[:i]:
             if other.start is not window.start and not window.inside.isdisjoint(other.inside):
                 text = (
                     f"the window of {_name(window.start)} interleaves with that of {_name(other.start)}: read the "
@@ -183,8 +183,8 @@ def _check_window(graph: Graph, nodes: Sequence[Node], window: Window, fixed: fr
             raise fault(graph, node, f"this node must run before {_name(window.start)}, which opens after the loss")
     definer = definers(nodes)
     for value in window.get.inputs[1:]:
-        made = definer.get(value)
-        if made is None or (made not in window.inside and made not in fixed):
+        maker = definer.get(value)
+        if maker is None or (maker not in window.inside and maker not in fixed):
             text = f"{reference(value)} is checked here, but was not made inside the window of {_name(window.start)}"
             raise fault(graph, window.get, text)
 
@@ -224,7 +224,7 @@ def _check_writes(graph: Graph, block: Written, window: Window) -> None:
 
 
 def _check_cover(graph: Graph, block: Written) -> None:
-    """Every backward node that a guarded write needs runs before a status that guards it."""
+    """Check that every backward node that a guarded write needs runs before a status that guards it."""
     cover = Cover(block.nodes)
     definer = definers(block.nodes)
     for write in block.writes:
@@ -240,7 +240,7 @@ def _check_cover(graph: Graph, block: Written) -> None:
 
 
 def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
-    """Whether a branch of the writer makes the value of what the missed node made, as far as one can see there."""
+    """Whether a branch of the writer computes the value from results of the missed node, as far as captures show."""
     if not writer.primitive.is_branch:
         return True
     at = writer.outputs.index(value)
@@ -249,17 +249,17 @@ def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
 
 
 class Cover:
-    """Which `overflow_get`s come before each node, and which backward nodes come before which of them, by data.
+    """The `overflow_get`s before each node, and the backward nodes before each of them, by data.
 
     A write of `where(flag1, w, w - g1 - g2)` where flag1 checks g1 only is guarded by flag1, but the node that makes g2
-    comes before no get that guards it: an overflow of g2 would be written. Sets of gets are integers of bits; all is
-    found in one sweep forward and one back.
+    comes before no get that guards it: an overflow of g2 would be written. Sets of gets are integers of bits,
+    computed in one sweep forward and one back.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        found = gets(nodes)
-        self.nodes = nodes if found else ()
-        self.reach = Reachability(self.nodes, found)
+        checks = gets(nodes)
+        self.nodes = nodes if checks else ()
+        self.reach = Reachability(self.nodes, checks)
         self.covered = marks_behind(self.nodes, self.reach.bit)
         self.backward: dict[Node, frozenset[int]] = {}
         for node in self.nodes:
@@ -275,7 +275,7 @@ class Cover:
         return covers
 
     def guards(self, get: Node, writer: Node) -> bool:
-        """Whether a get comes before a writer."""
+        """Whether a get comes before a writer by data."""
         bit = self.reach.bit.get(get, 0)
         return bool(bit and bit & self.reach.until(writer))
 

@@ -69,11 +69,11 @@ class FakeQuantize:
 def quantized(graph: Graph, options: FakeQuantize) -> tuple[Graph, list[tuple[str, str]]]:
     """The graph after the pass, and by name the weight of each product with the range of its first operand."""
     rewriting = _FakeQuantize(graph, options)
-    made = rewriting.run()
+    result = rewriting.run()
     if not rewriting.sites:
         return graph, []
-    states, writes = (*graph.states, *rewriting.added), (*made.writes, *rewriting.writes)
-    return made.replace(states=states, writes=writes), rewriting.sites
+    states, writes = (*graph.states, *rewriting.added), (*result.writes, *rewriting.writes)
+    return result.replace(states=states, writes=writes), rewriting.sites
 
 
 class _FakeQuantize(WeightFinder):
@@ -105,7 +105,7 @@ class _FakeQuantize(WeightFinder):
         return replace(node, inputs=(x, self.second(node.inputs[1], weight)))
 
     def first(self, x: Value, weight: Value) -> tuple[Value, str]:
-        """The first operand, rounded once however many products read it, and the name of the state with its range."""
+        """The first operand, rounded once for all products that read it, and the name of the state with its range."""
         if x not in self.rounded:
             name = self.ranges.fresh(f"{weight.name.removesuffix('.weight')}.input_range")
             dtype = float32 if x.type.dtype.is_half else x.type.dtype
@@ -113,8 +113,8 @@ class _FakeQuantize(WeightFinder):
             low, high = self.ends(self.state(name, dtype), wide)
             steps = 2**self.options.bits - 1
             attrs = {} if steps == 255 else {"steps": steps}
-            (made,) = self.e.emit("fake_quantize", (wide, low, high), attrs, name=x.name)
-            self.rounded[x] = self.cast(made, x.type.dtype), name
+            (rounded,) = self.e.emit("fake_quantize", (wide, low, high), attrs, name=x.name)
+            self.rounded[x] = self.cast(rounded, x.type.dtype), name
         return self.rounded[x]
 
     def state(self, name: str, dtype: DType) -> Value:
@@ -124,7 +124,7 @@ class _FakeQuantize(WeightFinder):
         return self.states[name]
 
     def ends(self, state: Value, x: Value) -> tuple[Value, Value]:
-        """The two ends of a range, after this step has been seen."""
+        """The two ends of a range, updated by this step."""
         options = self.options
         if options.ranges == "learned":
             low, high = self.halves(state)
@@ -136,7 +136,7 @@ class _FakeQuantize(WeightFinder):
         return self.halves(now)
 
     def observed(self, state: Value, x: Value) -> Value:
-        """The range after a step: the first one is that of the step itself, and what is not finite changes none."""
+        """The range after a step, which the first step sets; an infinity or nan does not change it."""
         e = self.e
         ends = e.minimum(e.min(x), 0.0), e.maximum(e.max(x), 0.0)
         here = e.concat(*(e.reshape(end, shape=(1,)) for end in ends), axis=0)
@@ -154,7 +154,7 @@ class _FakeQuantize(WeightFinder):
         return low, high
 
     def second(self, value: Value, weight: Weight) -> Value:
-        """The weight as it was read, in another dtype or order of axes, of the rounded one."""
+        """The rounded weight behind the casts and transpositions with which the product reads it."""
         if value is weight.state:
             if value not in self.weights:
                 self.weights[value] = self.symmetric(weight)
@@ -170,9 +170,9 @@ class _FakeQuantize(WeightFinder):
         axes = tuple(i for i in range(state.type.rank) if not self.options.per_channel or i != channel)
         (most,) = e.emit("stop_gradient", (e.max(e.abs(wide), axis=axes, keepdims=True),), name="most")
         operands, steps = (wide, e.neg(most), most), 2**self.options.bits - 2
-        (made,) = e.emit("fake_quantize", operands, {"steps": steps}, name=state.name.rpartition(".")[2])
-        return self.cast(made, state.type.dtype)
+        (rounded,) = e.emit("fake_quantize", operands, {"steps": steps}, name=state.name.rpartition(".")[2])
+        return self.cast(rounded, state.type.dtype)
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        made: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
-        return made
+        result: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
+        return result

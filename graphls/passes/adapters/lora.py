@@ -56,8 +56,8 @@ class Lora:
     def run(self, graph: Graph) -> Graph:
         """The graph with the products of low rank."""
         rewriting = _Lora(graph, self)
-        made = rewriting.run()
-        return made.replace(states=(*graph.states, *rewriting.added)) if rewriting.added else made
+        result = rewriting.run()
+        return result.replace(states=(*graph.states, *rewriting.added)) if rewriting.added else result
 
     @property
     def scale(self) -> float:
@@ -97,10 +97,10 @@ class _Lora(WeightFinder):
         if not matches(self.options.match, state.name, node.scope):
             return None
         dtype = float32 if state.type.dtype.is_half else state.type.dtype
-        made = [Value(self.names.fresh(name), Type(dtype, s), True) for name, s in zip(names, shapes, strict=True)]
-        self.states.update(zip(names, made, strict=True))
-        self.added += made
-        return made[0], made[1]
+        states = [Value(self.names.fresh(name), Type(dtype, s), True) for name, s in zip(names, shapes, strict=True)]
+        self.states.update(zip(names, states, strict=True))
+        self.added += states
+        return states[0], states[1]
 
     def adapted(self, node: Node, weight: Weight, first: Value, second: Value) -> Node:
         """The sum of the product and the low-rank product, in place of the node."""
@@ -121,6 +121,6 @@ class _Lora(WeightFinder):
         return replace(node, primitive=lookup("cast"), inputs=(total,), attrs={"dtype": dtype}, after=())
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        made: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
-        return made
+        result: Value = value if value.type.dtype is dtype else self.e.cast(value, dtype=dtype)
+        return result
 

@@ -11,7 +11,7 @@ from graphls.passes.rewrite import Rewriter
 
 
 def matches(patterns: str | Sequence[str] | None, *names: str) -> bool:
-    """Whether a pattern as of files, or one of several, fits one of the names; None fits all."""
+    """Whether a shell-style pattern, or one of several, matches one of the names; None matches all."""
     if patterns is None:
         return True
     patterns = (patterns,) if isinstance(patterns, str) else patterns
@@ -32,7 +32,7 @@ class Weight:
 
 
 class WeightFinder(Rewriter):
-    """A sweep that knows of which weight a node is the product."""
+    """A rewriter that finds the weight of each product."""
 
     def product(self, node: Node) -> Weight | None:
         """The weight that a product of the forward has as its second operand: a matrix, or kernels."""
@@ -56,6 +56,6 @@ class WeightFinder(Rewriter):
         return value, is_swapped, is_cast
 
     def passes_on(self, node: Node) -> bool:
-        """Whether a node gives its operand in another dtype or with its two axes exchanged, or only later."""
+        """Whether a node is a cast, a transposition of a matrix, or a `depend`."""
         kind = node.primitive.name
         return kind in ("cast", "depend") or (kind, node.attrs.get("permutation")) == ("transpose", (1, 0))

@@ -65,7 +65,7 @@ def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
 
 
 class _Expansion(Rewriter):
-    """The sweep; it knows where each of the nodes that are there so far stands."""
+    """The sweep, with the position of each node so far."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -96,20 +96,20 @@ class _Expansion(Rewriter):
         return gradients
 
     def adopt_extended(self) -> None:
-        """Take loops that keep more by now for what defines their results."""
+        """Register loops that yield more values now as the definers of their results."""
         for node, extended in self.tape.extended.items():
             if node in self.position:
                 self.position[extended] = self.position[node]
                 self.definer.update((value, extended) for value in extended.outputs)
 
     def between(self, results: Iterable[Value], stops: set[Value]) -> list[Node]:
-        """The nodes that `results` come from, in order, none of those behind `stops`."""
+        """The nodes that `results` depend on, in order, without those behind `stops`."""
 
         def makers(values: Iterable[Value]) -> Iterator[Node]:
             return (self.definer[v] for v in values if v in self.definer and v not in stops)
 
-        found = reached(makers(results), lambda node: makers(uses(node)))
-        return sorted(found, key=self.position.__getitem__)
+        nodes = reached(makers(results), lambda node: makers(uses(node)))
+        return sorted(nodes, key=self.position.__getitem__)
 
 
 class Backward(Parts):
@@ -166,13 +166,13 @@ class Backward(Parts):
                 self.add(value, gradient)
 
     def miss(self, node: Node, active: set[Value]) -> None:
-        """Note a missing rule and go on behind it, so that one report names all of them."""
+        """Record a missing rule and continue behind it, so that one error names all of them."""
         self.tape.missing.setdefault(node)
         for value in active.intersection(node.inputs):
             self.add(value, self.zeros(value))
 
     def through_cond(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
-        """A cond again: each region repeats its forward and yields the gradients of what it captures."""
+        """Emit a cond in which each region repeats its forward and yields the gradients of its captures."""
         captured = [v for v in uses(node)[1:] if v in active]
         if not captured:
             return
@@ -193,8 +193,8 @@ class Backward(Parts):
     def through_custom(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         (region,) = node.regions
         count = node.attrs["outputs"]
-        given = [g or self.zeros(v) for g, v in zip(gradients, node.outputs, strict=True)]
-        mapping = dict(zip(region.inputs, (*node.inputs, *given), strict=True))
+        seeds = [g or self.zeros(v) for g, v in zip(gradients, node.outputs, strict=True)]
+        mapping = dict(zip(region.inputs, (*node.inputs, *seeds), strict=True))
         for inner in copy_nodes(region.nodes, mapping, self.e.names, "backward"):
             self.e.append(inner)
         for value, result in zip(node.inputs[count:], region.outputs, strict=True):

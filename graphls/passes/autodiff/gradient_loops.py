@@ -13,10 +13,10 @@ from graphls.passes.rewrite import carries
 
 
 class LoopBackward:
-    """The backward of one loop, a scan whose region carries the gradients of what the forward carries.
+    """The backward of one loop: a scan that carries the gradients of the values that the forward carries.
 
-    It is made of the nodes that the gradient of the forward region is made of. What these need of the forward region
-    becomes arrays that the forward yields, or stacks where the number of iterations is not known. `gradients` are those
+    Its region has the nodes of the gradient of the forward region. The values of the forward region that these need
+    become arrays that the forward yields, or stacks where the number of iterations is not known. `gradients` are those
     of the outputs of the loop, and `active` the values outside that need one.
 
     Where a loop runs `s = s * w`, its backward carries the gradient g of s, from the last iteration to the first, as
@@ -36,43 +36,43 @@ class LoopBackward:
         self.arrays: list[Value] = []
 
     def take_region(self, region: Graph) -> None:
-        """Take note of the forward region and of what is defined in it."""
+        """Set the forward region, and index its definitions."""
         self.region = region
         self.inside = definers(region.nodes)
         self.foreign = {*self.inside, *region.inputs}
 
     def active_sources(self, active: set[Value]) -> dict[Value, Value]:
-        """The values that the region takes or captures and that get a gradient, and the values outside that it is for.
+        """The parameters and captures of the region that get a gradient, each with the outer value that it belongs to.
 
-        What is carried gets one, too, where only a later iteration makes it depend on one of the others.
+        A carried value gets one, too, where it depends on one of the others only from a later iteration on.
         """
         region, inputs = self.region, self.node.inputs
-        found = {own: given for own, given in zip(region.inputs, inputs, strict=True) if given in active}
-        found.update((v, v) for v in captures(region) if v in active)
+        sources = {own: outer for own, outer in zip(region.inputs, inputs, strict=True) if outer in active}
+        sources.update((v, v) for v in captures(region) if v in active)
         while True:
-            reached = active_values(region.nodes, found, self.outer.integers)
+            reached = active_values(region.nodes, sources, self.outer.integers)
             carried = zip(region.inputs[: self.carries], region.outputs, inputs, strict=False)
-            more = {own: given for own, out, given in carried if out in reached and own not in found}
+            more = {own: outer for own, out, outer in carried if out in reached and own not in sources}
             if not more:
-                return found
-            found.update(more)
+                return sources
+            sources.update(more)
 
     def run(self) -> None:
-        """Emit the backward and add the gradients of what the loop takes and captures."""
+        """Emit the backward and add the gradients of the inputs and captures of the loop."""
         carried = {v: self.fresh(v) for v in self.region.inputs[: self.carries] if v in self.sources}
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
-        # Where the gradient of w is transpose(a) @ b in each iteration, a and b are kept, for one product behind it.
+        # Where the gradient of w is transpose(a) @ b in each iteration, a and b are saved, for one product behind it.
         sums = Sums(definers(self.inner.nodes), backward.parts, captured)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
         added = [backward.plus(own, totals[v]) for v, own in accumulated.items()]
         stacked = dict.fromkeys((*(totals[v] for v in elements), *(v for v in sums.operands if v not in self.foreign)))
         outputs = [*(totals[v] for v in carried), *added, *stacked]
-        kept = [v for v in sums.operands if v in self.foreign]
-        region, arrays = self.closed([*carried.values(), *accumulated.values()], outputs, kept)
-        # The last value that is carried out begins what is carried back; sums over all iterations begin with zeros.
+        saved_operands = [v for v in sums.operands if v in self.foreign]
+        region, arrays = self.closed([*carried.values(), *accumulated.values()], outputs, saved_operands)
+        # The gradient of the last carried value starts the backward; sums over all iterations start with zeros.
         starts = [*map(self.start, carried), *map(self.outer.zeros, accumulated)]
         attrs = {"carries": len(starts), "length": self.length, "reverse": not self.node.attrs.get("reverse", False)}
         results = self.e.emit("scan", (*starts, *self.arrays), attrs, regions=(region,))
@@ -85,11 +85,11 @@ class LoopBackward:
             self.outer.add(value, gradient)
 
     def differentiated(self, carried: Mapping[Value, Value]) -> Parts:
-        """The backward of the region; `carried` are the gradients that it takes for what is carried out of it."""
+        """The backward of the region; `carried` are its parameters for the gradients of the carried outputs."""
         self.inner.nodes = list(self.region.nodes)
-        outputs, given = self.region.outputs[self.carries :], self.gradients[self.carries :]
+        outputs, gradients = self.region.outputs[self.carries :], self.gradients[self.carries :]
         seeds = [(out, carried.get(v)) for v, out in zip(self.region.inputs, self.region.outputs, strict=False)]
-        slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, given, strict=True)]
+        slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, gradients, strict=True)]
         backward = self.outer.inside(self.inner, tuple(self.sources))
         backward.accumulate(self.region.nodes, [*seeds[: self.carries], *zip(outputs, slopes, strict=True)])
         self.take_region(self.region.replace(nodes=self.outer.tape.applied(self.region.nodes)))
@@ -99,37 +99,37 @@ class LoopBackward:
         return Value(self.e.names.fresh(like.name), like.type)
 
     def element(self, like: Value, array: Value) -> Value:
-        """A parameter of the backward region that takes the elements of an array."""
+        """A new parameter of the backward region, which iterates over an array."""
         self.parameters.append(self.fresh(like))
         self.arrays.append(array)
         return self.parameters[-1]
 
     def start(self, own: Value) -> Value:
-        """The gradient of what the last iteration of the forward carries out."""
+        """The gradient of a value that the last iteration of the forward carries out."""
         at = self.region.inputs.index(own)
         return self.gradients[at] or self.outer.zeros(self.node.inputs[at])
 
     def closed(
-        self, parameters: Sequence[Value], outputs: Sequence[Value], kept: Sequence[Value]
+        self, parameters: Sequence[Value], outputs: Sequence[Value], extra: Sequence[Value]
     ) -> tuple[Graph, dict[Value, Value]]:
-        """The backward region on its own, and the arrays of what the forward keeps, `kept` included."""
+        """The self-contained backward region, and the arrays that the forward saves, those of `extra` included."""
         nodes = before(self.inner.nodes[len(self.region.nodes) :], outputs, needs)
         used = dict.fromkeys((*(v for n in nodes for v in needs(n)), *outputs))
         again = self.repeated(v for v in used if v in self.foreign)
-        made = {v for n in again for v in n.outputs}
-        wanted = dict.fromkeys((*used, *(v for n in again for v in needs(n))))
-        inputs = [v for v in wanted if v in self.foreign and v not in made]
-        arrays = self.saved(dict.fromkeys((*inputs, *kept)))
+        again_values = {v for n in again for v in n.outputs}
+        required = dict.fromkeys((*used, *(v for n in again for v in needs(n))))
+        inputs = [v for v in required if v in self.foreign and v not in again_values]
+        arrays = self.saved(dict.fromkeys((*inputs, *extra)))
         mapping = {v: self.element(v, arrays[v]) for v in inputs}
         if not self.arrays and self.length is None:
             self.element(*next(iter(arrays.items())))
         nodes = [*copy_nodes(again, mapping, self.e.names, "backward"), *(substitute(n, mapping) for n in nodes)]
         outputs = [mapping.get(v, v) for v in outputs]
-        taken = (*parameters, *self.parameters)
-        return Graph("region", taken, (), self.outer.tape.applied(nodes), (), tuple(outputs)), arrays
+        region_inputs = (*parameters, *self.parameters)
+        return Graph("region", region_inputs, (), self.outer.tape.applied(nodes), (), tuple(outputs)), arrays
 
     def repeated(self, values: Iterable[Value]) -> list[Node]:
-        """The nodes of the forward region that are made again for these values, in their order, without control edges.
+        """The nodes of the forward region that are recomputed for these values, in their order, without control edges.
 
         A loop inside that makes stacks, whose lengths differ between iterations, is one of them: it runs again.
         """
@@ -137,13 +137,13 @@ class LoopBackward:
         def makers(values: Iterable[Value]) -> Iterator[Node]:
             return (self.inside[v] for v in values if v in self.inside and _is_repeated(self.inside[v]))
 
-        found = set(reached(makers(values), lambda node: makers(uses(node))))
-        return [replace(n, after=()) for n in self.region.nodes if n in found]
+        repeated_nodes = set(reached(makers(values), lambda node: makers(uses(node))))
+        return [replace(n, after=()) for n in self.region.nodes if n in repeated_nodes]
 
     def saved(self, values: Iterable[Value]) -> dict[Value, Value]:
-        """The array of each value of the forward region, which yields those that are not there yet.
+        """The array of each value of the forward region, which is extended to yield those that are missing.
 
-        There is at least one, so that a backward along stacks knows how often the forward ran.
+        There is at least one, so that a backward along stacks knows the number of iterations.
         """
         arrays = dict(zip(self.region.inputs[self.carries :], self.node.inputs[self.carries :], strict=True))
         arrays.update(zip(self.region.outputs[self.carries :], self.node.outputs[self.carries :], strict=True))
@@ -162,25 +162,25 @@ class LoopBackward:
 
 
 def _is_repeated(node: Node) -> bool:
-    """Whether to make the results again costs less than to keep them, or they cannot be kept."""
+    """Whether results are cheaper to recompute than to save, or cannot be saved."""
     is_cheap = node.primitive.is_constant or node.primitive.moves
     return any(v.type.stacked for v in node.outputs) or (is_cheap and not node.after)
 
 
 class Sums:
-    """How the gradients of values that a scan captures are summed over all iterations.
+    """The sums over all iterations of the gradients of values that a scan captures.
 
     `transpose(a) @ b` summed over iterations is one product of the arrays of all a and all b, and a sum of x over axes
-    is one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to in each iteration.
+    is one sum of the array of all x: the `operands` a, b and x are saved, and summed behind the scan. The gradients of
+    the values in `carried` have another form; each is carried along and added to in every iteration.
     """
 
     def __init__(
         self, definer: Mapping[Value, Node], parts: Mapping[Value, list[Value]], captured: Sequence[Value]
     ) -> None:
-        made = {v: [definer.get(part) for part in parts[v]] for v in captured if v in parts}
-        self.carried = [v for v, nodes in made.items() if not all(map(_is_sum, nodes))]
-        self.at_once = [(v, n) for v, nodes in made.items() if v not in self.carried for n in nodes if n is not None]
+        makers = {v: [definer.get(part) for part in parts[v]] for v in captured if v in parts}
+        self.carried = [v for v, nodes in makers.items() if not all(map(_is_sum, nodes))]
+        self.at_once = [(v, n) for v, nodes in makers.items() if v not in self.carried for n in nodes if n is not None]
         self.operands = list(dict.fromkeys(v for _, node in self.at_once for v in node.inputs))
 
     def summed(self, e: Builder, arrays: Mapping[Value, Value]) -> Iterator[tuple[Value, Value]]:

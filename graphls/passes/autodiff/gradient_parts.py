@@ -14,19 +14,19 @@ from graphls.primitives.loops import each_iteration
 
 @dataclass
 class Tape:
-    """Findings of the backward expansion: primitives without a rule, and loops that must keep more."""
+    """Records of the backward expansion: primitives without a rule, and loops that yield more values."""
 
     missing: dict[Node, None] = field(default_factory=dict)
     extended: dict[Node, Node] = field(default_factory=dict)
 
     def latest(self, node: Node) -> Node:
-        """The node, or what stands in its place by now."""
+        """The node, or its latest replacement."""
         while node in self.extended:
             node = self.extended[node]
         return node
 
     def applied(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        """The nodes, and those in their regions, as what they have become."""
+        """The nodes, also in their regions, with the latest replacement of each."""
         return tuple(map(self._applied, nodes)) if self.extended else tuple(nodes)
 
     def _applied(self, node: Node) -> Node:
@@ -38,13 +38,13 @@ def check_gradients(node: Node, values: Sequence[Value], results: tuple[object, 
     operands = [value.type for value in values[: len(node.inputs)]]
     if len(results) == len(operands) and all(map(_is_gradient, results, operands)):
         return
-    given = listed(result.type if isinstance(result, Value) else result for result in results)
+    received = listed(result.type if isinstance(result, Value) else result for result in results)
     text = f"a gradient, or None, is wanted for each operand: {listed(operands)}"
-    raise unfit(node.primitive, "vjp", given, text).at(node.loc)
+    raise unfit(node.primitive, "vjp", received, text).at(node.loc)
 
 
 def _is_gradient(result: object, operand: Type) -> bool:
-    """Whether something is None or a gradient of an operand, perhaps of one that broadcasting has made larger."""
+    """Whether a result is None or fits as the gradient of an operand, possibly in its broadcast shape."""
     if not isinstance(result, Value):
         return result is None
     sizes, own = result.type.shape[::-1], operand.shape[::-1]
@@ -53,7 +53,7 @@ def _is_gradient(result: object, operand: Type) -> bool:
 
 
 class Parts:
-    """The gradients of values of a block, as parts that are added up; how they come about is for a subclass to say.
+    """The gradients of values of a block, as parts that are summed; subclasses compute the parts.
 
     With `integers`, gradients flow through integers too; they do where one of the sources is an integer.
     """
@@ -70,7 +70,7 @@ class Parts:
         raise NotImplementedError
 
     def inside(self, builder: Builder, sources: Sequence[Value]) -> Parts:
-        """The same for a region."""
+        """The accumulation for a region."""
         raise NotImplementedError
 
     def add(self, value: Value, gradient: Value) -> None:
@@ -78,21 +78,21 @@ class Parts:
 
     def fitted(self, gradient: Value, value: Value) -> Value:
         """The gradient in the shape of its value: axes that broadcasting made wide are summed."""
-        given, wanted = gradient.type.shape, value.type.shape
-        if given != wanted:
-            extra = len(given) - len(wanted)
-            wide = [i + extra for i, n in enumerate(wanted) if n == 1 and given[i + extra] != 1]
+        shape, target = gradient.type.shape, value.type.shape
+        if shape != target:
+            extra = len(shape) - len(target)
+            wide = [i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1]
             axes = (*range(extra), *wide)
             if axes:
                 gradient = self._summed(gradient, axes)
-            if gradient.type.shape != wanted:
-                gradient = self.e.reshape(gradient, shape=wanted)
+            if gradient.type.shape != target:
+                gradient = self.e.reshape(gradient, shape=target)
         if gradient.type.dtype is not value.type.dtype:
             gradient = self.e.cast(gradient, dtype=value.type.dtype)
         return gradient
 
     def _summed(self, gradient: Value, axes: tuple[int, ...]) -> Value:
-        """The sum; of what was negated last, before its sign is changed, which is then a matter of fewer elements."""
+        """The sum over axes; of a negation it is negated after the sum, which takes fewer elements."""
         last = self.e.nodes[-1] if self.e.nodes else None
         if last is not None and last.primitive.name == "neg" and last.output is gradient:
             negated: Value = self.e.neg(self.e.sum(last.inputs[0], axis=axes, keepdims=False))
@@ -132,11 +132,11 @@ def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: boo
     """
     active = set(sources)
     for node in nodes:
-        found = {v.type.dtype.is_float for v in uses(node) if v in active}
-        if found:
+        are_floats = {v.type.dtype.is_float for v in uses(node) if v in active}
+        if are_floats:
             primitive, holds = node.primitive, bool(node.regions)
             # A cast of an integer, or a region that captures one, is the only way from integers to floats.
-            made = {"float"} if True in found or holds or primitive.name == "cast" else set()
-            made |= {"int", "uint"} if integers and (holds or primitive.integer_gradient != "none") else set()
-            active.update(v for v in node.outputs if v.type.dtype.kind in made)
+            kinds = {"float"} if True in are_floats or holds or primitive.name == "cast" else set()
+            kinds |= {"int", "uint"} if integers and (holds or primitive.integer_gradient != "none") else set()
+            active.update(v for v in node.outputs if v.type.dtype.kind in kinds)
     return active

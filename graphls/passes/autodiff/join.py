@@ -40,9 +40,9 @@ class Join:
 
 
 class Pieces(NamedTuple):
-    """The nonzero range of a value: `size` positions along an axis, in one piece or in two parts that have pieces.
+    """The nonzero range of a value: `size` positions along an axis, as one piece or as two parts of pieces.
 
-    A piece has the value that stands at its places from `start` on.
+    A piece has the value of its positions from `start` on.
     """
 
     axis: int
@@ -77,14 +77,14 @@ class _Join(Rewriter):
 
     def concatenated(self, node: Node) -> Sequence[Value]:
         """The `concat` in the place of a sum, or nothing where there is none."""
-        found = [self.pieces[v] for v in node.inputs if v in self.pieces]
-        if len(found) < 2 or found[0].axis != found[1].axis or node.inputs[0].type != node.inputs[1].type:
+        pair = [self.pieces[v] for v in node.inputs if v in self.pieces]
+        if len(pair) < 2 or pair[0].axis != pair[1].axis or node.inputs[0].type != node.inputs[1].type:
             return ()
-        axis, size = found[0].axis, found[0].size + found[1].size
-        self.pieces[node.output] = whole = Pieces(axis, size, parts=tuple(found))
+        axis, size = pair[0].axis, pair[0].size + pair[1].size
+        self.pieces[node.output] = combined = Pieces(axis, size, parts=tuple(pair))
         if size != node.output.type.shape[axis]:
             return ()
-        pieces = sorted(whole.each(), key=lambda piece: piece.start)
+        pieces = sorted(combined.each(), key=lambda piece: piece.start)
         ends = [piece.start + piece.size for piece in pieces]
         if [0, *ends[:-1]] != [piece.start for piece in pieces]:
             return ()  # some overlap

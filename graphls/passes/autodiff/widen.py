@@ -44,8 +44,8 @@ class Widen:
     def run(self, graph: Graph) -> Graph:
         """The graph with the phase in float32."""
         widening = _Widening(graph, self.phase)
-        made = widening.run()
-        return made.replace(outputs=tuple(widening.wide.get(v, v) for v in made.outputs))
+        graph_after = widening.run()
+        return graph_after.replace(outputs=tuple(widening.wide.get(v, v) for v in graph_after.outputs))
 
 
 class _Widening(Rewriter):
@@ -61,7 +61,7 @@ class _Widening(Rewriter):
         return super().exchanged(node)
 
     def taking_wide(self, region: Graph) -> Graph:
-        """A region that takes its 16-bit parameters in float32; they themselves are casts of these."""
+        """A region with float32 parameters, of which the old 16-bit ones are casts."""
         inputs, casts = list(region.inputs), []
         for i, value in enumerate(region.inputs):
             if value.type.dtype.is_half:
@@ -84,12 +84,12 @@ class _Widening(Rewriter):
         return self.put(replace(node, inputs=inputs, attrs=_wide_attributes(node.attrs)))
 
     def put(self, node: Node) -> tuple[Value, ...]:
-        """Append a node that computes wide, and give its results as others read them."""
+        """Append a node that computes in float32; returns its results as other nodes read them."""
         types = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
         pairs = list(zip(node.outputs, types, strict=True))
-        made = tuple(v if v.type == kind else Value(v.name, kind) for v, kind in pairs)
-        self.e.append(replace(node, outputs=made))
-        return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in zip(node.outputs, made, strict=True))
+        computed = tuple(v if v.type == kind else Value(v.name, kind) for v, kind in pairs)
+        self.e.append(replace(node, outputs=computed))
+        return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in zip(node.outputs, computed, strict=True))
 
     def back(self, wide: Value, dtype: DType) -> Value:
         narrow = self.cast(wide, dtype, wide.name)

@@ -42,34 +42,34 @@ class Buckets:
             return graph
         ready = _ready(graph.nodes)
         first = {node: same for run in runs for node, same in _firsts(run).items()}
-        made = {run[0]: _joined(run, first, ready) for run in runs}
-        found = {v: w for node in first for v, w in zip(node.outputs[1:], first[node].outputs[1:], strict=True)}
-        found |= {node.outputs[0]: made[run[0]][-1].outputs[0] for run in runs for node in run}
+        merged = {run[0]: _joined(run, first, ready) for run in runs}
+        replacements = {v: w for node in first for v, w in zip(node.outputs[1:], first[node].outputs[1:], strict=True)}
+        replacements |= {node.outputs[0]: merged[run[0]][-1].outputs[0] for run in runs for node in run}
         nodes: list[Node] = []
         for node in graph.nodes:
-            nodes += [substitute(new, found) for new in made.get(node, ())]
-            nodes += [] if node in first else [substitute(node, found)]
-        writes = tuple(replace(write, value=found.get(write.value, write.value)) for write in graph.writes)
-        outputs = tuple(found.get(v, v) for v in graph.outputs)
+            nodes += [substitute(new, replacements) for new in merged.get(node, ())]
+            nodes += [] if node in first else [substitute(node, replacements)]
+        writes = tuple(replace(write, value=replacements.get(write.value, write.value)) for write in graph.writes)
+        outputs = tuple(replacements.get(v, v) for v in graph.outputs)
         return graph.replace(nodes=schedule(in_order(nodes)), writes=writes, outputs=outputs)
 
 
 def in_buckets(values: Iterable[Value], size_of: Callable[[Value], int], most: int) -> list[list[Value]]:
-    """Values in their order, so many bytes at a time; a larger one is alone."""
-    found: list[list[Value]] = []
+    """Values in their order, in buckets of so many bytes at most; a larger one is alone."""
+    buckets: list[list[Value]] = []
     size = 0
     for value in values:
         own = size_of(value)
-        if not found or size + own > most:
-            found.append([])
+        if not buckets or size + own > most:
+            buckets.append([])
             size = 0
-        found[-1].append(value)
+        buckets[-1].append(value)
         size += own
-    return found
+    return buckets
 
 
 def _runs(nodes: Sequence[Node]) -> list[list[Node]]:
-    """The collectives that have a bucket, where they follow each other without another effect or one that waits."""
+    """Runs of consecutive bucketed collectives, with no other effect between them and none that waits for another."""
     collectives = {node for node in nodes if node.attrs.get("bucket")}
     tokens = {node.outputs[0] for node in collectives}
 
@@ -77,7 +77,7 @@ def _runs(nodes: Sequence[Node]) -> list[list[Node]]:
         return [v for v in needs(node) if not (node in collectives and v in tokens)]
 
     reach = Reachability(nodes, collectives, without_their_order) if collectives else None
-    found: list[list[Node]] = []
+    runs: list[list[Node]] = []
     is_open, members = False, 0
     for node in nodes:
         if reach is None or not node.primitive.has_effect:
@@ -86,18 +86,18 @@ def _runs(nodes: Sequence[Node]) -> list[list[Node]]:
             is_open = False
             continue
         if not is_open or reach.before[node] & members:
-            found.append([])
+            runs.append([])
             members = 0
         is_open = True
-        found[-1].append(node)
+        runs[-1].append(node)
         members |= reach.bit[node]
-    return found
+    return runs
 
 
 def _firsts(run: Sequence[Node]) -> Mapping[Node, Node]:
-    """For each collective the first one that puts the same together."""
-    found: dict[object, Node] = {}
-    return {node: found.setdefault((_kind(node), node.inputs), node) for node in run}
+    """For each collective the first one with the same operands and attributes."""
+    firsts: dict[object, Node] = {}
+    return {node: firsts.setdefault((_kind(node), node.inputs), node) for node in run}
 
 
 def _kind(node: Node) -> object:
@@ -105,18 +105,18 @@ def _kind(node: Node) -> object:
 
 
 def _ready(nodes: Sequence[Node]) -> dict[Value, int]:
-    """How many operations one after the other each value takes."""
-    found: dict[Value, int] = {}
+    """The length of the longest path to each value, in operations."""
+    ends: dict[Value, int] = {}
     for node in nodes:
-        end = max((found.get(v, 0) for v in needs(node)), default=0) + flops(node) + 1
-        found.update(dict.fromkeys(node.outputs, end))
-    return found
+        end = max((ends.get(v, 0) for v in needs(node)), default=0) + flops(node) + 1
+        ends.update(dict.fromkeys(node.outputs, end))
+    return ends
 
 
 def _joined(run: Sequence[Node], first: Mapping[Node, Node], ready: dict[Value, int]) -> list[Node]:
-    """The merged nodes of a run, ordered by when their operands are complete; one of several that are the same."""
+    """The merged nodes of a run, without duplicates, ordered by when their operands are complete."""
     last: dict[object, tuple[list[Node], int]] = {}
-    found: list[list[Node]] = []
+    buckets: list[list[Node]] = []
     own = [node for node in run if first[node] is node]
     order = sorted(own, key=lambda node: max(ready.get(v, 0) for v in node.inputs))
     for node in order:
@@ -126,16 +126,16 @@ def _joined(run: Sequence[Node], first: Mapping[Node, Node], ready: dict[Value, 
         members, before = last.get(key, ([], 0))
         if not members or number == 0 or any(before + size > limit for limit in most):
             members, before = [], 0
-            found.append(members)
+            buckets.append(members)
         members.append(node)
         last[key] = members, before + size
-    place = {node: i for i, node in enumerate(order)}
+    position = {node: i for i, node in enumerate(order)}
     tokens = {node.outputs[0] for node in run}
-    return [_of(members, tokens) for members in sorted(found, key=lambda members: place[members[-1]])]
+    return [_of(members, tokens) for members in sorted(buckets, key=lambda members: position[members[-1]])]
 
 
 def _of(members: Sequence[Node], tokens: set[Value]) -> Node:
-    """One node in place of several, behind what these wait for outside of their run."""
+    """One node in place of several, with their control edges from outside of the run."""
     first = members[0]
     return replace(
         first,

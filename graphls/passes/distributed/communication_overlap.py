@@ -8,15 +8,15 @@ from graphls.ir.graph import Node, Value, needs
 from graphls.ir.reachability import Reachability, marks_behind
 
 Behind = Mapping[Node, tuple[Value, ...]]
-"""For each node what it comes behind, though it does not wait for that."""
+"""For each node the values after which it is scheduled without waiting for them."""
 
 
 def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], Behind]:
     """Order nodes so that exactly the ancestors of a collective come before it.
 
-    What later collectives need comes behind it, and may be computed while it communicates. Collectives one after the
-    other, of less than `least` bytes together, count as one, as each cut of the schedule takes time; unless one of them
-    needs what the other gives. The order is that of the groups, in each of them the given one.
+    The ancestors of later collectives come behind it, and may be computed while it communicates. Consecutive
+    collectives of less than `least` bytes together count as one group, as each cut of the schedule takes time, unless
+    one needs a result of the other. Nodes are ordered by group, and keep their order within each.
     """
     collectives = [node for node in nodes if node.primitive.is_collective]
     if not collectives:
@@ -30,14 +30,14 @@ def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node]
 
 
 def _groups_of_collectives(nodes: Sequence[Node], collectives: Sequence[Node], least: int) -> list[list[Node]]:
-    """The collectives that count as one."""
+    """The groups of collectives that count as one."""
     reach = Reachability(nodes, collectives)
-    found: list[list[Node]] = []
-    size, made_of = least, 0
+    groups: list[list[Node]] = []
+    size, earlier = least, 0
     for node in collectives:
-        if size >= least or reach.before[node] != made_of:
-            found.append([])
-            size, made_of = 0, reach.before[node]
-        found[-1].append(node)
+        if size >= least or reach.before[node] != earlier:
+            groups.append([])
+            size, earlier = 0, reach.before[node]
+        groups[-1].append(node)
         size += sum(v.type.nbytes for v in node.inputs)
-    return found
+    return groups

@@ -18,7 +18,7 @@ from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import users
 
 BUCKET = 25 << 20
-"""How many bytes of parameters travel together."""
+"""The bytes of one bucket of parameters."""
 
 
 @register_pass
@@ -62,15 +62,15 @@ class Shard:
             return graph
         outside = sums_outside(graph, self.ranks, self.least)
         choice = chosen(outside, self.ranks, self.least, self.whole)
-        _warn_of_whole(choice)
+        _warn_of_undivided(choice)
         if not choice.states:
             return graph
         return _Divided(outside, choice, self.rank, self.ranks).run()
 
 
-def _warn_of_whole(choice: Choice) -> None:
-    """Say once why states stay whole on each rank."""
-    states = [(state, node) for state, node in choice.whole.items() if state.is_state]
+def _warn_of_undivided(choice: Choice) -> None:
+    """Warn once why states stay undivided on each rank."""
+    states = [(state, node) for state, node in choice.undivided.items() if state.is_state]
     if states:
         node = states[0][1]
         text = f"{len(states)} states of the optimizer are not divided among the ranks and stay whole on each"
@@ -78,7 +78,7 @@ def _warn_of_whole(choice: Choice) -> None:
 
 
 class _Divided:
-    """One sweep over a graph: `part` has the shards of what is divided, `replacements` the new values of all others."""
+    """One sweep over a graph: `part` maps divided values to their shards, `replacements` all others to new values."""
 
     def __init__(self, graph: Graph, choice: Choice, rank: int, ranks: int) -> None:
         self.graph, self.choice = graph, choice
@@ -95,7 +95,7 @@ class _Divided:
         self.users = users(graph.nodes)
 
     def narrow(self, value: Value) -> Value:
-        """A value for the shard of another one, which has its name where it is a state."""
+        """A new value for the shard of a value; a state keeps its name."""
         name = value.name if value.is_state else self.names.fresh(value.name)
         return Value(name, Type(value.type.dtype, (shard_size(value.type.size, self.ranks),)), value.is_state)
 
@@ -103,10 +103,10 @@ class _Divided:
         """The graph with shards."""
         for node in self.by_sums():
             if any(v in self.pending for v in needs(node)):
-                self.put_together()
+                self.reduce_pending()
             with self.e.at(node):
                 self.step(node)
-        self.put_together()
+        self.reduce_pending()
         self.gather()
         states = tuple(self.states.get(s, s) for s in self.graph.states)
         writes = tuple(self.written(w) for w in self.graph.writes)
@@ -114,7 +114,7 @@ class _Divided:
         return self.graph.replace(nodes=tuple(self.e.nodes), states=states, writes=writes, outputs=outputs)
 
     def by_sums(self) -> list[Node]:
-        """The nodes in an order in which sums that do not need each other are made before what needs one of them."""
+        """The nodes in an order in which independent sums come before all nodes that need one of them."""
         level: dict[Value, int] = {}
         levels = []
         for node in self.graph.nodes:
@@ -125,13 +125,13 @@ class _Divided:
         return [self.graph.nodes[i] for _, i in pairs]
 
     def is_shared(self, node: Node) -> bool:
-        """Whether a node makes one number of values that are divided."""
+        """Whether a node reduces divided values to one number."""
         return (is_total(node) or node.primitive.is_check) and not self.choice.values.isdisjoint(node.inputs)
 
     # -- one node after the other -----------------------------------------------------------------------------
 
     def step(self, node: Node) -> None:
-        """Emit what stands for a node outside of branches."""
+        """Emit the replacement of a node outside of branches."""
         if not self.choice.gradients.isdisjoint(node.outputs):
             self.reduce(node)
         elif self.is_shared(node):
@@ -142,15 +142,15 @@ class _Divided:
                 self.order = self.e.nodes[-1].outputs[:1]
 
     def inner(self, node: Node) -> None:
-        """Emit what stands for a node that sums nothing, which may be in a branch."""
+        """Emit the replacement of a node without sums, perhaps in a branch."""
         if node.primitive.is_branch:
             self.branch(node)
         elif not self.choice.values.isdisjoint(node.outputs):
             size = node.output.type.size
             inputs = tuple(self.divided(v) if v.type.size == size else self.number(v) for v in node.inputs)
-            made = self.narrow(node.output)
-            self.e.append(replace(node, inputs=inputs, outputs=(made,), after=self.current(node.after)))
-            self.part[node.output] = made
+            shard = self.narrow(node.output)
+            self.e.append(replace(node, inputs=inputs, outputs=(shard,), after=self.current(node.after)))
+            self.part[node.output] = shard
         else:
             self.e.append(replace(substitute(node, self.replacements), after=self.current(node.after)))
 
@@ -159,33 +159,33 @@ class _Divided:
         return tuple(self.replacements.get(v, self.part.get(v, v)) for v in values)
 
     def reduce(self, node: Node) -> None:
-        """Reduce gradients to shards, and those that stay whole as before."""
+        """Reduce gradients to shards, and undivided gradients as before."""
         pairs = list(zip(node.inputs, node.outputs[1:], strict=True))
         token = node.outputs[0]
         for is_divided in (False, True):
-            taken = [(g, v) for g, v in pairs if (v in self.choice.gradients) is is_divided]
-            if not taken:
+            some = [(g, v) for g, v in pairs if (v in self.choice.gradients) is is_divided]
+            if not some:
                 continue
-            inputs = self.current(g for g, _ in taken)
+            inputs = self.current(g for g, _ in some)
             after = (*self.current(node.after), *self.order)
             if is_divided:
                 attrs = {name: value for name, value in node.attrs.items() if name != "op"}
-                self.order, found = self.collective("reduce_shards", inputs, attrs, after)
-                self.part.update(zip((v for _, v in taken), found, strict=True))
+                self.order, results = self.collective("reduce_shards", inputs, attrs, after)
+                self.part.update(zip((v for _, v in some), results, strict=True))
             else:
-                self.order, found = self.collective("all_reduce", inputs, node.attrs, after)
-                self.replacements.update(zip((v for _, v in taken), found, strict=True))
+                self.order, results = self.collective("all_reduce", inputs, node.attrs, after)
+                self.replacements.update(zip((v for _, v in some), results, strict=True))
         self.replacements[token] = self.order[0]
 
     def collective(
         self, name: str, inputs: Iterable[Value], attrs: object, after: Iterable[Value] = ()
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """The token and the results of a collective behind the one before it."""
+        """Emit a collective behind the one before it; returns its token and its results."""
         token, *results = self.e.emit(lookup(name), inputs, attrs, after=(*after, *self.order))  # type: ignore[arg-type]
         return (token,), tuple(results)
 
     def branch(self, node: Node) -> None:
-        """A condition whose branches yield shards of what is divided."""
+        """Emit a condition whose branches yield shards of divided values."""
         regions = []
         for region in node.regions:
             outer, known = self.e, dict(self.part)
@@ -201,12 +201,12 @@ class _Divided:
         outputs = tuple(self.narrow(o) if o in self.choice.values else o for o in node.outputs)
         inputs, after = self.current(node.inputs), self.current(node.after)
         self.e.append(replace(node, inputs=inputs, outputs=outputs, regions=tuple(regions), after=after))
-        self.part.update((o, made) for o, made in zip(node.outputs, outputs, strict=True) if made is not o)
+        self.part.update((o, narrowed) for o, narrowed in zip(node.outputs, outputs, strict=True) if narrowed is not o)
 
     # -- shards and numbers -----------------------------------------------------------------------------------
 
     def divided(self, value: Value) -> Value:
-        """This rank's shard of a value; of one that is whole it is cut out."""
+        """This rank's shard of a value, cut out of an undivided one."""
         if value not in self.part:
             self.part[value] = self.cut(self.replacements.get(value, value))
         return self.part[value]
@@ -230,7 +230,7 @@ class _Divided:
         return value if value.type.rank < 2 else self.e.reshape(value, shape=())
 
     def own(self, value: Value) -> Value | None:
-        """The elements of the shard of a value without the zeros behind them; None for no elements."""
+        """The elements of the shard of a value without padding; None where there are none."""
         start, stop = shard_range(value.type.size, self.rank, self.ranks)
         shard = self.divided(value)
         if stop - start == shard.type.size:
@@ -238,7 +238,7 @@ class _Divided:
         return self.e.slice(shard, starts=(0,), stops=(stop - start,), steps=(1,)) if stop > start else None
 
     def count(self, node: Node) -> None:
-        """The sum of a shard, or whether its elements overflowed, to be put together with those of other ranks."""
+        """Emit the sum or the overflow check of a shard, which is added to those of other ranks later."""
         after = self.current(node.after)
         if node.primitive.is_check:
             divided = self.choice.values
@@ -257,17 +257,17 @@ class _Divided:
             self.pending[node.output] = node, total
 
     def is_reduced(self, flag: Value) -> bool:
-        """Whether the step itself puts a flag together with those of other ranks."""
+        """Whether the step itself reduces a flag over the ranks."""
         return self.is_for("cast", flag) and all(self.is_for("all_reduce", n.outputs[0]) for n in self.users[flag])
 
     def is_for(self, name: str, value: Value) -> bool:
-        """Whether only nodes of that primitive use a value."""
+        """Whether only nodes of that primitive read a value."""
         leaving = value in self.graph.outputs or any(w.value is value for w in self.graph.writes)
-        found = self.users.get(value, ())
-        return bool(found) and not leaving and all(node.primitive.name == name for node in found)
+        readers = self.users.get(value, ())
+        return bool(readers) and not leaving and all(node.primitive.name == name for node in readers)
 
-    def put_together(self) -> None:
-        """Add up what all ranks have counted, in one communication for each dtype."""
+    def reduce_pending(self) -> None:
+        """Sum the pending numbers over all ranks, in one communication for each dtype."""
         kinds: dict[DType, list[tuple[Value, Node, Value]]] = {}
         for value, (node, own) in self.pending.items():
             kinds.setdefault(own.type.dtype, []).append((value, node, own))
@@ -283,15 +283,15 @@ class _Divided:
     # -- the end ----------------------------------------------------------------------------------------------
 
     def gather(self) -> None:
-        """Gather what leaves the step whole, some at a time."""
+        """Gather divided values that leave the step undivided, one bucket at a time."""
         leaving = (*(w.value for w in self.graph.writes if w.state not in self.states), *self.graph.outputs)
         values = [v for v in dict.fromkeys(leaving) if v in self.choice.values]
         maker = {v: node for node in self.graph.nodes for v in node.outputs}
         for bucket in _buckets(values):
             with self.e.at(maker[bucket[0]], "update"):
                 attrs = {"results": tuple(str(v.type) for v in bucket), **self.attrs}
-                self.order, found = self.collective("gather_shards", [self.part[v] for v in bucket], attrs)
-                self.replacements.update(zip(bucket, found, strict=True))
+                self.order, gathered = self.collective("gather_shards", [self.part[v] for v in bucket], attrs)
+                self.replacements.update(zip(bucket, gathered, strict=True))
 
     def written(self, write: Write) -> Write:
         if write.state in self.states:
@@ -300,7 +300,7 @@ class _Divided:
 
 
 def _buckets(values: Sequence[Value]) -> Iterator[list[Value]]:
-    """Values of one dtype that travel together."""
+    """Buckets of values of one dtype."""
     kinds: dict[object, list[Value]] = {}
     for value in values:
         kinds.setdefault(value.type.dtype, []).append(value)

@@ -15,7 +15,7 @@ from graphls.primitives.logic import Comparison, IsFinite, Logical
 from graphls.primitives.primitive import normalise_axes
 
 POINTWISE = (Cast, Comparison, Depend, IsFinite, Logical, StopGradient)
-"""Primitives that make each element of the elements at its place, and are not of those that say so."""
+"""Elementwise primitives whose class does not declare it."""
 
 Roots = frozenset[Value]
 
@@ -24,13 +24,13 @@ Roots = frozenset[Value]
 class Choice:
     """The values to shard: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
 
-    `whole` are those that stay whole, with the node that needs all elements at once.
+    `undivided` are those that are not sharded, with the node that needs all elements at once.
     """
 
     gradients: Roots
     values: frozenset[Value]
     states: frozenset[Value]
-    whole: dict[Value, Node]
+    undivided: dict[Value, Node]
 
 
 def is_total(node: Node) -> bool:
@@ -42,37 +42,37 @@ def is_total(node: Node) -> bool:
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether elements of the result are made of those at their places, or of single numbers, alone."""
+    """Whether each element of the result depends only on the operands' elements at its index, or on single numbers."""
     if not (node.primitive.elementwise or isinstance(node.primitive, POINTWISE)) or len(node.outputs) != 1:
         return False
     return all(v.type.size == 1 or v.type.shape == node.output.type.shape for v in node.inputs)
 
 
-def chosen(graph: Graph, ranks: int, least: int, kept: Sequence[str]) -> Choice:
-    """The largest choice in which no node needs all elements at once of what is divided, and a state is divided.
+def chosen(graph: Graph, ranks: int, least: int, excluded: Sequence[str]) -> Choice:
+    """The largest choice in which no node needs all elements of a divided value at once, and a state is divided.
 
     Gradients are the sums over all ranks that take `least` bytes or more. States, of as many, are those that are equal
-    on all ranks; those whose names are `kept` stay whole.
+    on all ranks; those whose names are `excluded` are not sharded.
     """
-    roots = frozenset((*_gradients(graph, ranks, least), *_equal_states(graph, ranks, least, set(kept))))
-    whole: dict[Value, Node] = {}
+    roots = frozenset((*_gradients(graph, ranks, least), *_equal_states(graph, ranks, least, set(excluded))))
+    undivided: dict[Value, Node] = {}
     while True:
         values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state})
         _Operands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
         wrong: dict[Value, Node] = {}
-        for value, node in _needed_whole(graph.nodes, values, True):
+        for value, node in _needed_undivided(graph.nodes, values, True):
             wrong.update((root, node) for root in values[value] - wrong.keys())
-        whole |= wrong
-        states = _states(graph, values, set(kept))
+        undivided |= wrong
+        states = _states(graph, values, set(excluded))
         useful = {root for w in graph.writes if w.state in states for root in values[w.value]}
         left = (roots - wrong.keys()) & useful if not wrong else roots - wrong.keys()
         if left == roots:
             gradients = frozenset(root for root in roots if not root.is_state)
-            return Choice(gradients, frozenset(values), states, whole)
+            return Choice(gradients, frozenset(values), states, undivided)
         roots = left
 
 
-def _equal_states(graph: Graph, ranks: int, least: int, kept: set[str]) -> Iterator[Value]:
+def _equal_states(graph: Graph, ranks: int, least: int, excluded: set[str]) -> Iterator[Value]:
     """The states that are written, and are equal on all ranks whose inputs differ."""
     own: set[Value] = set(graph.inputs)
     while True:
@@ -83,17 +83,17 @@ def _equal_states(graph: Graph, ranks: int, least: int, kept: set[str]) -> Itera
         if differing <= own:
             break
         own |= differing
-    equal = (w.state for w in graph.writes if w.state not in own and w.state.name not in kept)
+    equal = (w.state for w in graph.writes if w.state not in own and w.state.name not in excluded)
     yield from (s for s in equal if s.type.dtype.is_float and s.type.nbytes >= least and s.type.size >= ranks)
 
 
 def _is_common(node: Node) -> bool:
-    """Whether a node gives all ranks the same, whatever they give it."""
+    """Whether a node gives all ranks the same results for any operands."""
     return isinstance(node.primitive, (AllGather, AllReduce, Broadcast)) and node.attrs["group"] == WORLD
 
 
 def _is_of_rank(node: Node) -> bool:
-    """Whether a node may give each rank something else, whatever they give it."""
+    """Whether a node may give ranks different results even for equal operands."""
     primitives = (n.primitive for n in (node, *inside(node)) if not _is_common(n))
     return any(p.on_host or p.calls_python or p.is_collective for p in primitives)
 
@@ -105,26 +105,26 @@ def _gradients(graph: Graph, ranks: int, least: int) -> Iterator[Value]:
             yield from (v for v, t in kinds if t.dtype.is_float and t.nbytes >= least and t.size >= ranks)
 
 
-def _values(nodes: Sequence[Node], roots: Roots, found: dict[Value, Roots]) -> dict[Value, Roots]:
+def _values(nodes: Sequence[Node], roots: Roots, roots_of: dict[Value, Roots]) -> dict[Value, Roots]:
     """The values computed elementwise from the roots, with these; added to `found`, which has the states among them."""
-    found.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
+    roots_of.update((v, frozenset((v,))) for node in nodes for v in node.outputs if v in roots)
     for node in nodes:
         if node.primitive.is_branch:
             for region in node.regions:
-                _values(region.nodes, roots, found)
+                _values(region.nodes, roots, roots_of)
             yields = zip(*(region.outputs for region in node.regions), strict=True)
-            made = zip(node.outputs, yields, strict=True)
+            candidates = zip(node.outputs, yields, strict=True)
         else:
-            made = zip(node.outputs, [node.inputs] if is_pointwise(node) else [], strict=False)
-        for value, sources in made:
-            of = [found[v] for v in sources if v in found and v.type.shape == value.type.shape]
+            candidates = zip(node.outputs, [node.inputs] if is_pointwise(node) else [], strict=False)
+        for value, sources in candidates:
+            of = [roots_of[v] for v in sources if v in roots_of and v.type.shape == value.type.shape]
             if of:
-                found[value] = frozenset().union(*of)
-    return found
+                roots_of[value] = frozenset().union(*of)
+    return roots_of
 
 
 class _Operands:
-    """Adds to `values` what is made element by element for them alone, such as the decay of a moment."""
+    """Adds to `values` the elementwise operands that only they use, such as the decayed moment."""
 
     def __init__(self, values: dict[Value, Roots], leaving: Iterable[Value]) -> None:
         self.values = values
@@ -132,7 +132,7 @@ class _Operands:
         self.candidates: dict[Value, Roots] = {}
 
     def sweep(self, nodes: Sequence[Node]) -> None:
-        """Look at nodes from the last one on, so that it is known who uses a result."""
+        """Visit nodes from the last one on, so that all users of a result are known."""
         for node in reversed(nodes):
             if node.primitive.is_branch:
                 self.elsewhere.update(node.inputs)
@@ -146,7 +146,7 @@ class _Operands:
                 self.elsewhere.update(uses(node))
 
     def look(self, node: Node) -> None:
-        """Divide a node where all that use its result are divided, and see what it reads itself."""
+        """Divide a node where all users of its result are divided, and record its operands."""
         value = node.output
         if value not in self.values and value in self.candidates and value not in self.elsewhere and is_pointwise(node):
             self.values[value] = self.candidates[value]
@@ -160,37 +160,37 @@ class _Operands:
             self.candidates[operand] = self.candidates.get(operand, frozenset()) | self.values[result]
 
 
-def _needed_whole(nodes: Sequence[Node], values: dict[Value, Roots], is_top: bool) -> Iterator[tuple[Value, Node]]:
-    """The values of which a node needs all elements at once, other than for a sum or a check outside of branches."""
+def _needed_undivided(nodes: Sequence[Node], values: dict[Value, Roots], is_top: bool) -> Iterator[tuple[Value, Node]]:
+    """The values of which a node needs all elements at once, apart from sums and checks outside of branches."""
     for node in nodes:
         if node.primitive.is_branch:
             for region in node.regions:
-                yield from _needed_whole(region.nodes, values, False)
+                yield from _needed_undivided(region.nodes, values, False)
         elif not (values.keys() & set(node.outputs) or (is_top and (is_total(node) or node.primitive.is_check))):
             yield from ((v, node) for v in uses(node) if v in values)
 
 
 def _states(graph: Graph, values: dict[Value, Roots], names: set[str]) -> frozenset[Value]:
-    """The states that are read and written element by element alone."""
-    kept = {*graph.outputs, *_read_whole(graph.nodes, values), *(s for s in graph.states if s.name in names)}
+    """The states that are read and written only elementwise."""
+    fixed = {*graph.outputs, *_read_undivided(graph.nodes, values), *(s for s in graph.states if s.name in names)}
     fitting = (w.state for w in graph.writes if w.value in values and w.state.type == w.value.type)
-    return frozenset(state for state in fitting if state not in kept)
+    return frozenset(state for state in fitting if state not in fixed)
 
 
-def _read_whole(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Value]:
+def _read_undivided(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Value]:
     for node in nodes:
         if node.primitive.is_branch:
             for region in node.regions:
-                yield from _read_whole(region.nodes, values)
+                yield from _read_undivided(region.nodes, values)
                 yield from (v for v, o in zip(region.outputs, node.outputs, strict=True) if o not in values)
         elif not values.keys() & set(node.outputs):
             yield from uses(node)
 
 
 def sums_outside(graph: Graph, ranks: int, least: int) -> Graph:
-    """The graph whose branches sum no gradients: what they sum up is made before them, whichever of them runs.
+    """The graph with the sums of gradients moved out of branches, and computed whichever branch runs.
 
-    Ranks put sums together by a collective, which no branch can hold.
+    Ranks reduce sums by a collective, which no branch can hold.
     """
     gradients = frozenset(_gradients(graph, ranks, least))
     values = _values(graph.nodes, gradients, {})
@@ -206,8 +206,8 @@ def _outside(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Node
         for region in node.regions:
             inner = tuple(_outside(region.nodes, values))
             sums = [n for n in inner if is_total(n) and n.inputs[0] in values]
-            needed = before(inner, (v for n in sums for v in n.outputs))
-            moved = set() if any(map(_acts, needed)) else set(needed)
+            ancestors = before(inner, (v for n in sums for v in n.outputs))
+            moved = set() if any(map(_acts, ancestors)) else set(ancestors)
             yield from (n for n in inner if n in moved)
             regions.append(region.replace(nodes=tuple(n for n in inner if n not in moved)) if moved else region)
         yield replace(node, regions=tuple(regions)) if tuple(regions) != node.regions else node

@@ -26,13 +26,13 @@ from graphls.passes.simplify.dce import Dce
 
 Array = np.ndarray[Any, Any]
 Weight = Callable[[], Array]
-"""Gives the value of a state."""
+"""A function that returns the value of a state."""
 
 FOLDED, TRANSPOSED = ".folded", ".transposed"
-"""What the names of weights end with that have other numbers than the parameter, or its last axes exchanged."""
+"""The suffixes of weights with other numbers than the parameter, or with its last two axes exchanged."""
 
 _SMALL = 1024
-"""Elements up to which a result may be larger than what it is computed of."""
+"""Elements up to which a result may be larger than its operands."""
 
 
 def constants(graph: Graph) -> set[Hashable]:
@@ -43,12 +43,12 @@ def constants(graph: Graph) -> set[Hashable]:
 def fold_weights(
     graph: Graph, weights: Mapping[str, Weight], steady: Container[Hashable] | None = None
 ) -> tuple[Graph, dict[str, Weight]]:
-    """The graph with the states that it needs, and what these are worth; `weights` are those of its states by name.
+    """The graph with the states that it needs, and their values; `weights` are the values of its states by name.
 
-    For a graph that is one of several, for other sizes each, `steady` are the constants that all of them have: no
-    others become part of weights.
+    For one of several graphs of different sizes, `steady` are the constants that all of them share: no others become
+    part of weights.
 
-    States that hold the numbers of another one, maybe in another shape, have its name; those that are computed of it
+    States with the numbers of another one, perhaps in another shape, have its name; those that are computed from it
     have its name and `.folded`, or `.transposed`. Numbers change by rounding only.
     """
     folding = _FoldWeights(graph, weights, steady)
@@ -60,7 +60,7 @@ def fold_weights(
 
 
 def _rename(states: Sequence[Value], wishes: Mapping[Value, str]) -> None:
-    """Give states that were made the names of those that they stand for, where these are free."""
+    """Rename new states to the names of the states that they replace, where these are free."""
     names = Names(value.name for value in states if value not in wishes)
     for value in states:
         if value in wishes:
@@ -76,10 +76,10 @@ class _Affine:
     scale: Weight | None = None
     shift: Weight | None = None
     length: int = 0
-    """How many nodes it stands for."""
+    """The number of nodes that it replaces."""
 
     name: str = ""
-    """The weight that the last one of these adds or multiplies."""
+    """The weight that the last of these nodes adds or multiplies."""
 
 
 class _FoldWeights(Rewriter):
@@ -93,7 +93,7 @@ class _FoldWeights(Rewriter):
         self.depth = 0
 
     def region(self, region: Graph) -> Graph:
-        """Regions stay as they are, but for what stands around them."""
+        """Rewrite a region without folding in it."""
         self.depth += 1
         try:
             return super().region(region)
@@ -111,7 +111,7 @@ class _FoldWeights(Rewriter):
         return node
 
     def is_known(self, node: Node) -> bool:
-        """Whether a node computes of weights alone something that is not much larger."""
+        """Whether a node has only weights as operands and a result that is not much larger."""
         primitive = node.primitive
         if node.regions or node.after or primitive.on_host or primitive.calls_python or primitive.takes_tokens:
             return False
@@ -121,7 +121,7 @@ class _FoldWeights(Rewriter):
         return all(v in self.weights for v in node.inputs) and node.output.type.size <= size
 
     def known(self, node: Node) -> tuple[Value]:
-        """The result of a node as a weight, which has the name of the one that it is made of."""
+        """The result of a node as a weight, named after the weight that it is computed from."""
         inputs = {value: self.weights[value] for value in node.inputs}
 
         def value() -> Array:
@@ -135,14 +135,14 @@ class _FoldWeights(Rewriter):
         return (self.weight(kind.shape, kind, small, wish if is_plain else _folded(wish)),)
 
     def weight(self, shape: Sequence[int], like: Type, value: Weight, wish: str) -> Value:
-        """A new state of a shape, and of a dtype as another type has it."""
+        """A new state of a shape, with the dtype of another type."""
         state = Value(self.names.fresh("weight"), like.with_shape(tuple(shape)), is_state=True)
         self.weights[state] = value
         self.wishes[state] = wish or state.name
         return state
 
     def product(self, node: Node) -> Node:
-        """A product with transposed operands, without transpositions while it runs."""
+        """A product with its transpose flags moved into its operands."""
         if node.primitive.name != "matmul":
             return node
         for at, flag in ((0, "transpose_a"), (1, "transpose_b")):
@@ -150,9 +150,9 @@ class _FoldWeights(Rewriter):
         return node
 
     def turned(self, node: Node, at: int, flag: str) -> Node:
-        """The product with one operand that is not turned; two matrices have an operator that turns them for nothing.
+        """The product without one of its transpose flags; for two matrices it stays, as their operator has it for free.
 
-        Weights are turned now, and the transposition that makes another operand turns its last axes, too.
+        Weights are transposed now, and a transposition that computes another operand also exchanges its last axes.
         """
         value, rank = node.inputs[at], node.inputs[at].type.rank
         if not node.attrs.get(flag) or max(v.type.rank for v in node.inputs) < 3:
@@ -160,12 +160,12 @@ class _FoldWeights(Rewriter):
         if value in self.weights:
             other = self.turned_weight(value)
         else:
-            made = self.definer.get(value)
-            if made is None or made.primitive.name != "transpose" or made.after:
+            maker = self.definer.get(value)
+            if maker is None or maker.primitive.name != "transpose" or maker.after:
                 return node
-            order = made.attrs["permutation"]
+            order = maker.attrs["permutation"]
             turned = (*order[: rank - 2], order[rank - 1], order[rank - 2])
-            other = self.e.transpose(made.inputs[0], permutation=turned)
+            other = self.e.transpose(maker.inputs[0], permutation=turned)
         inputs = tuple(other if i == at else v for i, v in enumerate(node.inputs))
         return replace(node, inputs=inputs, attrs={**node.attrs, flag: False})
 
@@ -177,14 +177,14 @@ class _FoldWeights(Rewriter):
         return self.weight(turned, value.type, lambda: weight().swapaxes(-1, -2), f"{wish}{TRANSPOSED}")
 
     def folded(self, node: Node) -> tuple[Value] | None:
-        """The result of a node that adds or multiplies weights, as the sum and product that all before it is, too."""
+        """The result of a node that adds or multiplies weights, folded with the affine operations before it."""
         affine = self.affine_of(node)
         if affine is None:
             return None
-        made = self.definer.get(affine.base)
+        maker = self.definer.get(affine.base)
         result = None
-        if made is not None and self.used[affine.base] == 1 and not made.after:
-            result = self.into_weight(node, made, affine)
+        if maker is not None and self.used[affine.base] == 1 and not maker.after:
+            result = self.into_weight(node, maker, affine)
         if result is None and affine.length > 1 and affine.scale is not None and affine.shift is not None:
             result = self.by_channel(node, affine)
         if result is None:
@@ -195,7 +195,7 @@ class _FoldWeights(Rewriter):
         return (result,)
 
     def affine_of(self, node: Node) -> _Affine | None:
-        """The affine form of a node; None for one that does not add or multiply a weight."""
+        """The affine form of a node; None for a node that adds or multiplies no weight."""
         name = node.primitive.name
         if name not in ("add", "sub", "mul", "div"):
             return None
@@ -219,18 +219,18 @@ class _FoldWeights(Rewriter):
         before = replace(before, axis=before.axis if axis is None else axis, name=self.wishes.get(k, k.name))
         return _then(before, name, by, is_turned)
 
-    def into_weight(self, node: Node, made: Node, affine: _Affine) -> Value | None:
-        """The same with the factor in the weight of a convolution or matrix product, and the sum behind it."""
-        product = _PRODUCTS.get(made.primitive.name)
-        w, kind = (made.inputs[1], made.output.type) if product else (affine.base, affine.base.type)
+    def into_weight(self, node: Node, maker: Node, affine: _Affine) -> Value | None:
+        """The result with the factor in the weight of a convolution or matrix product, and the sum behind it."""
+        product = _PRODUCTS.get(maker.primitive.name)
+        w, kind = (maker.inputs[1], maker.output.type) if product else (affine.base, affine.base.type)
         if product is None or w not in self.weights or w.type.rank != product.rank(kind):
             return None
         channels = product.channels(kind)
         if affine.axis not in (None, channels):
             return None
-        self.e.scope, self.e.loc = made.scope, made.loc
-        inputs = (made.inputs[0], self.scaled(w, product.outputs(made), affine.scale))
-        (y,) = self.e.emit(made.primitive, inputs, made.attrs, name=node.output.name)
+        self.e.scope, self.e.loc = maker.scope, maker.loc
+        inputs = (maker.inputs[0], self.scaled(w, product.outputs(maker), affine.scale))
+        (y,) = self.e.emit(maker.primitive, inputs, maker.attrs, name=node.output.name)
         self.used[y] = 1
         if affine.shift is None:
             return y
@@ -238,7 +238,7 @@ class _FoldWeights(Rewriter):
         wish = affine.name if is_plain else _bias_of(self.wishes.get(w, w.name))
         count = kind.shape[channels]
         bias = self.numbers(affine.shift, (count,), kind, wish)
-        if made.primitive.is_convolution:
+        if maker.primitive.is_convolution:
             bias = self.e.reshape(bias, shape=(1, count, *[1] * (kind.rank - 2)))
         return self.e.add(y, bias)  # type: ignore[no-any-return]
 
@@ -254,16 +254,16 @@ class _FoldWeights(Rewriter):
 
         return self.weight(w.type.shape, w.type, value, _folded(self.wishes.get(w, w.name)))
 
-    def numbers(self, given: Weight, shape: tuple[int, ...], like: Type, wish: str) -> Value:
+    def numbers(self, source: Weight, shape: tuple[int, ...], like: Type, wish: str) -> Value:
         """Numbers by channel as a weight of a shape."""
 
         def value() -> Array:
-            return np.broadcast_to(given(), (prod(shape),)).reshape(shape).astype(like.dtype.numpy)
+            return np.broadcast_to(source(), (prod(shape),)).reshape(shape).astype(like.dtype.numpy)
 
         return self.weight(shape, like, value, wish)
 
     def by_channel(self, node: Node, affine: _Affine) -> Value | None:
-        """One product and one sum in place of more."""
+        """One product and one sum in place of several."""
         kind, axis = node.output.type, affine.axis
         if axis is None or affine.scale is None or affine.shift is None:
             return None
@@ -282,7 +282,7 @@ def _axis(value: Value, rank: int) -> int | None:
 
 
 def _then(before: _Affine, name: str, by: Weight, is_turned: bool) -> _Affine:
-    """One more sum, difference, product or quotient with numbers, in float64."""
+    """The affine form after one more sum, difference, product or quotient, in float64."""
     scale, shift = before.scale or _number(1.0), before.shift or _number(0.0)
     after = replace(before, length=before.length + 1)
     if name == "mul":
@@ -301,12 +301,12 @@ def _number(value: float) -> Weight:
 
 
 def _folded(name: str) -> str:
-    """The name of a weight that has other numbers than the one of that name."""
+    """The name of a weight whose numbers differ from those of the parameter."""
     return name if name.endswith(FOLDED) else f"{name}{FOLDED}"
 
 
 def _bias_of(name: str) -> str:
-    """The name of a bias that is made beside a weight: `body.0.bias.folded` beside `body.0.weight.transposed`."""
+    """The name of a new bias beside a weight: `body.0.bias.folded` beside `body.0.weight.transposed`."""
     layer = name.removesuffix(FOLDED).removesuffix(TRANSPOSED).rpartition(".")[0]
     return f"{layer}.bias{FOLDED}".lstrip(".")
 

@@ -44,13 +44,13 @@ class Freeze:
         frozen = {state for state in graph.states if matches(self.match, state.name)}
         if not frozen:
             return graph
-        kept = _kept_writes(graph, frozen)
-        made = _Freeze(graph, frozen).run()
-        return made.replace(writes=tuple(write for write in made.writes if write.state in kept))
+        written = _remaining_writes(graph, frozen)
+        result = _Freeze(graph, frozen).run()
+        return result.replace(writes=tuple(write for write in result.writes if write.state in written))
 
 
-def _kept_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
-    """The states that are written on: not those that are frozen, nor those that only their writes have read."""
+def _remaining_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
+    """The states that are still written: neither frozen ones nor those that only writes of frozen ones have read."""
     sources = dict(_sources(graph))
     written = {write.state: write.value for write in graph.writes}
 
@@ -67,8 +67,8 @@ def _kept_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
             yield written[value]
 
     roots = (*graph.outputs, *(value for state, value in written.items() if state not in doubtful))
-    needed = set(reached(roots, before_steps))
-    return {state for state in written if state not in doubtful or (state in needed and state not in frozen)}
+    required = set(reached(roots, before_steps))
+    return {state for state in written if state not in doubtful or (state in required and state not in frozen)}
 
 
 def _sources(graph: Graph) -> Iterator[tuple[Value, tuple[Value, ...]]]:
@@ -77,7 +77,7 @@ def _sources(graph: Graph) -> Iterator[tuple[Value, tuple[Value, ...]]]:
         for node in block.nodes:
             if node.primitive.is_branch:
                 inner = zip(*(region.outputs for region in node.regions), strict=True)
-                yield from ((v, (*node.inputs, *found)) for v, found in zip(node.outputs, inner, strict=True))
+                yield from ((v, (*node.inputs, *results)) for v, results in zip(node.outputs, inner, strict=True))
             else:
                 yield from ((v, uses(node)) for v in node.outputs)
 
@@ -94,11 +94,11 @@ class _Freeze(Rewriter):
         sources = node.inputs[of : of + wrt]
         if self.frozen.isdisjoint(sources):
             return node
-        kept = [i for i, source in enumerate(sources) if source not in self.frozen]
-        found = {i: node.outputs[i] for i in kept}
-        if kept:
-            inputs = (*node.inputs[:of], *(sources[i] for i in kept), *node.inputs[of + wrt :])
-            attrs = {**node.attrs, "wrt": len(kept)}
-            self.e.append(replace(node, inputs=inputs, outputs=tuple(found.values()), attrs=attrs))
+        trained = [i for i, source in enumerate(sources) if source not in self.frozen]
+        gradients = {i: node.outputs[i] for i in trained}
+        if trained:
+            inputs = (*node.inputs[:of], *(sources[i] for i in trained), *node.inputs[of + wrt :])
+            attrs = {**node.attrs, "wrt": len(trained)}
+            self.e.append(replace(node, inputs=inputs, outputs=tuple(gradients.values()), attrs=attrs))
         types = (source.type for source in sources)
-        return [found.get(i) or self.e.constant(0, kind.dtype, kind.shape) for i, kind in enumerate(types)]
+        return [gradients.get(i) or self.e.constant(0, kind.dtype, kind.shape) for i, kind in enumerate(types)]

@@ -15,10 +15,10 @@ from graphls.passes.simplify.recurrent import Recurrent
 def for_inference(
     graph: Graph, weights: Mapping[str, Weight], narrow: bool = False, steady: Container[Hashable] | None = None,
 ) -> tuple[Graph, dict[str, Weight]]:  # fmt: skip
-    """A graph that nothing differentiates, with weights folded and compositions recognised, and its weights.
+    """The inference graph, with weights folded and compositions recognised, and its weights.
 
-    `weights` gives the values of the states of `graph`. What is computed of weights alone, such as the factors of a
-    batch normalisation, becomes part of weights; see `fold_weights` for `steady`. With `narrow`, it is computed in
+    `weights` gives the values of the states of `graph`. Nodes of weights alone, such as the factors of a
+    batch normalisation, become weights; see `fold_weights` for `steady`. With `narrow`, the graph is computed in
     float16. Numbers change by rounding only.
     """
     # Activations come first, because a sum in them would else go into the weights before them.
@@ -30,5 +30,5 @@ def for_inference(
 
 
 def recognised(graph: Graph) -> Graph:
-    """A graph that nothing differentiates with single operators for compositions, and its states as they are."""
+    """The graph with compositions recognised, and its states unchanged."""
     return Cse().run(Recognise().run(Recurrent().run(graph)))

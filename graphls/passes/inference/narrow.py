@@ -20,9 +20,9 @@ LEVEL = "auto"
 def narrowed(graph: Graph, weights: Mapping[str, Weight]) -> tuple[Graph, dict[str, Weight]]:
     """The graph computed in float16, with float32 inputs and outputs as before, and its weights.
 
-    Products, what ONNX has one operator for, moves, and elementwise operations between these are computed in 16 bits;
-    reductions, softmax and what the level "auto" of mixed precision widens, in float32, and so are loops and branches,
-    and what has a number that float16 does not hold.
+    Products, compositions, moves, and elementwise operations between these are computed in 16 bits; reductions, softmax
+    and what the level "auto" of mixed precision widens, in float32, and so are loops and branches, and nodes with a
+    constant that float16 does not hold.
     """
     narrowing = _Narrowing(graph, weights)
     result = Dce().run(narrowing.run())
@@ -49,7 +49,7 @@ class _Narrowing:
         self.narrow = self.chosen()
 
     def run(self) -> Graph:
-        """The graph after the change."""
+        """The graph with its nodes in their precisions."""
         for node in self.graph.nodes:
             self.e.phase, self.e.scope, self.e.loc = node.phase, node.scope, node.loc
             if node not in self.narrow:
@@ -64,19 +64,19 @@ class _Narrowing:
     def chosen(self) -> set[Node]:
         """The nodes that are computed in 16 bits.
 
-        Those that are not worth it by themselves only where something in 16 bits reads them.
+        Only products and compositions start it; other nodes join where a node in 16 bits reads them.
         """
-        found: set[Node] = set()
-        wanted: set[Value] = set()
+        narrow: set[Node] = set()
+        read_in_half: set[Value] = set()
         for node in reversed(self.graph.nodes):
             is_worth_it = node.primitive.is_product or bool(node.regions)
-            if self.may_be_narrow(node) and (is_worth_it or not wanted.isdisjoint(node.outputs)):
-                found.add(node)
-                wanted.update(node.inputs)
-        return found
+            if self.may_be_narrow(node) and (is_worth_it or not read_in_half.isdisjoint(node.outputs)):
+                narrow.add(node)
+                read_in_half.update(node.inputs)
+        return narrow
 
     def may_be_narrow(self, node: Node) -> bool:
-        """Whether 16 bits do for a node."""
+        """Whether a node may be computed in 16 bits."""
         primitive = node.primitive
         if node.after or primitive.is_constant or not any(v.type.dtype is float32 for v in node.outputs):
             return False
@@ -88,7 +88,7 @@ class _Narrowing:
         return fits and is_safe and all(_holds(self.constants[v]) for v in node.inputs if v in self.constants)
 
     def computed(self, node: Node) -> None:
-        """A node on 16-bit operands."""
+        """Emit a node on 16-bit operands."""
         results = self.e.emit(node.primitive, map(self.half, node.inputs), node.attrs, name=node.outputs[0].name)
         self.take(node, results)
 
@@ -104,7 +104,7 @@ class _Narrowing:
         return replace(copied, outputs=node.outputs)
 
     def composition(self, node: Node) -> None:
-        """An operator in 16 bits, which means what it does in float32, rounded."""
+        """Emit a composition in 16 bits, whose region computes in float32 and rounds the results."""
         (region,) = node.regions
         e = Builder(self.names)
         e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
@@ -120,7 +120,7 @@ class _Narrowing:
         self.take(node, self.e.emit(node.primitive, map(self.half, node.inputs), node.attrs, regions=(inner,)))
 
     def single(self, value: Value) -> Value:
-        """A value as it was."""
+        """A value in its own dtype."""
         if value in self.halves and value not in self.singles:
             self.singles[value] = self.e.cast(self.halves[value], dtype=float32)
         return self.singles.get(value, value)
@@ -150,7 +150,7 @@ def _rounded(array: Array) -> Array:
 
 
 def _holds(array: Array) -> bool:
-    """Whether float16 holds the numbers of a constant, none of them as an infinity or as zero."""
+    """Whether float16 holds the numbers of a constant without overflow or underflow."""
     if array.dtype != np.float32:
         return True
     half = _rounded(array)

@@ -1,1 +1,1 @@
-"""Overflow windows of loss scaling: their placement, their proof, and what is read of them."""
+"""Passes for overflow windows of loss scaling: placement, checks in parts, rescaling and watching."""

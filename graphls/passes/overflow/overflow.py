@@ -29,18 +29,18 @@ from graphls.passes.windows import (
 
 
 def with_mode(pipeline: Pipeline, mode: str) -> Pipeline:
-    """The pipeline whose overflow passes have this mode.
+    """The pipeline with this mode set on its overflow passes.
 
     Raises GraphValueError where there is none, and for one whose options name another mode.
     """
-    found = [each for each in pipeline.passes if isinstance(each, Overflow)]
-    if not found:
+    passes = [each for each in pipeline.passes if isinstance(each, Overflow)]
+    if not passes:
         raise GraphValueError(f"These passes have no overflow pass to have the mode {mode!r}; add `overflow`.")
-    for each in found:
+    for each in passes:
         if each.mode not in (mode, None):
             raise GraphValueError(f"The overflow mode is {mode!r} here and {each.mode!r} among the passes; name one.")
-    made = (replace(each, mode=mode) if isinstance(each, Overflow) else each for each in pipeline.passes)
-    return Pipeline(tuple(made))
+    replaced = (replace(each, mode=mode) if isinstance(each, Overflow) else each for each in pipeline.passes)
+    return Pipeline(tuple(replaced))
 
 
 @register_pass
@@ -92,9 +92,9 @@ class Overflow:
 
 
 def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
-    """Seeds of the backward wait for the loss only where nothing else puts them inside a window.
+    """Drop the edges by which seeds of the backward wait for the loss, but for those that put them inside a window.
 
-    What is computed again keeps its edges, without which it would be merged with the first run.
+    Recomputed nodes keep their edges, without which they would be merged with the first run.
     """
     definer = definers(nodes)
     waits = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]
@@ -105,10 +105,10 @@ def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
 
 
 def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
-    """Every `overflow_get` without a status gets one that opens before the first backward node it checks.
+    """Give every `overflow_get` without a status one that opens before the first backward node that it checks.
 
-    One that checks what is made in another window reads the status of that one. One that checks nothing from a
-    backward needs no window: it is a plain test of values.
+    A get that checks values of another window reads the status of that one. A get that checks nothing of a backward
+    needs no window: it is a plain test of values.
     """
     result = list(nodes)
     for get in gets(nodes):
@@ -179,18 +179,18 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
 
 
 def can_overflow_early(nodes: Iterable[Node]) -> bool:
-    """Whether a value made here overflows where float32 does not: only then is it worth watching."""
+    """Whether a value of these nodes overflows where float32 does not, so that it is worth watching."""
     return any(v.type.dtype is float16 for node in nodes for each in (node, *inside(node)) for v in each.outputs)
 
 
 def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:
-    """Let the get check every float value that is made inside the window, also in the regions of its nodes."""
+    """Let the get check every float value that is computed inside the window, also in regions."""
     watched = {n: with_flag(n, names) for n in nodes if n in window.inside and runs_regions(n)}
-    made: list[Value] = []
+    watched_values: list[Value] = []
     for node in (n for n in nodes if n in window.inside):
-        made += filter(is_checked, node.outputs)
-        made += [watched[node][1]] if node in watched else []
-    inputs, attrs = _merged(window.get.inputs, tuple(made)), {**window.get.attrs, "mode": "window"}
+        watched_values += filter(is_checked, node.outputs)
+        watched_values += [watched[node][1]] if node in watched else []
+    inputs, attrs = _merged(window.get.inputs, tuple(watched_values)), {**window.get.attrs, "mode": "window"}
     replaced = {n: flagged for n, (flagged, _) in watched.items()}
     replaced[window.get] = (replace(window.get, inputs=inputs, attrs=attrs),)
     return [new for n in nodes for new in replaced.get(n, (n,))]
@@ -204,14 +204,14 @@ Item = TypeVar("Item")
 
 
 def runs_regions(node: Node) -> bool:
-    """Whether the regions of a node make values while it runs; that of a custom gradient makes them elsewhere."""
+    """Whether the regions of a node run with it; that of a custom gradient runs elsewhere."""
     return node.primitive.is_branch or node.primitive.is_loop
 
 
 def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
-    """A node with one more output, and what stands before it: whether a float value made in a region is not finite.
+    """A node, and nodes before it, with one more output: whether a float value of a region is not finite.
 
-    Of a `cond`, in the branch that ran; a loop carries the flag along, so that it knows of any time.
+    A `cond` checks the branch that ran; a loop carries the flag, so that every iteration counts.
     """
     if node.primitive.is_branch:
         flag = _fresh(names)
@@ -236,24 +236,24 @@ def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
 
 
 def _flagged(region: Graph, names: Names, at: int, *earlier: Value) -> Graph:
-    """A region that also yields, in a place, whether it made a float value that is not finite, or did earlier."""
+    """A region that also yields, at an index, whether a float value in it, or an earlier flag, is not finite."""
     nodes: list[Node] = []
-    made = list(earlier)
+    checked = list(earlier)
     for node in region.nodes:
         if runs_regions(node):
             flagged, flag = with_flag(node, names)
             nodes.extend(flagged)
-            made.append(flag)
+            checked.append(flag)
         else:
             nodes.append(node)
-        made.extend(filter(is_checked, node.outputs))
+        checked.extend(filter(is_checked, node.outputs))
     flag = _fresh(names)
-    get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
+    get = Node(lookup("overflow_get"), tuple(checked), (flag,), {"mode": "window"}, phase="check")
     return region.replace(nodes=(*nodes, get), outputs=_inserted(region.outputs, at, flag))
 
 
 def is_checked(value: Value) -> bool:
-    """Whether a check can look at a value; what is in a stack is looked at where it is made, inside of the loop."""
+    """Whether a check can take a value; elements of a stack are checked inside of the loop that computes them."""
     return value.type.dtype.is_float and not value.type.stacked
 
 

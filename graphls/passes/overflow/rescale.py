@@ -62,24 +62,24 @@ class _Rescaling(Rewriter):
         self.gradients: set[Value] = set()
         self.trace_back(graph)
         for node in outer_gradients(graph):
-            found = self.scaled_loss(node) if self.is_constant(node.inputs[node.attrs["of"]]) else None
-            if found is not None:
-                self.losses[found[0].output] = found[1]
+            scaled = self.scaled_loss(node) if self.is_constant(node.inputs[node.attrs["of"]]) else None
+            if scaled is not None:
+                self.losses[scaled[0].output] = scaled[1]
             else:
                 self.gradients.update(node.outputs)
 
     def run(self) -> Graph:
-        made = super().run()
-        return made.replace(inputs=(*made.inputs, self.factor), outputs=(*made.outputs, *self.products))
+        swept = super().run()
+        return swept.replace(inputs=(*swept.inputs, self.factor), outputs=(*swept.outputs, *self.products))
 
     def region(self, region: Graph) -> Graph:
         self.depth += 1
-        made = super().region(region)
+        swept = super().region(region)
         self.depth -= 1
-        return made
+        return swept
 
     def trace_back(self, graph: Graph) -> None:
-        """Find through which operand each value is a scale times something, and where such a chain begins."""
+        """Find the operand through which each value is a multiple of a scale, and the origin of the chain."""
         for node in walk(graph):
             at = self.operand(node)
             if at is not None:
@@ -90,9 +90,9 @@ class _Rescaling(Rewriter):
         factors = node.primitive.factors
         if len(factors) < 2:
             return next((at for at in factors if node.inputs[at].type.dtype.is_float), None)
-        given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.sources]
+        from_sources = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.sources]
         others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
-        return next(iter(given or others), None)
+        return next(iter(from_sources or others), None)
 
     def origin(self, value: Value) -> Value:
         """The value behind casts, moves and products."""
@@ -109,15 +109,15 @@ class _Rescaling(Rewriter):
         return node is not None and node.primitive.is_constant
 
     def scaled_loss(self, gradient: Node) -> tuple[Node, Value] | None:
-        """The product that the loss is made of, and its operand that is the scale."""
+        """The product with the scale that the loss comes from, and the operand of it that is the scale."""
         of, wrt = gradient.attrs["of"], gradient.attrs["wrt"]
         scales = self.sources - set(gradient.inputs[2 * of : 2 * of + wrt])
         value = gradient.inputs[0]
         while value in self.along:
             node = self.traced[value]
-            found = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
-            if len(node.primitive.factors) == 2 and found and node.inputs[0] is not node.inputs[1]:
-                return node, found[0]
+            scale_operands = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
+            if len(node.primitive.factors) == 2 and scale_operands and node.inputs[0] is not node.inputs[1]:
+                return node, scale_operands[0]
             value = node.inputs[self.along[value]]
         return None
 
@@ -133,7 +133,7 @@ class _Rescaling(Rewriter):
         return node
 
     def times(self, value: Value) -> Value:
-        """A sensitivity, made of the scale times the factor."""
+        """A sensitivity, recomputed with the scale times the factor."""
         node, at = self.traced.get(value), self.along.get(value)
         if node is None or at is None:
             return value if node is not None and _is_infinite(node) else self.product(value)
@@ -142,7 +142,7 @@ class _Rescaling(Rewriter):
             return self.e.emit(node.primitive, inputs, node.attrs, after=node.after, name=value.name)[0]
 
     def product(self, scale: Value) -> Value:
-        """The product, made in float32 of what the scale was cast from, in the dtype of the scale."""
+        """The scale times the factor, multiplied in float32 before any cast, in the dtype of the scale."""
         dtype, node = scale.type.dtype, self.traced.get(scale)
         source = node.inputs[0] if node is not None and node.primitive.name == "cast" else scale
         single = source if source.type.dtype is float32 else self.e.cast(source, dtype=float32)
@@ -157,14 +157,14 @@ def _is_infinite(node: Node) -> bool:
 
 def outer_gradients(graph: Graph) -> Iterator[Node]:
     """The `gradient` nodes that no later one differentiates."""
-    needed: set[Value] = set()
+    required: set[Value] = set()
     for node in reversed(list(walk(graph))):
         is_gradient = node.primitive.name == "gradient"
-        if is_gradient and needed.isdisjoint(node.outputs):
+        if is_gradient and required.isdisjoint(node.outputs):
             yield node
         if is_gradient:
-            needed.update(node.inputs[: node.attrs["of"]])
-        if not needed.isdisjoint(node.outputs):
-            needed.update(uses(node))
+            required.update(node.inputs[: node.attrs["of"]])
+        if not required.isdisjoint(node.outputs):
+            required.update(uses(node))
             for region in node.regions:
-                needed.update(region.outputs)
+                required.update(region.outputs)

@@ -54,15 +54,15 @@ class Watch:
 
 
 def giving(graph: Graph, values: Sequence[Value]) -> Graph:
-    """The graph with further outputs behind its own: these values, wherever they are made but in loops."""
+    """The graph with these values as further outputs, also those computed in branches, but not in loops."""
     e, carried = _Watching(Names.of(graph), set(values)).block(graph.nodes)
     return graph.replace(nodes=tuple(e.nodes), outputs=(*graph.outputs, *(carried.get(v, v) for v in values)))
 
 
 def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:
     """The floats among inputs, states and results, and the conditions of branches; in the order of execution."""
-    given = (v for v in (*graph.inputs, *graph.states) if is_watched(v))
-    return list(dict.fromkeys((*given, *_defined(graph.nodes, phases))))
+    sources = (v for v in (*graph.inputs, *graph.states) if is_watched(v))
+    return list(dict.fromkeys((*sources, *_defined(graph.nodes, phases))))
 
 
 def _defined(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
@@ -76,7 +76,7 @@ def _defined(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
 
 
 def is_watched(value: Value) -> bool:
-    """Whether a value can hold an infinity or nan."""
+    """Whether a value is watched: floats that have elements and are no stacks."""
     return value.type.dtype.is_float and value.type.size > 0 and not value.type.stacked
 
 
@@ -85,18 +85,18 @@ class _Watching:
         self.names, self.values = names, values
 
     def block(self, nodes: Iterable[Node]) -> tuple[Builder, dict[Value, Value]]:
-        """The nodes, and for each value that is watched in them or in their branches the one that carries it."""
+        """The nodes, and for each watched value, also of a branch, the value that carries it."""
         e = Builder(self.names)
         carried: dict[Value, Value] = {}
         for node in nodes:
-            made, inner = self.cond(node) if node.primitive.is_branch else (node, {})
-            e.append(made)
+            rewritten, inner = self.cond(node) if node.primitive.is_branch else (node, {})
+            e.append(rewritten)
             carried.update(inner)
             carried.update((v, v) for v in node.outputs if v in self.values)
         return e, carried
 
     def cond(self, node: Node) -> tuple[Node, dict[Value, Value]]:
-        """A `cond` that also yields what is watched in its branches."""
+        """A `cond` that also yields the watched values of its branches."""
         blocks = [self.block(region.nodes) for region in node.regions]
         if not any(inner for _, inner in blocks):
             return node, {}
@@ -107,8 +107,8 @@ class _Watching:
             regions.append(region.replace(nodes=tuple(e.nodes), outputs=(*region.outputs, *added)))
         inside = [v for _, inner in blocks for v in inner]
         outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in inside)
-        made = replace(node, regions=tuple(regions), outputs=(*node.outputs, *outputs))
-        return made, dict(zip(inside, outputs, strict=True))
+        rewritten = replace(node, regions=tuple(regions), outputs=(*node.outputs, *outputs))
+        return rewritten, dict(zip(inside, outputs, strict=True))
 
     def zeros(self, e: Builder, like: Value) -> Value:
         return e.constant(0, like.type.dtype, like.type.shape)

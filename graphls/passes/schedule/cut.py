@@ -19,26 +19,26 @@ from graphls.passes.schedule.groups import Piece, grouped, in_pieces
 from graphls.passes.schedule.list_schedule import list_schedule
 
 MOST_LOOKS = 5_000_000
-"""Looks up to which a graph is one segment: a runtime looks for each operator's results among all results of the graph,
-and puts each operator in a list of those that wait for their turn, which it goes through for every optimization."""
+"""Lookups up to which a graph is one segment: a runtime searches each operator's results among all results of the
+graph, and keeps waiting operators in a list, which it scans for every optimization."""
 
 MOST_WHOLE = 16_000
 """Nodes up to which a graph is one segment, whatever they wait for."""
 
 MOST_NODES = 2000
-"""How many nodes a segment has of a graph beyond that."""
+"""The nodes of each segment of a larger graph."""
 
 HOST = "host"
 """The engine of the nodes that call Python."""
 
 RANKS = "ranks"
-"""The engine of what ranks do together at the end of a step."""
+"""The engine of the collectives at the end of a step."""
 
 
 class Cut:
     """The nodes of a graph with their engines; constants and tokens are copied to where they are used.
 
-    A condition whose results are `deferred` is for no engine: the host lets states take values or stay as they are.
+    A condition whose results are `deferred` runs on no engine: the host commits the new states or keeps the old ones.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Cut:
         self.nodes = filtered(graph.nodes, lambda node: not node.primitive.on_host)
         self.preferred = DEFAULT if has_stacks else engine
         self.deferred = deferred
-        found = find_engine(self.preferred)
-        self.takes = found.takes
+        preferred_engine = find_engine(self.preferred)
+        self.takes = preferred_engine.takes
         is_much = sum(write.state.type.nbytes for write in graph.writes) >= least
-        self.updates_apart = is_much and not (found.writes_in_place or found.runs_python)
+        self.updates_apart = is_much and not (preferred_engine.writes_in_place or preferred_engine.runs_python)
         self.free = {v: node for node in self.nodes if _is_free(node) for v in node.outputs}
         self.engine = {node: self.chosen(node) for node in self.nodes if not _is_free(node)}
         if DEFAULT in self.engine.values():
@@ -91,7 +91,7 @@ class Cut:
         return next(filter(self.may_stand_alone, largest), None)
 
     def may_stand_alone(self, node: Node) -> bool:
-        """Whether a node is a condition whose flag a segment makes, and no stack would cross from or to it."""
+        """Whether a segment computes the flag of a condition, and no stack would cross its boundary."""
         if self.engine[node] == HOST:
             return False
         behind = descendants(self.nodes, (node,))
@@ -99,20 +99,20 @@ class Cut:
         return any(node.inputs[0] in n.outputs for n in self.engine) and not any(v.type.stacked for v in read)
 
     def into_segments(self, branch: Node | None) -> Graph:
-        """The graph of segments; where there is a branch, it is alone, and what needs it comes behind."""
+        """The graph of segments; a branch stands alone, and its descendants come behind."""
         behind = descendants(self.nodes, (branch,)) if branch else frozenset()
         others = [node for node in self.engine if node is not branch]
         early = [node for node in others if node not in behind]
         late = [node for node in others if node in behind]
         leaving = (*self.graph.outputs, *(w.value for w in self.graph.writes))
-        made = [*self.host_random]
-        made += self.segments(early, {*leaving, *_read(late), *_read([branch] if branch else [])}, leaving)
+        nodes = [*self.host_random]
+        nodes += self.segments(early, {*leaving, *_read(late), *_read([branch] if branch else [])}, leaving)
         if branch:
-            made.append(self.expanded_branch(branch))
-        made += self.segments(late, leaving)
+            nodes.append(self.expanded_branch(branch))
+        nodes += self.segments(late, leaving)
         writes = tuple(Write(w.state, self.outside(w.value)) for w in self.graph.writes)
         outputs = tuple(map(self.outside, self.graph.outputs))
-        return self.graph.replace(nodes=tuple(made), writes=writes, outputs=outputs)
+        return self.graph.replace(nodes=tuple(nodes), writes=writes, outputs=outputs)
 
     def outside(self, value: Value) -> Value:
         """The value outside of its segment."""
@@ -136,8 +136,8 @@ class Cut:
     def segments(self, nodes: Sequence[Node], leaving: Iterable[Value], passed: Iterable[Value] = ()) -> list[Node]:
         """The segments of some nodes, in the order in which they run.
 
-        Of what is `passed` on, those that no node makes (an input, the old value of a state, a constant) are given by
-        a segment, too.
+        Values of `passed` that no node computes (an input, the old value of a state, a constant) are outputs of a
+        segment, too.
         """
         nodes = list_schedule(nodes, {*leaving})
         ordered, behind = overlap_communication(nodes, self.bucket)
@@ -145,19 +145,19 @@ class Cut:
         groups: dict[Piece, list[Node]] = {}
         for node in nodes:
             groups.setdefault(where[node], []).append(node)
-        made_by = {v for node in self.engine for v in node.outputs}
-        loose = [v for v in dict.fromkeys(passed) if v not in made_by]
+        defined = {v for node in self.engine for v in node.outputs}
+        loose = [v for v in dict.fromkeys(passed) if v not in defined]
         if loose and not groups:
             groups[0, DEFAULT, 0] = []
         order = sorted(groups)
         home = next((key for key in order if key[1] == DEFAULT), order[0] if order else None)
-        made_in = {v: where[node] for node in nodes for v in node.outputs}
-        wanted = {*leaving, *(v for node in nodes for v in uses(node) if made_in.get(v, where[node]) != where[node])}
-        return [self.segment(key[1], groups[key], wanted, loose if key == home else ()) for key in order]
+        home_of = {v: where[node] for node in nodes for v in node.outputs}
+        required = {*leaving, *(v for node in nodes for v in uses(node) if home_of.get(v, where[node]) != where[node])}
+        return [self.segment(key[1], groups[key], required, loose if key == home else ()) for key in order]
 
-    def segment(self, engine: str, nodes: Sequence[Node], wanted: set[Value], loose: Iterable[Value]) -> Node:
+    def segment(self, engine: str, nodes: Sequence[Node], required: set[Value], loose: Iterable[Value]) -> Node:
         """One segment: its nodes with copies of the constants that they need, and names for its results outside."""
-        results = [v for node in nodes for v in node.outputs if v in wanted and v.type != TOKEN]
+        results = [v for node in nodes for v in node.outputs if v in required and v.type != TOKEN]
         copies: dict[Value, Value] = {}
         # The window that a token opens has been proven of the whole graph; its copy orders nothing.
         free = [replace(node, after=()) for node in self.free_before((*_read(nodes), *loose))]
@@ -175,44 +175,44 @@ class Cut:
         return Node(lookup("segment"), (), outputs, {"engine": engine}, (), (region,), phase, "", loc)
 
     def free_before(self, values: Iterable[Value]) -> list[Node]:
-        """The constants and tokens among values, and those that these need, in order."""
-        found: dict[Node, None] = {}
+        """The constants and tokens among values, and their own dependencies, in order."""
+        nodes: dict[Node, None] = {}
         for value in values:
-            if value in self.free and self.free[value] not in found:
+            if value in self.free and self.free[value] not in nodes:
                 for node in self.free_before(self.free[value].inputs):
-                    found.setdefault(node)
-                found.setdefault(self.free[value])
-        return list(found)
+                    nodes.setdefault(node)
+                nodes.setdefault(self.free[value])
+        return list(nodes)
 
 
 def is_too_large(graph: Graph, on_host: bool = True) -> bool:
-    """Whether a graph is for segments of `MOST_NODES` nodes; less soon where values that cross leave a device."""
+    """Whether a graph is cut into segments of `MOST_NODES` nodes; later where boundary values leave a device."""
     count = sum(1 for _ in walk(graph))
     looks = count * (len(graph.outputs) + len(graph.writes))
     return looks > MOST_LOOKS or (on_host and (count > MOST_WHOLE or looks + waits(graph) > MOST_LOOKS))
 
 
 def waits(graph: Graph) -> int:
-    """For how many other nodes of their block nodes stand back, all together, when what they need is there.
+    """The total delay of the nodes of a graph: for each, the nodes of its block between its last operand and itself.
 
-    That is the length of the list of those that wait, summed over the steps of a schedule by the numbers of the nodes.
+    That is the length of a runtime's list of ready nodes, summed over the steps of the schedule.
     """
     total = 0
     for block in blocks(graph):
-        place: dict[Value, int] = {}
+        position: dict[Value, int] = {}
         for number, node in enumerate(node for node in block.nodes if not node.primitive.is_constant):
-            total += number - 1 - max((place[v] for v in needs(node) if v in place), default=-1)
-            place.update(dict.fromkeys(node.outputs, number))
+            total += number - 1 - max((position[v] for v in needs(node) if v in position), default=-1)
+            position.update(dict.fromkeys(node.outputs, number))
     return total
 
 
 def _counts(node: Node) -> bool:
-    """Whether a node makes one integer or flag of others, for which no change of engine is worth it."""
+    """Whether a node computes one integer or flag from others, for which no change of engine is worth it."""
     return all(v.type.size == 1 and not v.type.dtype.is_float for v in (*node.inputs, *node.outputs) if v.type != TOKEN)
 
 
 def _is_free(node: Node) -> bool:
-    """Whether each segment has its own: constants, and tokens of windows, which the order of segments stands for."""
+    """Whether each segment gets a copy: constants, and tokens of windows, whose order that of the segments keeps."""
     is_token = any(v.type == TOKEN for v in node.outputs) and not node.primitive.calls_python
     return node.primitive.is_constant or is_token
 

@@ -9,17 +9,17 @@ from graphls.ir.graph import Node, definers, needs
 from graphls.passes.distributed.communication_overlap import Behind
 
 Group = tuple[int, str]
-"""Where a node runs: how many changes of engine are before it, and its engine."""
+"""The group of a node: the number of engine changes before it, and its engine."""
 
 Piece = tuple[int, str, int]
-"""A part of a group, by its number."""
+"""A group and the number of a piece of it."""
 
 
 def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
     """Assigns each node of a block to a group: as few groups as the changes of engine along any path require.
 
-    No node of a group waits for one of a later group, or comes behind it. What could as well run in a later group of
-    its engine moves there where an early group would otherwise be all of such.
+    No node of a group waits for one of a later group, or comes behind it. A group moves into a later one of its engine
+    where all of its nodes could run there.
     """
     definer = definers(nodes)
     before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
@@ -34,11 +34,11 @@ def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -
 def in_pieces(nodes: Sequence[Node], where: Mapping[Node, Group], most: int) -> dict[Node, Piece]:
     """The group of each node, with groups cut into pieces of at most `most` nodes, in the order of the schedule."""
     counts: Counter[Group] = Counter()
-    found: dict[Node, Piece] = {}
+    pieces: dict[Node, Piece] = {}
     for node in nodes:
-        found[node] = (*where[node], counts[where[node]] // max(most, 1))
+        pieces[node] = (*where[node], counts[where[node]] // max(most, 1))
         counts[where[node]] += 1
-    return found
+    return pieces
 
 
 def _sink(

@@ -25,43 +25,43 @@ def list_schedule(nodes: Sequence[Node], leaving: Set[Value]) -> list[Node]:
     """
     alone = _for_one_result(nodes, leaving)
     definer = definers(nodes)
-    place: dict[Node, int] = {}
+    position: dict[Node, int] = {}
     for number, node in enumerate(nodes):
-        waits = max((place[definer[v]] for v in needs(node) if v in definer), default=-1)
-        place[node] = waits if node in alone or _is_of_numbers(node) else number
-    _delay(nodes, place, {node for node in alone if leaving.isdisjoint(node.outputs)})
-    return sorted(nodes, key=place.__getitem__)
+        waits = max((position[definer[v]] for v in needs(node) if v in definer), default=-1)
+        position[node] = waits if node in alone or _has_only_numbers(node) else number
+    _delay(nodes, position, {node for node in alone if leaving.isdisjoint(node.outputs)})
+    return sorted(nodes, key=position.__getitem__)
 
 
 def _for_one_result(nodes: Sequence[Node], leaving: Set[Value]) -> set[Node]:
-    """The nodes that only one result needs, or results made of each other, as moments and weights are.
+    """The nodes that only one result needs, or several results that depend on each other, as moments and weights do.
 
-    Checks, which look at all gradients, do not count.
+    Checks, which read all gradients, do not count.
     """
     needed_by: dict[Value, set[Node | None]] = {}
-    found = set()
+    nodes_found = set()
     for node in reversed(nodes):
         results = {result for value in node.outputs for result in needed_by.get(value, ())}
         if not results and not leaving.isdisjoint(node.outputs):
             results.add(node)
         result = results.pop() if len(results) == 1 else None
         if result is not None:
-            found.add(node)
+            nodes_found.add(node)
         if not node.primitive.is_check:
             for value in needs(node):
                 needed_by.setdefault(value, set()).add(result)
-    return found
+    return nodes_found
 
 
-def _delay(nodes: Sequence[Node], place: dict[Node, int], movable: Set[Node]) -> None:
-    """Put what waits for nothing, as a state times a number does, in front of what needs it, not of everything."""
+def _delay(nodes: Sequence[Node], position: dict[Node, int], movable: Set[Node]) -> None:
+    """Move nodes that wait for nothing, such as a state times a number, right before their first reader."""
     first: dict[Value, int] = {}
     for node in reversed(nodes):
-        if node in movable and place[node] == -1 and not _is_of_numbers(node):
-            place[node] = min((first[value] for value in node.outputs if value in first), default=-1)
+        if node in movable and position[node] == -1 and not _has_only_numbers(node):
+            position[node] = min((first[value] for value in node.outputs if value in first), default=-1)
         for value in needs(node):
-            first[value] = min(place[node], first.get(value, place[node]))
+            first[value] = min(position[node], first.get(value, position[node]))
 
 
-def _is_of_numbers(node: Node) -> bool:
+def _has_only_numbers(node: Node) -> bool:
     return all(value.type.size == 1 for value in (*node.inputs, *node.outputs))

@@ -58,10 +58,10 @@ def reduce_edges(nodes: Sequence[Node]) -> list[Node]:
     if not sources:
         return [replace(n, after=()) if n.after else n for n in nodes]
     reach = Reachability(nodes, sources, waits_for)
-    return [replace(n, after=_needed(n, definer, reach)) if n.after else n for n in nodes]
+    return [replace(n, after=_remaining_edges(n, definer, reach)) if n.after else n for n in nodes]
 
 
-def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tuple[Value, ...]:
+def _remaining_edges(node: Node, definer: dict[Value, Node], reach: Reachability) -> tuple[Value, ...]:
     data = {definer[v] for v in uses(node) if v in definer}
     control = {definer[v]: v for v in node.after if v in definer}
     implied = 0
@@ -79,7 +79,7 @@ def read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value,
     """
     aliases = Aliases(graph.nodes)
     leaving = (*graph.outputs, *(w.value for w in graph.writes))
-    kept = {root for value in leaving for root in aliases.of(value)}
+    leaving_roots = {root for value in leaving for root in aliases.of(value)}
     block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, aliases, leaving)
     position = {node: i for i, node in enumerate(graph.nodes)}
     edges: dict[Node, tuple[Value, ...]] = {}
@@ -87,11 +87,11 @@ def read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value,
         for writer in filter(None, block.writers(state).values()):
             earlier = tuple(n.outputs[0] for n in block.late(state, writer) if position[n] < position[writer])
             edges[writer] = (*edges.get(writer, ()), *earlier)
-    return block.proven() - kept, {node: values for node, values in edges.items() if values}
+    return block.proven() - leaving_roots, {node: values for node, values in edges.items() if values}
 
 
 class _Block:
-    """The nodes of a graph or region, and the new values of states that are made there."""
+    """The nodes of a graph or region, with the states whose new values they compute."""
 
     def __init__(
         self, nodes: Sequence[Node], targets: Mapping[Value, Value], aliases: Aliases, leaving: Sequence[Value],
@@ -118,13 +118,13 @@ class _Block:
         return [n for n in self.readers.get(state, ()) if n is not writer and not self.reach.bit[n] & before]
 
     def proven(self) -> set[Value]:
-        """The states whose new value may be made where the old one is."""
+        """The states whose new value may overwrite the old one."""
         safe: set[Value] = set()
         inner: dict[Node, dict[Value, Value]] = {}
         for state, value in self.targets.items():
             writers = self.writers(state)
             nodes = [node for node in writers.values() if node is not None and not self.late(state, node)]
-            # What may be one of several values must be safe whichever it is.
+            # A value with several possible aliases must be safe for each of them.
             if value is state:  # a region that passes the state on copies it onto itself
                 safe.add(state)
             elif len(nodes) < len(writers):
@@ -138,13 +138,13 @@ class _Block:
         return safe
 
     def reads(self, node: Node, state: Value) -> bool:
-        """Whether a node reads the old state, itself, in its regions or through an alias."""
+        """Whether a node reads the old state: directly, in its regions or through an alias."""
         return any(state in self.aliases.of(v) for v in uses(node))
 
     def mixes(self, writer: Node, state: Value) -> bool:
-        """Whether one kernel may make elements of the new value from other elements of the old one.
+        """Whether one kernel may compute elements of the new value from other elements of the old one.
 
-        A runtime fuses a node with those that only it uses: a matrix product with what transposes or scales its
+        A runtime fuses a node with nodes that only it reads: a matrix product with transpositions or factors of its
         operands, and with the activation of its result.
         """
         moves = {writer: not _elementwise(writer, state)}
@@ -159,13 +159,13 @@ class _Block:
         return False
 
     def only_for(self, value: Value, state: Value) -> Node | None:
-        """The node that makes a value of the state's size, if only one other uses that."""
+        """The node that computes a value of the state's size, if only one node reads that."""
         if value.type.size != state.type.size or self.times_used[value] != 1:
             return None
         return self.reach.definer.get(value)
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
-        """The same for states whose new value is made in every region of a `cond`."""
+        """The proven states among those whose new value every region of a `cond` computes."""
         place = {value: at for at, value in enumerate(node.outputs)}
         positions = {state: place[value] for state, value in targets.items()}
         safe = set(targets)

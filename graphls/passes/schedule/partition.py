@@ -87,29 +87,29 @@ class Partition:
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None
         if branch is None and set(cut.engine.values()) <= {DEFAULT} and not cut.is_large:
             return graph
-        made = cut.into_segments(branch)
-        verify_plan(live, made)
-        return proven(made)
+        partitioned = cut.into_segments(branch)
+        verify_plan(live, partitioned)
+        return proven(partitioned)
 
     def selects(self, graph: Graph) -> bool:
-        """Whether the updates of a graph are so small that both branches of its conditions run."""
+        """Whether the states of a graph are so small that both branches of its conditions run."""
         return self.engine != DEFAULT and sum(w.state.type.nbytes for w in graph.writes) < self.least
 
     def may_select(self, node: Node) -> bool:
-        """Whether the engine takes both branches of a condition, but no condition."""
+        """Whether the engine takes all nodes in the branches of a condition, but not the condition."""
         takes = find_engine(self.engine).takes
         return not takes(node) and all(map(takes, inside(node)))
 
     def deferred(self, graph: Graph) -> frozenset[Value]:
-        """The new states that the host takes or leaves by the flag of one condition, which has most bytes of them."""
+        """The new states that the host commits by the flag of one condition, the one with most bytes of them."""
         nodes = [node for node in graph.nodes if not (node.primitive.is_constant or node.primitive.on_host)]
         flags = {v for node in nodes for v in node.outputs}
         conditions = (n for n in nodes if n.primitive.is_branch and is_plain(n) and n.inputs[0] in flags)
-        found = (new_states(graph, node) for node in conditions if self.skips and self.may_select(node))
-        return max(found, key=lambda values: sum(v.type.nbytes for v in values), default=frozenset())
+        candidates = (new_states(graph, node) for node in conditions if self.skips and self.may_select(node))
+        return max(candidates, key=lambda values: sum(v.type.nbytes for v in values), default=frozenset())
 
     def may_cut(self, graph: Graph) -> bool:
-        """Whether a graph has what a cut is made for; most have not, and are not looked at any closer."""
+        """Whether a cut of the graph is possible at all, a quick test that most graphs fail."""
         if self.engine != DEFAULT or any(node.primitive.calls_python for node in walk(graph)):
             return True
         written = sum(w.state.type.nbytes for w in graph.writes)

@@ -14,7 +14,7 @@ from graphls.ir.verify import fault
 from graphls.passes.schedule.order import read_before_write
 
 Paths = tuple[tuple[Segment, ...], ...]
-"""What may run in a step: every segment, with each of the branches."""
+"""The possible runs of a step: the sequence of segments for each branch."""
 
 
 def proven(graph: Graph) -> Graph:
@@ -25,35 +25,35 @@ def proven(graph: Graph) -> Graph:
     state, takes indices, and where the order inside of the segment is proven, too; whichever branch runs.
     """
     marks = _proofs(plan_of(graph))
-    safe = {state for state in marks[0] if all(found.get(state) for found in marks)}
+    safe = {state for state in marks[0] if all(marks_of_path.get(state) for marks_of_path in marks)}
     return graph.replace(writes=tuple(replace(w, in_place=w.state in safe) for w in graph.writes))
 
 
 def paths(plan: Plan) -> Paths:
-    """The segments of a step in their order, for each answer to the flag."""
+    """The segments of a step in their order, for each value of the flag."""
     if plan.flag is None:
         return ((*plan.before, *plan.after),)
     return tuple((*plan.before, *branch, *plan.after) for branch in plan.branches)
 
 
 def _flag_after(plan: Plan) -> int:
-    """How many segments run before the host reads the flag."""
+    """The number of segments that run before the host reads the flag."""
     return 0 if plan.flag is None else len(plan.before)
 
 
 class _Proof(NamedTuple):
     """Facts about one segment: the states that it may write in place by itself, and whose old values it reads.
 
-    `looks` says whether an index that is out of range ends it.
+    `checks_indices` says whether an index out of range ends it.
     """
 
     safe: frozenset[Value]
     read: frozenset[Value]
-    looks: bool
+    checks_indices: bool
 
 
 def _proofs(plan: Plan) -> list[dict[Value, bool]]:
-    """For each answer to the flag, whether the states that are written then may be written in place."""
+    """For each value of the flag, whether the states that are written then may be written in place."""
     known = {
         segment: _Proof(_safe(segment), frozenset(_read(segment)), takes_indices(segment.graph))
         for segment in plan.segments
@@ -71,20 +71,20 @@ def _safe(segment: Segment) -> frozenset[Value]:
 
 
 def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]) -> dict[Value, bool]:
-    """Whether the old value of each state may be overwritten where the new one is made, from the segment `first` on."""
-    found: dict[Value, bool] = {}
+    """Whether each state may be written in place, by a segment from the index `first` on."""
+    marks: dict[Value, bool] = {}
     read_later: set[Value] = set()
-    is_behind_all, looks_later = True, False
+    is_behind_all, indices_later = True, False
     for number, segment in reversed(list(enumerate(path))):
         is_behind_all &= number >= first and not find_engine(segment.engine).runs_python
-        safe, read, looks = proofs[segment]
+        safe, read, checks_indices = proofs[segment]
         for write in segment.graph.writes:
-            stays = not (looks_later and is_small(write.state))
+            stays = not (indices_later and is_small(write.state))
             may = write.value is write.state or (is_behind_all and write.state in safe and stays)  # it may be passed on
-            found[write.state] = found.get(write.state, True) and may and write.state not in read_later
+            marks[write.state] = marks.get(write.state, True) and may and write.state not in read_later
         read_later.update(read)
-        looks_later |= looks
-    return found
+        indices_later |= checks_indices
+    return marks
 
 
 def _read(segment: Segment) -> Iterator[Value]:
@@ -94,35 +94,35 @@ def _read(segment: Segment) -> Iterator[Value]:
     yield from (w.value for w in segment.graph.writes if w.value.is_state and w.value is not w.state)
 
 
-def verify_plan(graph: Graph, made: Graph) -> None:
-    """Raise VerifyError unless a graph of segments does what the whole graph does, in an order that this allows.
+def verify_plan(graph: Graph, partitioned: Graph) -> None:
+    """Raise VerifyError unless a graph of segments computes the same as the original graph, in an order that it allows.
 
     Every node is there, values are made before they are read and control edges, by which calls with effects keep their
     order, are kept, also between segments, and a state is overwritten only after the last segment that reads its old
     value. That each value is defined before its use inside of the plan is for `verify`.
     """
-    order = _positions(made)
+    order = _positions(partitioned)
     for node in walk(graph):
         if not node.outputs or node.outputs[0] not in order:
             continue  # constants and tokens, of which each segment has its own
         for value in needs(node):
             if order.get(value, -1) > order[node.outputs[0]]:
                 raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")
-    verify_writes(made)
+    verify_writes(partitioned)
 
 
-def _positions(made: Graph) -> dict[Value, int]:
-    """The place of each value in the order in which segments, and the nodes in them, run."""
-    return {value: i for i, node in enumerate(walk(made)) for value in node.outputs}
+def _positions(partitioned: Graph) -> dict[Value, int]:
+    """The position of each value in the order in which segments, and the nodes in them, run."""
+    return {value: i for i, node in enumerate(walk(partitioned)) for value in node.outputs}
 
 
-def verify_writes(made: Graph) -> None:
+def verify_writes(partitioned: Graph) -> None:
     """Raise VerifyError where a plan overwrites a state that a segment still reads, or before what may fail."""
-    if not any(write.in_place for write in made.writes):
+    if not any(write.in_place for write in partitioned.writes):
         return
-    marks = _proofs(plan_of(made))
-    for write in made.writes:
+    marks = _proofs(plan_of(partitioned))
+    for write in partitioned.writes:
         # A branch in which a state stays as it is, in its own buffer, does not write it.
-        if write.in_place and not all(found.get(write.state, True) for found in marks):
+        if write.in_place and not all(marks_of_path.get(write.state, True) for marks_of_path in marks):
             reason = "before a segment has read its old value, or before what may fail"
-            raise fault(made, write, f"@{write.state.name} is overwritten {reason}")
+            raise fault(partitioned, write, f"@{write.state.name} is overwritten {reason}")

@@ -18,7 +18,7 @@ from graphls.primitives.windows import Geometry, attributes
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of ONNX with its operands: its name, the opset that has it first, and its attributes."""
+    """An operator of ONNX: its name, the first opset that has it, its operands and its attributes."""
 
     name: str
     since: int
@@ -27,13 +27,13 @@ class Operator:
 
 
 Rule = Callable[[Builder, Node, Match], Operator | None]
-"""`rule(e, node, match)`: the operator for what an expression matches, `node` last; None where it is not that one."""
+"""`rule(e, node, match)`: the operator for a match whose last node is `node`; None where the match does not fit."""
 
 RULES: list[tuple[str, Rule]] = []
-"""Expressions with their rules; of several that match, the first one counts."""
+"""Patterns with their rules; of several that match, the first one counts."""
 
 SUMS: list[tuple[str, Rule]] = []
-"""The same for a sum behind a product, into which what follows may be folded before."""
+"""Patterns of a sum behind a product, which are tried after later sums have been folded into it."""
 
 def _composes(*texts: str, rules: list[tuple[str, Rule]] = RULES) -> Callable[[Rule], Rule]:
     def add(rule: Rule) -> Rule:
@@ -110,7 +110,7 @@ def _layer_norm(e: Builder, node: Node, match: Match) -> Operator | None:
 
 
 def _instance_norm(e: Builder, match: Match) -> Operator:
-    """Of each channel on its own: the axes are all from the third one on, and nothing is learned."""
+    """Normalisation of each channel over all axes from the third one on, without learned factors."""
     channels = match["x"].type.shape[1]
     scale, shift = (e.constant(np.full(channels, number, np.float32)) for number in (1, 0))
     return Operator("InstanceNormalization", 6, (match["x"], scale, shift), {"epsilon": match["EPSILON"]})
@@ -162,11 +162,11 @@ def _global_average(e: Builder, node: Node, match: Match) -> Operator | None:
 @_composes("add(convolution(x, w), reshape(b))", rules=SUMS)
 def _convolution(e: Builder, node: Node, match: Match) -> Operator | None:
     w, b = match["w"].type, match["b"]
-    made = next(n for n in match.nodes if n.primitive.is_convolution)
+    convolution = next(n for n in match.nodes if n.primitive.is_convolution)
     reshaped = next(n for n in match.nodes if n.primitive.name == "reshape").output.type.shape
     if b.type.shape != w.shape[:1] or reshaped[1:] != (w.shape[0], *[1] * (w.rank - 2)):
         return None
-    at = Geometry.over(w.shape[2:], **made.attrs)
+    at = Geometry.over(w.shape[2:], **convolution.attrs)
     options = {**attributes(w.shape[2:], at), "group": at.groups}
     return Operator("Conv", 11, (match["x"], match["w"], b), options)
 
@@ -186,7 +186,7 @@ def _affine(e: Builder, node: Node, match: Match) -> Operator | None:
 )
 def _batch_norm(e: Builder, node: Node, match: Match) -> Operator | None:
     x, learned = match["x"], tuple(match[name] for name in ("gamma", "beta", "mean", "variance"))
-    shapes = {made.output.type.shape for made in match.nodes if made.primitive.name == "reshape"}
+    shapes = {node.output.type.shape for node in match.nodes if node.primitive.name == "reshape"}
     fits = x.type.rank > 1 and shapes == {(1, x.type.shape[1], *[1] * (x.type.rank - 2))}
     if not fits or any(v.type.shape != x.type.shape[1:2] for v in learned):
         return None

@@ -51,7 +51,7 @@ class _Merge(Rewriter):
         self.seen: ChainMap[Any, tuple[Value, ...]] = ChainMap()
 
     def region(self, region: Graph) -> Graph:
-        # What is made in a branch is there in that branch only; what is made around it is there for both.
+        # A value of a branch is available in that branch only, a value from around it in both.
         self.seen = self.seen.new_child()
         swept = super().region(region)
         self.seen = self.seen.parents
@@ -60,7 +60,7 @@ class _Merge(Rewriter):
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
             return node
-        # Control edges are part of the key: what waits for something else may not be had sooner.
+        # Control edges are part of the key: a node that waits for another one may not run earlier.
         key = (node.primitive.name, node.inputs, attributes_key(node), frozenset(node.after))
         first = self.seen.get(key)
         if first is None:

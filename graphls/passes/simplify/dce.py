@@ -42,19 +42,19 @@ class Dce:
 
 
 def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
-    """The nodes that `live` needs; whatever they need in turn is added to it."""
-    kept = []
-    # Backwards, so that whatever needs a value is known before the node that makes it comes.
+    """The nodes that `live` depends on; their own dependencies are added to it."""
+    live_nodes = []
+    # Backwards, so that all readers of a value come before the node that defines it.
     for node in reversed(nodes):
         if node.primitive.has_effect or not live.isdisjoint(node.outputs):
             node = without_dead_parts(node, live, sweep) if node.primitive.is_loop else _trimmed(node, live)
             live.update(node.inputs)
-            kept.append(node)
-    return tuple(reversed(kept))
+            live_nodes.append(node)
+    return tuple(reversed(live_nodes))
 
 
 def _trimmed(node: Node, live: set[Value]) -> Node:
-    """A node without its dead regions' nodes and, for `cond`, without the outputs that nobody uses."""
+    """A node without dead nodes in its regions and, for `cond`, without unused outputs."""
     if not node.regions:
         return node
     used = [v in live or not node.primitive.is_branch for v in node.outputs]
@@ -72,11 +72,11 @@ def _region(region: Graph, used: Sequence[bool], live: set[Value]) -> Graph:
 
 
 def _picked(values: Sequence[Value], used: Sequence[bool]) -> tuple[Value, ...]:
-    return tuple(v for v, wanted in zip(values, used, strict=True) if wanted)
+    return tuple(v for v, is_used in zip(values, used, strict=True) if is_used)
 
 
 class _Edges:
-    """Leads control edges to nodes that went away on to what those nodes waited for."""
+    """Redirects control edges from removed nodes to the operands of those nodes."""
 
     def __init__(self, graph: Graph, nodes: tuple[Node, ...]) -> None:
         self.remaining = definers(walk(graph.replace(nodes=nodes)))
@@ -93,15 +93,15 @@ class _Edges:
         return replace(node, after=tuple(v for v in ahead if v not in node.inputs))
 
     def instead(self, value: Value) -> Iterable[Value]:
-        """The value itself where it stays, else the values nearest before it that do, constants left out."""
+        """The value itself where it remains, else the nearest remaining values before it, without constants."""
         if value not in self.gone:
             return (value,)
-        # An edge over a node that went away still orders what stood before that node.
-        kept = (v for v in reached([value], self.ahead) if v in self.remaining)
-        return (v for v in kept if not self.remaining[v].primitive.is_constant)
+        # An edge from a removed node still orders the nodes before that node.
+        nearest = (v for v in reached([value], self.ahead) if v in self.remaining)
+        return (v for v in nearest if not self.remaining[v].primitive.is_constant)
 
     def ahead(self, value: Value) -> Iterable[Value]:
-        """The control operands of the node of a removed value; a remaining result of that node does as well."""
+        """The operands and control edges of the node of a removed value, or a remaining result of that node."""
         if value not in self.gone:
             return ()
         node = self.gone[value]
@@ -109,50 +109,50 @@ class _Edges:
 
 
 Sweep = Callable[[Sequence[Node], set[Value]], tuple[Node, ...]]
-"""The nodes that the live values need; what they need in turn is added to the live ones."""
+"""A function as `sweep`: the nodes that the live values depend on; their dependencies become live, too."""
 
 
 def without_dead_parts(node: Node, live: set[Value], sweep: Sweep) -> Node:
-    """A loop with what is needed of it; what its regions need is added to `live`.
+    """A loop without dead parts; the dependencies of its regions are added to `live`.
 
-    What is carried is needed where its last value is, or where a region needs it for anything that is, as the condition
-    of a while loop always is.
+    A carried value is live where its last value is, or where a region needs it for something live, such as the
+    condition of a while loop.
     """
     count = carries(node)
     *tests, region = node.regions
     used = [v in live for v in node.outputs]
-    # What a region defines nobody needs outside, so that each begins with nothing: a copy of `live` would be quadratic.
+    # Values of a region are not read outside, so each starts with an empty set: a copy of `live` would be quadratic.
     tested = {v for test in tests for v in test.outputs}
     nodes = [sweep(test.nodes, tested) for test in tests]
     for test in tests:
         used[:count] = [w or v in tested for v, w in zip(test.inputs, used[:count], strict=True)]
-    # What is carried may be needed for what else is carried, in a later iteration only: so until nothing is added.
+    # A carried value may be needed for another one in a later iteration only: so until nothing is added.
     while True:
-        seen = {v for v, wanted in zip(region.outputs, used, strict=True) if wanted}
-        kept = sweep(region.nodes, seen)
-        seen.update(v for n in walk(region.replace(nodes=kept)) for v in n.after if v in region.inputs)
+        seen = {v for v, is_used in zip(region.outputs, used, strict=True) if is_used}
+        live_nodes = sweep(region.nodes, seen)
+        seen.update(v for n in walk(region.replace(nodes=live_nodes)) for v in n.after if v in region.inputs)
         more = [w or v in seen for v, w in zip(region.inputs, used[:count], strict=False)]
         if more == used[:count]:
             break
         used[:count] = more
     live |= tested | seen
-    taken = [*used[:count], *(v in seen for v in region.inputs[count:])]
-    if not any(taken[count:]) and node.attrs.get("length", 0) is None:
-        taken[count] = True  # A stack says how often the loop runs, whatever it holds.
-    nodes.append(kept)
-    if all((*used, *taken)) and all(n == r.nodes for n, r in zip(nodes, node.regions, strict=True)):
+    takes = [*used[:count], *(v in seen for v in region.inputs[count:])]
+    if not any(takes[count:]) and node.attrs.get("length", 0) is None:
+        takes[count] = True  # Any stack gives the number of iterations.
+    nodes.append(live_nodes)
+    if all((*used, *takes)) and all(n == r.nodes for n, r in zip(nodes, node.regions, strict=True)):
         return node
-    return _with_parts(node, nodes, used, taken)
+    return _with_parts(node, nodes, used, takes)
 
 
-def _with_parts(node: Node, nodes: Sequence[tuple[Node, ...]], used: Sequence[bool], taken: Sequence[bool]) -> Node:
+def _with_parts(node: Node, nodes: Sequence[tuple[Node, ...]], used: Sequence[bool], takes: Sequence[bool]) -> Node:
     *tests, region = (r.replace(nodes=n) for r, n in zip(node.regions, nodes, strict=True))
-    tests = [test.replace(inputs=_picked(test.inputs, taken)) for test in tests]
-    region = region.replace(inputs=_picked(region.inputs, taken), outputs=_picked(region.outputs, used))
+    tests = [test.replace(inputs=_picked(test.inputs, takes)) for test in tests]
+    region = region.replace(inputs=_picked(region.inputs, takes), outputs=_picked(region.outputs, used))
     attrs = dict(node.attrs)
     if "carries" in attrs:
         attrs["carries"] = sum(used[: attrs["carries"]])
     return replace(
-        node, inputs=_picked(node.inputs, taken), outputs=_picked(node.outputs, used), attrs=attrs,
+        node, inputs=_picked(node.inputs, takes), outputs=_picked(node.outputs, used), attrs=attrs,
         regions=(*tests, region),
     )  # fmt: skip

@@ -57,7 +57,7 @@ class _Factor(Rewriter):
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.primitive.is_check:
-            # Also at the product as it was written: that may overflow where the product of a scaled operand does not.
+            # Check the original product, too: it may overflow where the product with a scaled operand does not.
             checked = tuple(self.originals[v] for v in node.inputs if v in self.originals)
             return replace(node, inputs=(*node.inputs, *checked)) if checked else node
         if node.primitive.name == "mul":
@@ -67,21 +67,21 @@ class _Factor(Rewriter):
         return node
 
     def fits(self, node: Node, product: Value, factor: Value) -> bool:
-        """Whether a node multiplies a large product, which nothing else needs, by one number."""
-        made = self.definer.get(product)
-        if made is None or not made.primitive.is_bounded or product in self.results:
+        """Whether a node multiplies a large product, which nothing else reads, by one number."""
+        maker = self.definer.get(product)
+        if maker is None or not maker.primitive.is_bounded or product in self.results:
             return False
-        small = made.inputs[_scaled(made)]
+        small = maker.inputs[_scaled(maker)]
         rank = min(small.type.rank, product.type.rank)
         if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > rank:
             return False
-        # Checks do not count: a product that only they look at is bounded and not computed.
+        # Checks do not count: a product that only they read is bounded and not computed.
         others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
         is_worth_it = max(SHARE * _size(small), LEAST) <= _size(product)
         return is_worth_it and all(n.primitive.is_check for n in others)
 
     def moved(self, node: Node, product: Node, factor: Value) -> Value:
-        """The product with its smaller operand scaled; the node itself stays for what checks it."""
+        """The product with its smaller operand scaled; the node itself stays for overflow checks."""
         self.e.append(node)
         inputs = list(product.inputs)
         at = _scaled(product)

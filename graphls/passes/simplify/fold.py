@@ -15,7 +15,7 @@ from graphls.passes.simplify.folding import Folded, Folding
 
 
 def _moved(node: Node, value: Value, name: str, **attrs: Any) -> Node | Value:
-    """`value` by one node of this primitive, or itself where its type is the one that is wanted."""
+    """`value` through one node of this primitive, or itself where it has the type of the result already."""
     if value.type == node.output.type:
         return value
     return replace(node, primitive=lookup(name), inputs=(value,), attrs=attrs, regions=())
@@ -30,51 +30,51 @@ def _shaped(f: Folding, node: Node) -> Folded:
 
 def _broadcast(f: Folding, node: Node) -> Folded:
     """One element needs no reshaping before it is repeated."""
-    made = f.definer.get(node.inputs[0])
-    if made is None or made.primitive.name != "reshape":
+    maker = f.definer.get(node.inputs[0])
+    if maker is None or maker.primitive.name != "reshape":
         return _shaped(f, node)
-    x = made.inputs[0].type
+    x = maker.inputs[0].type
     fits = x.size == 1 and x.rank <= node.output.type.rank
-    return replace(node, inputs=made.inputs) if fits else _shaped(f, node)
+    return replace(node, inputs=maker.inputs) if fits else _shaped(f, node)
 
 
 def _reshape(f: Folding, node: Node) -> Folded:
     """One element that is repeated needs no reshaping afterwards."""
-    made = f.definer.get(node.inputs[0])
-    if made is None or made.after or made.primitive.name != "broadcast_to":
+    maker = f.definer.get(node.inputs[0])
+    if maker is None or maker.after or maker.primitive.name != "broadcast_to":
         return _shaped(f, node)
-    x, shape = made.inputs[0].type, node.output.type.shape
+    x, shape = maker.inputs[0].type, node.output.type.shape
     if x.size > 1 or x.rank > len(shape) or node.output.type.size < 2:
         return _shaped(f, node)
-    return replace(node, primitive=made.primitive, inputs=made.inputs, attrs={"shape": shape})
+    return replace(node, primitive=maker.primitive, inputs=maker.inputs, attrs={"shape": shape})
 
 
 def _neg(f: Folding, node: Node) -> Folded:
-    """The sign goes into a number that is multiplied by anyway, and is changed before one element is repeated."""
+    """A negated product negates its constant factor, and a repeated element is negated before it is repeated."""
     before = f.behind(node)
     if before is not None:
         return before
-    made = f.definer.get(node.inputs[0])
-    if made is None or made.after:
+    maker = f.definer.get(node.inputs[0])
+    if maker is None or maker.after:
         return None
-    if made.primitive.name == "broadcast_to" and made.inputs[0].type.size == 1:
-        return replace(node, primitive=made.primitive, inputs=(_negated(f, made.inputs[0]),), attrs=made.attrs)
-    return _product_negated(f, made)
+    if maker.primitive.name == "broadcast_to" and maker.inputs[0].type.size == 1:
+        return replace(node, primitive=maker.primitive, inputs=(_negated(f, maker.inputs[0]),), attrs=maker.attrs)
+    return _product_negated(f, maker)
 
 
 def _negated(f: Folding, value: Value) -> Value:
-    made = f.definer.get(value)
-    product = _product_negated(f, made) if made is not None and not made.after else None
+    maker = f.definer.get(value)
+    product = _product_negated(f, maker) if maker is not None and not maker.after else None
     return f.e.neg(value) if product is None else product
 
 
-def _product_negated(f: Folding, made: Node) -> Value | None:
-    """The product with a number of the other sign, where a node multiplies by a number."""
-    if made.primitive.name != "mul" or not made.output.type.dtype.is_float or made.output in f.checked:
+def _product_negated(f: Folding, maker: Node) -> Value | None:
+    """The product with its constant factor negated, where a node multiplies by a constant."""
+    if maker.primitive.name != "mul" or not maker.output.type.dtype.is_float or maker.output in f.checked:
         return None
-    for value, other in (made.inputs, made.inputs[::-1]):
+    for value, other in (maker.inputs, maker.inputs[::-1]):
         number = f.number(value)
-        if number is not None and other.type == made.output.type:
+        if number is not None and other.type == maker.output.type:
             return f.e.mul(other, f.e.constant(-number))  # type: ignore[no-any-return]
     return None
 
@@ -101,25 +101,25 @@ def _cast(f: Folding, node: Node) -> Folded:
 
 
 def _passes_through(first: DType, middle: DType, last: DType) -> bool:
-    """Whether a cast to `middle` on the way from `first` to `last` changes no bit.
+    """Whether casting from `first` over `middle` to `last` gives the bits of one cast.
 
-    What floats beyond the range of an integer become, and how wide integers round to a half, may differ.
+    Floats beyond the range of an integer, and wide integers that round to a half, may differ.
     """
-    whole = first.kind in ("int", "uint")
-    uneven = last.is_half if whole else first.is_float and last.kind in ("int", "uint")
+    is_integer = first.kind in ("int", "uint")
+    uneven = last.is_half if is_integer else first.is_float and last.kind in ("int", "uint")
     return is_lossless(first, middle) and (first is last or not uneven)
 
 
-def is_lossless(given: DType, wanted: DType) -> bool:
+def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of one dtype is a value of the other."""
-    if given is wanted or given is bool_:
+    if source is target or source is bool_:
         return True
-    if given.is_float:
-        return wanted.is_float and wanted.itemsize > given.itemsize
-    if wanted.is_float:
-        return 8 * given.itemsize <= _DIGITS[wanted.name]
-    wider = wanted.itemsize > given.itemsize
-    return wider and (wanted.kind == "int" or wanted.kind == given.kind)
+    if source.is_float:
+        return target.is_float and target.itemsize > source.itemsize
+    if target.is_float:
+        return 8 * source.itemsize <= _DIGITS[target.name]
+    wider = target.itemsize > source.itemsize
+    return wider and (target.kind == "int" or target.kind == source.kind)
 
 
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
@@ -141,7 +141,7 @@ def _single(f: Folding, node: Node) -> Folded:
 
 
 def _sum(f: Folding, node: Node) -> Folded:
-    """NumPy's sum of -0.0 alone is 0.0, so only integers."""
+    """A sum of one element at a time, of integers only, as NumPy's sum of -0.0 alone is 0.0."""
     return None if node.output.type.dtype.is_float else _single(f, node)
 
 

@@ -54,7 +54,7 @@ class Folding(Rewriter):
             self.roots[node.output] = self.roots[node.inputs[0]]
 
     def ordered(self, node: Node, result: Node | Sequence[Value]) -> Node | Sequence[Value]:
-        """The replacement of a node, ordered after those of its operands that it is not made of any more.
+        """The replacement of a node, with control edges from the operands that it does not read any more.
 
         So a window that opens after the loss opens after all that the backward reads, and holds all of the backward.
         """
@@ -69,7 +69,7 @@ class Folding(Rewriter):
         return tuple(self.e.emit("depend", (v,), {}, after=lost)[0] for v in result)
 
     def shared(self, values: Iterable[Value]) -> list[Value]:
-        """Of computed values, and those that only they need, the ones that others use or that wait for others."""
+        """The nearest computed values behind these that other nodes read, too, or whose nodes have control edges."""
 
         def only_for(value: Value) -> tuple[Value, ...]:
             return () if self.is_shared(value) else self.computed_of(value)
@@ -78,24 +78,24 @@ class Folding(Rewriter):
         return [value for value in reached(computed, only_for) if self.is_shared(value)]
 
     def is_shared(self, value: Value) -> bool:
-        """Whether others use a computed value, too, or it waits for others."""
+        """Whether a value has several readers, or its node has control edges."""
         return self.times_used[value] != 1 or bool(self.definer[value].after)
 
     def computed_of(self, value: Value) -> tuple[Value, ...]:
-        """The operands of a value without constants."""
+        """The computed operands of a value, without constants."""
         return tuple(v for v in uses(self.definer[value]) if v in self.definer and v not in self.roots)
 
     def is_before(self, value: Value, results: Iterable[Value]) -> bool:
-        """Whether one of these is computed of a value."""
+        """Whether one of these results depends on a value."""
         position = self.position[value]
 
-        def made_of(later: Value) -> tuple[Value, ...]:
+        def later_operands(later: Value) -> tuple[Value, ...]:
             return uses(self.definer[later]) if self.position.get(later, -1) > position else ()
 
-        return value in reached(results, made_of)
+        return value in reached(results, later_operands)
 
     def number(self, value: Value) -> Array | None:
-        """The one number that every element of a constant is, moved and repeated ones included."""
+        """The number that all elements of a constant, also a moved or repeated one, have; else None."""
         root = self.roots.get(value)
         if root is None:
             return None
@@ -104,12 +104,12 @@ class Folding(Rewriter):
         return self.numbers[root]
 
     def is_number(self, value: Value, number: float) -> bool:
-        """Whether every element has the bits of this number."""
-        found = self.number(value)
-        return found is not None and found.tobytes() == np.asarray(number).astype(found.dtype).tobytes()
+        """Whether all elements of a constant have the bits of this number."""
+        repeated = self.number(value)
+        return repeated is not None and repeated.tobytes() == np.asarray(number).astype(repeated.dtype).tobytes()
 
     def without(self, node: Node) -> Value | None:
-        """The other operand, where one is a number that changes nothing."""
+        """The other operand, where one is a neutral number."""
         for position, number in node.primitive.neutral:
             other = node.inputs[1 - position]
             if other.type == node.output.type and self.is_number(node.inputs[position], number):
@@ -117,14 +117,14 @@ class Folding(Rewriter):
         return None
 
     def behind(self, node: Node, value: Value | None = None, name: str = "") -> Value | None:
-        """The operand of the node that defines `value` (the operand), if both nodes are of one primitive."""
+        """The operand of the node that defines `value` (by default the operand), if that has the same primitive."""
         before = self.definer.get(value or node.inputs[0])
         if before is None or before.after or before.primitive.name != (name or node.primitive.name):
             return None
         return before.inputs[0]
 
     def narrowed(self, node: Node) -> Node:
-        """An elementwise node broadcasts by itself: operands need not be repeated for it, or its result is instead."""
+        """An elementwise node on operands that are not repeated: it broadcasts by itself, or its result is repeated."""
         if not node.primitive.elementwise:
             return node
         shape = node.output.type.shape
@@ -144,8 +144,8 @@ class Folding(Rewriter):
             return False
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False
-        given = sum(v.type.size for v in node.inputs)
-        limit = min(_REPEATED_LIMIT, self.limit) if primitive.name == "broadcast_to" else max(self.limit, given)
+        operand_size = sum(v.type.size for v in node.inputs)
+        limit = min(_REPEATED_LIMIT, self.limit) if primitive.name == "broadcast_to" else max(self.limit, operand_size)
         return all(v.type != TOKEN and v.type.size <= limit for v in node.outputs)
 
     def computed(self, node: Node) -> Node | Sequence[Value]:

@@ -53,9 +53,9 @@ class _Hoist(Rewriter):
 
 
 class Hoisting:
-    """One scan: `arrays` has the array of each value of the region that is known before it, `stays` what it still does.
+    """One scan: `arrays` maps values of the region to their precomputed arrays, `stays` has the nodes left in the scan.
 
-    `constants` are made before the scan as well, for what is made there.
+    `constants` are copied before the scan, for the nodes there.
     """
 
     def __init__(self, e: Builder, node: Node) -> None:
@@ -70,7 +70,7 @@ class Hoisting:
         self.definer: dict[Value, Node] = {}
 
     def run(self) -> Node:
-        """The scan that is left; what it is spared stands before it."""
+        """The reduced scan; the hoisted nodes stand before it."""
         for node in self.region.nodes:
             array = self.hoisted(node)
             if array is None:
@@ -82,7 +82,7 @@ class Hoisting:
         return self.left() if len(self.stays) < len(self.region.nodes) else self.node
 
     def left(self) -> Node:
-        """The scan along the arrays that what stays needs, or as it was where these are larger than those before."""
+        """The scan over the arrays that the remaining nodes read, or the old one where these arrays are larger."""
         before = self.region.inputs
         used = dict.fromkeys((*(v for n in self.stays for v in needs(n)), *self.region.outputs))
         elements = [v for v in used if v in self.arrays]
@@ -93,7 +93,7 @@ class Hoisting:
         return replace(self.node, inputs=inputs, regions=(region,))
 
     def hoisted(self, node: Node) -> Value | None:
-        """The results of a node in all iterations, as one array; None where that is not known before the scan."""
+        """The results of a node in all iterations, as one array; None where it cannot be computed before the scan."""
         if node.after or node.regions:
             return None
         if node.primitive.is_constant:
@@ -104,7 +104,7 @@ class Hoisting:
         return None
 
     def is_along_arrays(self, node: Node) -> bool:
-        """Whether a node does the same with arrays, along their first axis, as with each of their elements."""
+        """Whether a node on arrays computes what it computes on their elements along the first axis."""
         if node.primitive.elementwise:
             return any(v in self.arrays for v in node.inputs)
         if not node.primitive.is_product or node.primitive.is_convolution or node.attrs.get("transpose_a"):
@@ -116,7 +116,7 @@ class Hoisting:
         return value in self.own and value not in self.arrays and value not in self.constants
 
     def broadcast_array(self, value: Value, rank: int) -> Value:
-        """The array of a value, with axes of size 1 where it would be broadcast to more axes; itself from outside."""
+        """The array of a value, with axes of size 1 where it is broadcast to more axes; an outer value as it is."""
         if value not in self.arrays:
             return self.constants.get(value, value)
         array, (length, *shape) = self.arrays[value], self.arrays[value].type.shape
@@ -124,24 +124,24 @@ class Hoisting:
         return self.e.reshape(array, shape=(length, *(1,) * missing, *shape)) if missing else array
 
     def with_joint_factor(self, node: Node) -> Node:
-        """The product c * (x * y) in the place of (c * x) * y, where nothing else needs c * x."""
+        """The product c * (x * y) in place of (c * x) * y, where nothing else reads c * x."""
         for product, y in (node.inputs, node.inputs[::-1]) if _is_product(node) else ():
-            made = self.definer.get(product)
-            if y not in self.arrays or made is None or not self.is_for(made, node):
+            maker = self.definer.get(product)
+            if y not in self.arrays or maker is None or not self.is_for(maker, node):
                 continue
-            for c, x in (made.inputs, made.inputs[::-1]):
+            for c, x in (maker.inputs, maker.inputs[::-1]):
                 if x in self.arrays and x.type == y.type == c.type:
-                    del self.stays[made]
+                    del self.stays[maker]
                     joint = Value(self.e.names.fresh(product.name), y.type)
                     self.arrays[joint] = self.e.mul(self.arrays[x], self.arrays[y])
                     return replace(node, inputs=(c, joint))
         return node
 
-    def is_for(self, made: Node, node: Node) -> bool:
-        """Whether a product is made for this one alone."""
-        if not _is_product(made) or made.after or made.output.type != node.output.type:
+    def is_for(self, maker: Node, node: Node) -> bool:
+        """Whether only this node reads a product."""
+        if not _is_product(maker) or maker.after or maker.output.type != node.output.type:
             return False
-        return len(self.users[made.output]) == 1 and made.output not in self.region.outputs
+        return len(self.users[maker.output]) == 1 and maker.output not in self.region.outputs
 
 
 def _is_product(node: Node) -> bool:

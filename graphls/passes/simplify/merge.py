@@ -54,7 +54,7 @@ class Merge:
 
 
 def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes of a graph or region, with each `cond` joined into the next that it can wait for."""
+    """The nodes of a graph or region, with each `cond` merged into the next one on its flag where possible."""
     result: list[Node | None] = []
     waiting: dict[Value, int] = {}
     flags: dict[Value, Value] = {}
@@ -64,9 +64,9 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
         earlier = result[waiting[flag]] if flag in waiting else None
         if flag is not None and earlier is not None and earlier.phase == node.phase:
             node = merged_conditions(earlier, node)
-            # The last one takes all over, because operands of the later regions may be made in between.
+            # The last condition takes over all regions, because operands of the later ones may be computed in between.
             result[waiting.pop(flag)] = None
-        # A node that reads a result of a waiting cond would have to run between the two, so that one waits no more.
+        # A reader of a result of a waiting cond would have to run between the two, so that one cannot be merged.
         for value in needs(node):
             if value in flags:
                 waiting.pop(flags.pop(value), None)

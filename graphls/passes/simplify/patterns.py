@@ -14,7 +14,7 @@ from graphls.ir.graph import Node, Value
 
 COMMUTATIVE = {"add", "mul", "minimum", "maximum"}
 CLOSE = 1e-5
-"""How near a constant must be, relatively, to the number in a pattern, which is rounded to the dtype of the graph."""
+"""The relative tolerance between a constant, which is rounded to its dtype, and the number in a pattern."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class Match:
         return self.numbers[name] if name.isupper() else self.values[name]
 
     def with_value(self, name: str, value: Value) -> Match | None:
-        """With a value of that name; None where the name stands for another one."""
+        """The match with a name bound to a value; None where it is bound to another one."""
         known = self.values.get(name, value)
         return Match({**self.values, name: value}, self.numbers, self.nodes) if known is value else None
 
     def with_number(self, name: str, number: Any) -> Match | None:
-        """With a number of that name; None where the name stands for another one."""
+        """The match with a name bound to a number; None where it is bound to another one."""
         known = self.numbers.get(name, number)
         return Match(self.values, {**self.numbers, name: number}, self.nodes) if known == number else None
 
     def with_node(self, node: Node) -> Match:
-        """With one more node that is matched."""
+        """The match with one more node."""
         return self if node in self.nodes else Match(self.values, self.numbers, (*self.nodes, node))
 
 
@@ -87,10 +87,10 @@ def _call(pattern: ast.Call, node: Node, definer: Mapping[Value, Node], match: M
 
 
 def _attribute(word: ast.keyword, node: Node, match: Match) -> Match | None:
-    given = node.attrs.get(word.arg or "")
+    value = node.attrs.get(word.arg or "")
     if isinstance(word.value, ast.Name):
-        return match.with_number(word.value.id, given)
-    return match if given == ast.literal_eval(word.value) else None
+        return match.with_number(word.value.id, value)
+    return match if value == ast.literal_eval(word.value) else None
 
 
 def _operands(
@@ -104,15 +104,15 @@ def _operands(
 
 
 def _operand(pattern: ast.expr, value: Value, definer: Mapping[Value, Node], match: Match) -> Iterator[Match]:
-    made = definer.get(value)
+    maker = definer.get(value)
     step: Match | None = None
     if isinstance(pattern, ast.Call):
-        if made is not None and made.outputs[0] is value:
-            yield from _call(pattern, made, definer, match)
+        if maker is not None and maker.outputs[0] is value:
+            yield from _call(pattern, maker, definer, match)
     elif isinstance(pattern, ast.Name) and not pattern.id.isupper():
         step = match.with_value(pattern.id, value)
-    elif made is not None and made.primitive.is_constant:
-        number = number_of(made)
+    elif maker is not None and maker.primitive.is_constant:
+        number = number_of(maker)
         if isinstance(pattern, ast.Name):
             step = None if number is None else match.with_number(pattern.id, number)
         elif number is not None and np.isclose(number, ast.literal_eval(pattern), rtol=CLOSE, atol=0):
@@ -122,6 +122,6 @@ def _operand(pattern: ast.expr, value: Value, definer: Mapping[Value, Node], mat
 
 
 def number_of(constant: Node) -> float | None:
-    """The number that every element of a constant is."""
+    """The number that all elements of a constant have; None where they differ."""
     array = constant.attrs["value"]
     return float(array.flat[0]) if array.size and (array == array.flat[0]).all() else None

@@ -53,20 +53,20 @@ class Recognise:
     name = "recognise"
 
     def run(self, graph: Graph) -> Graph:
-        """The graph with its compositions, and without what stood for them."""
+        """The graph with its compositions, without the nodes that they replace."""
         names = Names.of(graph)
-        kept = {*graph.outputs, *(w.value for w in graph.writes)}
+        results = {*graph.outputs, *(w.value for w in graph.writes)}
         rules = [*RULES, *(SUMS if self.sums else ())]
-        return Dce().run(graph.replace(nodes=_Block(graph.nodes, kept, names, rules).run()))
+        return Dce().run(graph.replace(nodes=_Block(graph.nodes, results, names, rules).run()))
 
 
 class _Block:
-    """The nodes of a graph or region, from the last one to the first, so that the largest compositions are found."""
+    """The nodes of a graph or region, matched from the last one on, so that the largest compositions are found."""
 
     def __init__(
-        self, nodes: Sequence[Node], kept: set[Value], names: Names, rules: _Rules, around: _Definers | None = None
+        self, nodes: Sequence[Node], fixed: set[Value], names: Names, rules: _Rules, around: _Definers | None = None
     ) -> None:
-        self.names, self.kept, self.rules = names, kept, rules
+        self.names, self.fixed, self.rules = names, fixed, rules
         self.definer: _Definers = ChainMap({}, *(around.maps if around else ()))
         self.definer.update(definers(nodes))
         self.nodes = [self.within(node) for node in nodes]
@@ -78,11 +78,11 @@ class _Block:
             self.by_root.setdefault(root(text), []).append((text, rule))
 
     def within(self, node: Node) -> Node:
-        """The node with what is recognised in its regions; what these yield stays."""
+        """The node with compositions recognised in its regions, whose outputs stay."""
         if node.primitive.is_inlined:
             return node
-        kept = {v for region in node.regions for v in region.outputs}
-        return with_blocks(node, lambda inner: _Block(inner, kept, self.names, self.rules, self.definer).run())
+        yielded = {v for region in node.regions for v in region.outputs}
+        return with_blocks(node, lambda inner: _Block(inner, yielded, self.names, self.rules, self.definer).run())
 
     def run(self) -> tuple[Node, ...]:
         result: list[Node] = []
@@ -90,9 +90,9 @@ class _Block:
         for node in reversed(self.nodes):
             if node in gone:
                 continue
-            found = self.replacement(node)
-            result += reversed(found[0] if found else [node])
-            gone.update(found[1] if found else ())
+            replacement = self.replacement(node)
+            result += reversed(replacement[0] if replacement else [node])
+            gone.update(replacement[1] if replacement else ())
         return tuple(reversed(result))
 
     def replacement(self, node: Node) -> tuple[list[Node], tuple[Node, ...]] | None:
@@ -109,15 +109,15 @@ class _Block:
         return None
 
     def is_apart(self, last: Node, match: Match) -> bool:
-        """Whether nothing else needs what is computed on the way, and all of it is float32."""
+        """Whether no other node reads the inner values of a match, and all of it is float32."""
         inner = {v for node in match.nodes for v in node.outputs} - {last.outputs[0]}
         ends = {node.outputs[0] for node in match.nodes}
         read = (user for value in inner for user in self.users.get(value, ()))
         is_single = all(v.type.dtype is float32 for v in (*match.values.values(), last.outputs[0]))
-        return is_single and self.kept.isdisjoint(inner) and all(user.outputs[0] in ends for user in read)
+        return is_single and self.fixed.isdisjoint(inner) and all(user.outputs[0] in ends for user in read)
 
     def composed(self, node: Node, match: Match, operator: Operator, own: tuple[str, Rule]) -> Node:
-        """The composition, in whose region the others are recognised, for models that do not have its operator."""
+        """The composition; its region has smaller ones recognised, for opsets without its operator."""
         copies: dict[Value, Value] = {}
         inner = copy_nodes(sorted(match.nodes, key=self.position.__getitem__), copies, self.names)
         result = copies[node.outputs[0]]

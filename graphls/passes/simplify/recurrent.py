@@ -33,10 +33,10 @@ def _gru(product: str) -> str:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A layer: its operator of ONNX, the expression of what a step gives, and how its weights stand.
+    """A kind of layer: its ONNX operator, the pattern of one iteration, and the layout of its weights.
 
-    `gates` are the places of the gates among the rows of weights, in the order of ONNX, and `places` the names that the
-    expression has for these.
+    `gates` are the positions of the gates among the rows of weights, in the order of ONNX, and `places` their names in
+    the pattern.
     """
 
     operator: str
@@ -108,14 +108,14 @@ class _Recurrent(Rewriter):
 
     def projection(self, node: Node, kind: _Kind) -> Match | None:
         """The match of the input projection before the loop; a GRU has one of its biases in the loop."""
-        made = self.definer.get(node.inputs[kind.states])
-        tried = (matches(text, made, self.definer) for text in _INPUTS) if made is not None else iter(())
+        maker = self.definer.get(node.inputs[kind.states])
+        tried = (matches(text, maker, self.definer) for text in _INPUTS) if maker is not None else iter(())
         match = next((f for f in tried if f is not None), None)
         fits = match is not None and match["x"].type.rank == 3 and match["w"].type.rank == 2
         return match if fits and match is not None and _are_vectors(match) else None
 
     def layer(self, node: Node, kind: _Kind, step: Match, projection: Match) -> list[Value]:
-        """The results of the loop by one operator."""
+        """Emit the layer as one operator; returns the results of the loop."""
         e, length = self.e, node.outputs[-1].type.shape[0]
         batch, hidden = node.inputs[0].type.shape
         weights = [self.in_order(projection["w"], kind, hidden), self.in_order(step["r"], kind, hidden)]
@@ -140,7 +140,7 @@ class _Recurrent(Rewriter):
         return [*last, y]
 
     def meaning(self, node: Node, projection: Match, results: Sequence[tuple[Value, tuple[int, ...]]]) -> Any:
-        """The region that says what the layer computes, in the shapes of the operator, and their types."""
+        """The region with the computation of the layer, in the shapes of the operator, and the types of its results."""
         e, copies = Builder(self.names), dict[Value, Value]()
         e.phase, e.scope, e.loc = node.phase, node.scope, node.loc
         for copied in copy_nodes((*reversed(projection.nodes), node), copies, self.names):
@@ -149,7 +149,7 @@ class _Recurrent(Rewriter):
         return Graph("layer", (), (), tuple(e.nodes), (), outputs), [v.type for v in outputs]
 
     def biases(self, kind: _Kind, step: Match, projection: Match, hidden: int) -> list[Value]:
-        """Both biases behind each other, that of the states last; nothing where there are none."""
+        """The concatenated biases, that of the states last; empty where there are none."""
         match = [projection.values.get("b1"), step.values.get("b") or projection.values.get("b2")]
         if match == [None, None]:
             return []
@@ -174,15 +174,15 @@ class _Recurrent(Rewriter):
         return self.e.concat(*parts, axis=0)  # type: ignore[no-any-return]
 
     def is_zero(self, value: Value) -> bool:
-        """Whether a value is nothing but zeros that are known."""
-        made = self.definer.get(value)
-        while made is not None and made.primitive.flops_per_element == 0 and len(made.inputs) == 1:
-            made = self.definer.get(made.inputs[0])
-        return made is not None and made.primitive.is_constant and not made.attrs["value"].any()
+        """Whether a value is a constant of zeros."""
+        maker = self.definer.get(value)
+        while maker is not None and maker.primitive.flops_per_element == 0 and len(maker.inputs) == 1:
+            maker = self.definer.get(maker.inputs[0])
+        return maker is not None and maker.primitive.is_constant and not maker.attrs["value"].any()
 
 
 def _step(node: Node, kind: _Kind) -> Match | None:
-    """The match of one iteration of a loop, where it is that of a layer."""
+    """The match of one iteration of a loop with that of a layer; None where it does not match."""
     (region,) = node.regions
     definer: Mapping[Value, Node] = definers(region.nodes)
     counts = node.attrs["carries"], len(region.inputs) - 1, len(node.outputs) - 1
@@ -207,9 +207,9 @@ def _step(node: Node, kind: _Kind) -> Match | None:
 
 
 def _is_cell(region: Graph, match: Match, definer: Mapping[Value, Node]) -> bool:
-    """Whether the second state of an LSTM is the sum that its result is made of."""
-    made = definer.get(region.outputs[1])
-    again = matches(_CELL, made, definer) if made is not None else None
+    """Whether the second state of an LSTM is the cell state that its result comes from."""
+    maker = definer.get(region.outputs[1])
+    again = matches(_CELL, maker, definer) if maker is not None else None
     return again is not None and again.nodes[0] in match.nodes
 
 

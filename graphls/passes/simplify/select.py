@@ -45,23 +45,23 @@ class Select:
 
 
 def selected(graph: Graph, should_select: Callable[[Node], bool], deferred: Set[Value] = frozenset()) -> Graph:
-    """The graph without the conditions that `should_select` accepts.
+    """The graph with `where` in place of the conditions that `should_select` accepts.
 
-    Results that are `deferred` stay those of a condition, whose branches give values that are there and have no nodes.
+    Results that are `deferred` remain results of a condition, whose branches yield outer values and have no nodes.
     """
     return _Select(graph, should_select, deferred).run()
 
 
 def new_states(graph: Graph, node: Node) -> frozenset[Value]:
-    """The results of a condition that only become states, with values that its second branch makes or the old ones."""
+    """The results of a condition that are only written to states: new values of its second branch, or the old ones."""
     read = {*graph.outputs, *(v for n in graph.nodes for v in needs(n))}
     written: dict[Value, list[Value]] = {}
     for write in graph.writes:
         written.setdefault(write.value, []).append(write.state)
     first, second = node.regions
-    made = {v for n in second.nodes if not n.primitive.is_constant for v in n.outputs}
+    computed = {v for n in second.nodes if not n.primitive.is_constant for v in n.outputs}
     triples = zip(node.outputs, first.outputs, second.outputs, strict=True)
-    return frozenset(v for v, x, y in triples if y in made and v not in read and set(written.get(v, ())) == {x})
+    return frozenset(v for v, x, y in triples if y in computed and v not in read and set(written.get(v, ())) == {x})
 
 
 class _Select(Rewriter):
@@ -78,37 +78,37 @@ class _Select(Rewriter):
             self.e.append(inner)
         every = list(zip(node.outputs, first.outputs, second.outputs, strict=True))
         pairs = [(v, x, y) for v, x, y in every if v not in self.deferred]
-        given: dict[Value, list[tuple[Value, Value]]] = {}
+        results_of: dict[Value, list[tuple[Value, Value]]] = {}
         for v, x, y in pairs:
-            given.setdefault(y, []).append((v, x))
-        found: dict[Value, Value] = {}
+            results_of.setdefault(y, []).append((v, x))
+        selected_values: dict[Value, Value] = {}
         later: dict[Value, Value] = {}
         for inner in second.nodes:
             self.e.append(substitute(inner, later))
-            # The branch goes on with what is selected, which is its own value where it counts, so that this one is
-            # needed no longer.
+            # Later nodes of the branch read the selected value, which is their own where the branch counts, so that
+            # the unselected one is free early.
             for y in inner.outputs:
-                for v, x in given.get(y, ()):
-                    later[y] = found[v] = self.chosen(node, v, x, y)
-        taken = {v: x if x is y else found.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs}
+                for v, x in results_of.get(y, ()):
+                    later[y] = selected_values[v] = self.chosen(node, v, x, y)
+        replacements = {v: x if x is y else selected_values.get(v) or self.chosen(node, v, x, y) for v, x, y in pairs}
         self.defer(node, [each for each in every if each[0] in self.deferred])
-        return [taken.get(v, v) for v in node.outputs]
+        return [replacements.get(v, v) for v in node.outputs]
 
     def defer(self, node: Node, results: Sequence[tuple[Value, Value, Value]]) -> None:
-        """Put a condition in place that gives these results, each with what the branches give for it."""
+        """Emit a condition with these results, each with its values in the branches."""
         if results:
-            outputs, *given = (tuple(values) for values in zip(*results, strict=True))
-            regions = (r.replace(nodes=(), outputs=values) for r, values in zip(node.regions, given, strict=True))
+            outputs, *yields = (tuple(values) for values in zip(*results, strict=True))
+            regions = (r.replace(nodes=(), outputs=values) for r, values in zip(node.regions, yields, strict=True))
             self.e.append(replace(node, outputs=outputs, regions=tuple(regions)))
 
     def chosen(self, node: Node, value: Value, x: Value, y: Value) -> Value:
-        """A result of the condition, which `where` gives from now on."""
+        """A result of the condition, selected by `where`."""
         inputs = (node.inputs[0], x, y)
         self.e.append(replace(node, primitive=lookup("where"), inputs=inputs, outputs=(value,), regions=()))
         return value
 
 
 def is_plain(node: Node) -> bool:
-    """Whether branches have no loops, and yield values only."""
+    """Whether branches have no nodes with regions, and yield no tokens."""
     inner = (inner for region in node.regions for inner in region.nodes)
     return not any(n.regions for n in inner) and all(v.type != TOKEN for v in node.outputs)
