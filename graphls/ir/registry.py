@@ -182,7 +182,7 @@ class Operation:
         raise NotImplementedError
 
     def region_runs(self, attrs: Mapping[str, object], flops: tuple[int, ...]) -> tuple[int, ...]:
-        """The number of runs to count for each region, from the operations that each of them takes."""
+        """The number of runs to count for each region, from the operations of each of them."""
         raise NotImplementedError
 
 

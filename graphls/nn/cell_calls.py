@@ -14,7 +14,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.casting import Casting, in_dtype
-from graphls.frontend.trace.cells import say_cell
+from graphls.frontend.trace.cells import name_cell
 from graphls.frontend.trace.inputs import static_inputs
 from graphls.ir.types import DType
 from graphls.runtime.context import is_eager
@@ -131,7 +131,7 @@ def call_eagerly(cell: EagerCell, args: tuple[object, ...], options: dict[str, o
         return outputs if output_type is None else map_leaves(lambda leaf: in_dtype(leaf, output_type), outputs)
     except GraphlsError as error:
         if isinstance(outer, Running) and outer.cell is not None:
-            say_cell(error, cell, _name_in(outer.cell, cell))
+            name_cell(error, cell, _name_in(outer.cell, cell))
         raise
     except RecursionError as error:
         if outer is not None:

@@ -34,7 +34,7 @@ def observe_symbols(tracer: Tracer, hook: Any, cell: object, arguments: tuple[ob
     When the trace ends, containers, variables and attributes that the hook can reach are restored. A hook that reads
     numbers fails here, silently; it is called with numbers later.
     """
-    tracer.endings += list(restoring(hook, cell))
+    tracer.end_callbacks += list(restoring(hook, cell))
     try:
         with suppress(GraphlsError):
             hook(cell, *arguments)
@@ -114,7 +114,7 @@ def call_on_host(tracer: Tracer, hook: Any, cell: object, arguments: tuple[Any, 
     replaced = arguments if replaced is None else replaced
     if tracer.here.in_branch or tracer.here.in_loop:
         return hook(cell, *arguments)
-    outputs, parameters = tracer.kept("hook", lambda: _traced(tracer, hook, cell, arguments))
+    outputs, parameters = tracer.recorded("hook", lambda: _traced(tracer, hook, cell, arguments))
     expected = replaced if outputs is None else outputs
     host_hook = _HostHook(hook, cell, arguments, replaced, expected, parameters)
     if not host_hook.expected:
@@ -127,7 +127,7 @@ def call_on_host(tracer: Tracer, hook: Any, cell: object, arguments: tuple[Any, 
 
 def _traced(tracer: Tracer, hook: Any, cell: object, arguments: tuple[Any, ...]) -> tuple[Any, list[Parameter]]:
     """The hook's results on symbols, None if it cannot be traced, and the trained parameters that it reads."""
-    tracer.endings += list(restoring(hook, cell))
+    tracer.end_callbacks += list(restoring(hook, cell))
     first, outputs = len(tracer.builder.nodes), None
     # A hook that fails on symbols may succeed on numbers; if not, it raises then. No symbols are printed.
     with suppress(Exception), preserving_attributes(hook, cell), redirect_stdout(StringIO()):

@@ -318,7 +318,7 @@ def _along(
 @cache
 def _in_a_graph(gates: Gates, is_reverse: bool) -> Callable[..., tuple[State, Tensor]]:
     """`_along`, compiled for each combination of input types."""
-    return compiler().kept_cache(_along, (), partial(_along, gates, is_reverse))
+    return compiler().derived_cache(_along, (), partial(_along, gates, is_reverse))
 
 
 def _is_long(x: Tensor) -> bool:

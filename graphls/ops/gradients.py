@@ -259,7 +259,7 @@ def compiled_outside(
     function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...], is_gradient: bool = False
 ) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    cache = compiler().kept_cache(of, key, function)
+    cache = compiler().derived_cache(of, key, function)
 
     def call(*inputs: TensorLike) -> Any:
         is_traced = current_tracer() is not None

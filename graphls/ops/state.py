@@ -230,9 +230,9 @@ def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
     Raises GraphValueError where that is nothing.
     """
     token = tracer.windows.get(_key(tracer, status))
-    opened = -1 if token is None else tracer.made[token]
+    opened = -1 if token is None else tracer.order[token]
     floats = (v for v in ordering.awaited(tracer, status) if v.type.dtype.is_float)
-    inside = [Symbol(v) for v in floats if tracer.made.get(v, -1) > opened]
+    inside = [Symbol(v) for v in floats if tracer.order.get(v, -1) > opened]
     if not inside:
         raise GraphValueError(
             "The status depends on no float tensor made since it was cleared, so it says nothing; write "

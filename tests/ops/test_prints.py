@@ -214,7 +214,7 @@ def while_looping(x: Any) -> Any:
 
 @pytest.mark.parametrize("net", [looping, while_looping])
 def test_a_loop_of_unknown_length_prints_nothing_with_a_warning(net: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(UserWarning, match=r"whose number of rounds the graph decides is not shown .*test_prints\.py"):
+    with pytest.warns(UserWarning, match=r"number of iterations the graph decides is not shown .*test_prints\.py"):
         step = gl.compile(net, X)
     step(X)
     assert capsys.readouterr().out == ""

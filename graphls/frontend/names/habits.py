@@ -51,14 +51,14 @@ PACKAGE = {
     "lr_scheduler": "schedules are cells and lists such as nn.CosineDecayLR and nn.piecewise_constant_lr",
 }  # fmt: skip
 ROOM = {**PACKAGE, "Parameter": "use graphls.Parameter", "Tensor": "use graphls.Tensor"}
-"""What to write for names that `graphls.nn` and `graphls.ops` do not have."""
+"""Advice for names that `graphls.nn` and `graphls.ops` do not have."""
 KEYWORDS = {
     "lr": _RATE, "betas": "they are two arguments, beta1 and beta2", "bias": "it is called has_bias",
     "in_features": "it is called in_channels", "out_features": "it is called out_channels",
     "track_running_stats": "use_batch_statistics says which statistics are used", "dim": "it is called axis",
     "params": "they are the first argument", "affine": "parameters are left out by requires_grad",
 }  # fmt: skip
-"""What arguments are called; it counts only where a class does not take an argument of that name."""
+"""Advice for keyword arguments, given only where a class has no argument of that name."""
 
 
 def instead(name: str, habits: dict[str, str], known: Iterable[str]) -> str:

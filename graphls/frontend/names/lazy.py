@@ -21,7 +21,7 @@ ROOMS = (
     "graphls.train.model",
     "graphls.train.serialization",
 )
-"""Modules whose public names are names of `graphls`, too."""
+"""Modules whose public names are attributes of `graphls`, too."""
 
 MODULES = {
     **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "onnx", "train")},
@@ -30,24 +30,24 @@ MODULES = {
 """Modules that `graphls` has as attributes without importing them."""
 
 MISSING = object()
-"""What `find` gives for a name that no module offers."""
+"""The result of `find` for a name that no module offers."""
 
 
 def attribute(name: str, own: Iterable[str]) -> Any:
-    """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
+    """The attribute `name` of `graphls`; raises GraphAttributeError, which suggests the closest name."""
     path = f"graphls.{name}"
     if name in MODULES or path in ALIASES:
         return import_module(MODULES.get(name, path))
-    found = find(name, ROOMS) if not name.startswith("_") else MISSING
-    if found is MISSING:
+    value = find(name, ROOMS) if not name.startswith("_") else MISSING
+    if value is MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
         advice = _elsewhere(name) or instead(name, PACKAGE, known)
         raise GraphAttributeError(f"graphls has no {name!r}{advice}.")
-    return found
+    return value
 
 
 def _elsewhere(name: str) -> str:
-    """`; use ops.zeros` for what is a function or a cell, and has no better advice."""
+    """`; use ops.zeros` for a function or a cell without better advice, else nothing."""
     if name.startswith("_") or name in PACKAGE:
         return ""
     rooms = (room for room in ("ops", "nn") if name in dir(import_module(f"graphls.{room}")))
@@ -55,9 +55,9 @@ def _elsewhere(name: str) -> str:
 
 
 def find(name: str, rooms: Iterable[str]) -> Any:
-    """The object that the first of some modules offers under a name; see `is_missing` for where none does.
+    """The object of the first module that offers a name; MISSING, which `is_missing` tests, where none does.
 
-    A module with `__all__`, or a `__dir__` of its own, offers what that lists, another what is defined in it.
+    A module with `__all__`, or a `__dir__` of its own, offers the names listed there, another one its own definitions.
     """
     for module in map(import_module, rooms):
         if _offers(module, name):
@@ -75,32 +75,32 @@ def _offers(module: ModuleType, name: str) -> bool:
 
 
 def _is_own(module: ModuleType, value: object) -> bool:
-    """Whether a value of a module is defined in it, rather than imported."""
+    """Whether a value of a module is defined in it rather than imported."""
     return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
 
 
-def offering(found: Mapping[str, object]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def offering(items: Mapping[str, object]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module that offers the items of a mapping, and nothing else."""
 
     def get(name: str) -> Any:
-        if name in found:
-            return found[name]
+        if name in items:
+            return items[name]
         raise AttributeError(name)
 
-    return get, lambda: sorted(found)
+    return get, lambda: sorted(items)
 
 
-def is_missing(found: object) -> bool:
-    """Whether `find` has found nothing."""
-    return found is MISSING
+def is_missing(value: object) -> bool:
+    """Whether a result of `find` is MISSING."""
+    return value is MISSING
 
 
 def public_names(rooms: Iterable[str]) -> list[str]:
-    """The names that some modules offer."""
-    found: dict[str, None] = {}
+    """All names that the modules offer."""
+    names: dict[str, None] = {}
     for module in map(import_module, rooms):
-        found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
-    return list(found)
+        names.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
+    return list(names)
 
 
 def _own_names(module: ModuleType) -> list[str]:

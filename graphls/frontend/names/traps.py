@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class CallArguments:
-    """The arguments of a call: all of them by name, and which were given by position."""
+    """The arguments of a call: all of them by name, and the names of those that were given by position."""
 
     values: Mapping[str, Any]
     by_position: frozenset[str]
@@ -23,7 +23,7 @@ class CallArguments:
 
 @dataclass(frozen=True)
 class Trap:
-    """A call of two meanings; `text` is the warning, with the name of what is called and its arguments filled in."""
+    """A call with two meanings; `text` is the warning, in which the callee's name and arguments are filled in."""
 
     call: str
     here: str
@@ -35,25 +35,25 @@ class Trap:
 
 
 class Meaning:
-    """Whether calls mean what MindSpore says, and who calls knows that: scripts that import `mindspore`."""
+    """The framework that calls are written for: MindSpore's meaning is known to scripts that import `mindspore`."""
 
     is_mindspore: ClassVar[bool] = False
 
 
 def expect_mindspore(is_expected: bool) -> None:
-    """Whether to warn only of what MindSpore 2 itself warns of."""
+    """Choose whether to warn only where MindSpore 2 itself warns."""
     Meaning.is_mindspore = is_expected
 
 
-def _is_small(given: CallArguments, name: str, limit: float) -> bool:
-    value = given.values.get(name)
+def _is_small(arguments: CallArguments, name: str, limit: float) -> bool:
+    value = arguments.values.get(name)
     return isinstance(value, (int, float)) and 0 < value < limit
 
 
-def _steps_by_one(given: CallArguments) -> bool:
-    """Whether windows of several elements have no stride, in a call that names no argument of MindSpore's own."""
-    sizes = given.values.get("kernel_size", 1)
-    return sizes not in (1, (1,) * 2, (1,) * 3) and not {"stride", "pad_mode"} & set(given.values)
+def _steps_by_one(arguments: CallArguments) -> bool:
+    """Whether a call has windows of several elements, no stride and no argument that only MindSpore has."""
+    sizes = arguments.values.get("kernel_size", 1)
+    return sizes not in (1, (1,) * 2, (1,) * 3) and not {"stride", "pad_mode"} & set(arguments.values)
 
 
 KEEP_PROB = Trap(
@@ -62,9 +62,9 @@ KEEP_PROB = Trap(
     "drops a tenth",
     "`nn.Dropout(p=0.1)`",
     "the number is below 0.5 and has no name",
-    lambda given: "keep_prob" in given.by_position
-    and given.values.get("p") is None
-    and _is_small(given, "keep_prob", 0.5),
+    lambda call: "keep_prob" in call.by_position
+    and call.values.get("p") is None
+    and _is_small(call, "keep_prob", 0.5),
     "{name}({keep_prob}) keeps {keep_prob:.0%} of the elements and drops the others, as its first argument is "
     "MindSpore's keep_prob; write p={keep_prob} to drop {keep_prob:.0%}, or keep_prob={keep_prob} if that is meant.",
 )
@@ -84,7 +84,7 @@ MOMENTUM = Trap(
     "they keep nine tenths",
     "`nn.BatchNorm2d(8, momentum=0.9)`",
     "the number is above 0 and below 0.5",
-    lambda given: _is_small(given, "momentum", 0.5),
+    lambda call: _is_small(call, "momentum", 0.5),
     "{name} with momentum={momentum} keeps {momentum:.0%} of its moving statistics in each step, as MindSpore counts; "
     "what PyTorch calls momentum={momentum} is 1 - {momentum} here.",
 )
@@ -94,7 +94,7 @@ EPSILON = Trap(
     "it is 1e-5, or what the model says, as 1e-12 of BERT",
     "`nn.LayerNorm((8,), epsilon=1e-5)`",
     "`interop.torch.load_state_dict` loads into one of 1e-7",
-    lambda given: given.values.get("epsilon") == 1e-7,
+    lambda call: call.values.get("epsilon") == 1e-7,
     "{name} has epsilon={epsilon}, MindSpore's default, and weights of PyTorch are trained with 1e-5 unless their "
     "model says another; write epsilon=1e-5.",
 )
@@ -104,18 +104,18 @@ OUTER = Trap(
     "the same, with a warning",
     "`nn.MSELoss()(x.squeeze(-1), y)`",
     "the losses have the shape of neither",
-    lambda given: given.values["shape"] not in (given.values["predictions"], given.values["labels"]),
+    lambda call: call.values["shape"] not in (call.values["predictions"], call.values["labels"]),
     "{name} broadcasts predictions {predictions} and labels {labels} to {shape}, so that predictions meet the "
     "labels of others; give both one shape, by squeeze(-1) or expand_dims(-1).",
 )
 TRAPS = KEEP_PROB, STRIDE, MOMENTUM, EPSILON, OUTER
-"""All of them; the table in docs/differences.md is made from them."""
+"""All traps; the table in docs/differences.md is generated from them."""
 _DEPRECATED = "For Dropout, this parameter `keep_prob` will be deprecated, please use `p` instead."
-"""What MindSpore 2 says of each Dropout without a `p`; it says nothing of the other traps."""
+"""MindSpore 2's warning for each Dropout without a `p`; it has none for the other traps."""
 
 
 def warns_of(trap: Trap) -> Callable[[Function], Function]:
-    """Let a function, or a class when something is made of it, warn where the arguments look like a trap."""
+    """A decorator of functions and classes that warns where the arguments of a call look like a trap."""
 
     def decorate(called: Function) -> Function:
         if not isinstance(called, type):
@@ -127,7 +127,7 @@ def warns_of(trap: Trap) -> Callable[[Function], Function]:
 
 
 def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which warns after a call that went well."""
+    """The function with a warning after each successful call."""
     names = tuple(inspect.signature(function).parameters)
 
     @wraps(function)
@@ -141,14 +141,14 @@ def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
     return warned
 
 
-def warn_where(trap: Trap, name: str, given: CallArguments) -> None:
-    """Warn of something with these settings, if they look like the other meaning, of which no script of MindSpore."""
-    if not Meaning.is_mindspore and trap.looks_other(given):
-        warn(trap.text.format(**{**given.values, "name": name}))
+def warn_where(trap: Trap, name: str, settings: CallArguments) -> None:
+    """Warn where settings look like the other meaning; scripts of MindSpore get no such warning."""
+    if not Meaning.is_mindspore and trap.looks_other(settings):
+        warn(trap.text.format(**{**settings.values, "name": name}))
 
 
-def _tell(trap: Trap, name: str, given: CallArguments) -> None:
+def _tell(trap: Trap, name: str, call: CallArguments) -> None:
     """Warn of a call; Python shows it once for each line."""
-    if Meaning.is_mindspore and trap is KEEP_PROB and given.values.get("p") is None:
+    if Meaning.is_mindspore and trap is KEEP_PROB and call.values.get("p") is None:
         warn(_DEPRECATED)
-    warn_where(trap, name, given)
+    warn_where(trap, name, call)

@@ -6,12 +6,12 @@ from itertools import count
 
 
 class Configuration:
-    """Numbers changes of any cell or known tensor, so that one comparison tells that no step is out of date."""
+    """Numbers the changes of all cells and known tensors, so that one comparison shows whether steps are up to date."""
 
     changes = 0
     _numbers = count(1)
 
     @classmethod
     def note_change(cls) -> None:
-        """Have a number that was never there before, whatever other threads do."""
+        """Set `changes` to a new number, unique over all threads."""
         cls.changes = next(cls._numbers)

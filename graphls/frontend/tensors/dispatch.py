@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
+import graphls.primitives  # noqa: F401  (registers the primitives)
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.base.sharing.locks import holding_all
 from graphls.frontend.tensors.executor import executor
@@ -44,7 +44,7 @@ def apply(name: str, *operands: object, **attrs: object) -> Any:
 
 
 def cast_operands(name: str, *operands: object) -> tuple[Any, ...]:
-    """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
+    """The operands with the casts of mixed precision for an operation that is composed of other primitives."""
     here = executor()
     return operands if here is None else here.cast_operands(name, operands)
 
@@ -73,15 +73,15 @@ def _at_once(name: str, operands: tuple[object, ...], attrs: Mapping[str, object
     with holding_all(parameter.storage for parameter in parameters):
         read = [parameter.array for parameter in parameters]
         arrays = iter(read)
-        given = tuple(next(arrays) if isinstance(operand, Parameter) else operand for operand in operands)
-        return _evaluated(name, given, attrs, read, first_dtype(operands))
+        values = tuple(next(arrays) if isinstance(operand, Parameter) else operand for operand in operands)
+        return _evaluated(name, values, attrs, read, first_dtype(operands))
 
 
 def _evaluated(
     name: str, operands: tuple[object, ...], attrs: Mapping[str, object], parameters: Sequence[Array] = (),
     dtype: DType | None = None,
 ) -> Any:  # fmt: skip
-    """The results of a primitive, never in the memory of parameters, whose values may change."""
+    """The results of a primitive, never sharing memory with parameters, whose values may change."""
     dtype = dtype or first_dtype(operands)
     arrays = tuple([as_array(operand, dtype) for operand in operands])
     try:
@@ -102,24 +102,24 @@ def _evaluated(
 
 
 MOST_PLANS = 4096
-"""For how many kinds of operations it is kept how they are computed."""
+"""The most kinds of operations whose plans are cached."""
 _plans: dict[tuple[Any, ...], tuple[tuple[Type, ...], Compute]] = {}
 
 
 def _plan(name: str, kinds: tuple[Type, ...], attrs: Mapping[str, object]) -> tuple[tuple[Type, ...], Compute]:
-    """The types of the results on operands of these types, and what computes them; kept where attributes allow."""
+    """The types of the results on operands of these types, and the function that computes them; cached if possible."""
     operation = lookup(name)
     try:
         key = operation, kinds, *attrs, *map(key_of_constant, attrs.values())
     except TypeError:  # an attribute is an array
         return _planned(operation, kinds, attrs)
-    found = _plans.get(key)
-    if found is None:
-        found = _planned(operation, kinds, attrs)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _planned(operation, kinds, attrs)
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
-        _plans[key] = found
-    return found
+        _plans[key] = plan
+    return plan
 
 
 def _planned(

@@ -12,7 +12,7 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, Type
 
 ANY_RANK = -2
-"""The only size of a tensor that declares no number of axes."""
+"""The only size of a tensor that declares no rank."""
 
 
 class OpenSize:
@@ -44,21 +44,21 @@ class OpenSize:
             raise GraphValueError(text)
 
     def fits(self, size: int) -> bool:
-        """Whether inputs may be of a size."""
+        """Whether a size satisfies the bounds."""
         return self.min <= size <= (self.max or size) and size % self.divisor == self.remainder
 
     def to_dict(self) -> dict[str, int]:
-        """The bounds that say anything, and for a unique size what tells it from others."""
+        """The bounds other than the defaults, and for a unique size its identity."""
         least = {"max": 0, "min": 1, "divisor": 1, "remainder": 0}
-        found = {name: vars(self)[name] for name, plain in least.items() if vars(self)[name] != plain}
-        return found | ({"id": id(self)} if self.unique else {})
+        bounds = {name: vars(self)[name] for name, plain in least.items() if vars(self)[name] != plain}
+        return bounds | ({"id": id(self)} if self.unique else {})
 
     def __repr__(self) -> str:
         return f"Symbol({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
 
 
 Size: TypeAlias = "int | OpenSize | None"
-"""A size of a tensor; None and -1 are open, too."""
+"""A size of a tensor; None and -1 are dynamic, too."""
 
 
 class Declared:
@@ -74,15 +74,15 @@ class Declared:
 
 
 def known_sizes(shape: object) -> tuple[tuple[Size, ...], tuple[int, ...]]:
-    """The sizes that a `shape` says, and the same where those that are open are -1, or those of any rank (-2,).
+    """The sizes of a `shape`, and the same with -1 for dynamic sizes, and (-2,) for any rank.
 
-    Raises GraphTypeError for what are no sizes, GraphValueError for negative ones.
+    Raises GraphTypeError for objects that are no sizes, GraphValueError for negative ones.
     """
-    given = (ANY_RANK,) if shape is None else tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
-    sizes = tuple(_size(item) for item in given)
+    items = (ANY_RANK,) if shape is None else tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+    sizes = tuple(_size(item) for item in items)
     if min(sizes, default=0) < -1 and sizes != (ANY_RANK,):
-        raise GraphValueError(f"The sizes of a tensor are 0 or more, or None where they are open, not {list(given)}.")
-    return given, sizes
+        raise GraphValueError(f"The sizes of a tensor are 0 or more, or None where they are open, not {list(items)}.")
+    return items, sizes
 
 
 def _size(item: Any) -> int:

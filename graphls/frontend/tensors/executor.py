@@ -27,7 +27,7 @@ class Executor(Protocol):
 
 
 class Trace(Executor, Protocol):
-    """A trace, as far as tensors know it; `graphls.frontend.trace` has it."""
+    """The interface of a trace for tensors; implemented in `graphls.frontend.trace`."""
 
     is_trace: ClassVar[Literal[True]]
 
@@ -42,13 +42,13 @@ class Trace(Executor, Protocol):
 
 
 class Running(Executor, Protocol):
-    """A cell that runs step by step, as far as tensors know it; `graphls.nn` has it."""
+    """The interface of a cell that runs step by step for tensors; implemented in `graphls.nn`."""
 
     is_trace: ClassVar[Literal[False]]
 
     @property
     def casts_any(self) -> bool:
-        """Whether operands are cast, for the cell or for what it computes."""
+        """Whether operands are cast, by the cell's `to_float` or by its casting policy."""
 
     def casts(self, parameter: Any) -> bool:
         """Whether the cell sees the value of a parameter in another dtype."""
@@ -58,10 +58,10 @@ class Running(Executor, Protocol):
 
 
 EXECUTOR: ContextVar[tuple[int, Trace | Running] | None] = ContextVar("graphls_executor", default=None)
-"""What executes operations, and the thread that this holds for: others may have a copy of its context, as those of
-`asyncio.to_thread` have, and a trace is none of their business.
+"""The executor of operations, and its thread: other threads may have a copy of the context, as those of
+`asyncio.to_thread` have, and must not use the executor.
 
-Who sets it reads it before a `try` and sets it inside, so that a Ctrl-C finds nothing that `finally` does not set back.
+Read it before a `try` and set it inside, so that `finally` restores it also after a Ctrl-C.
 """
 
 
@@ -72,17 +72,17 @@ def executor() -> Trace | Running | None:
 
 
 def execute_by(executor: Trace | Running) -> None:
-    """Let a trace, or a cell that runs, execute the operations of this thread from here on."""
+    """Execute the operations of this thread by a trace, or by a cell in eager mode, from here on."""
     EXECUTOR.set((get_ident(), executor))
 
 
 def current_tracer() -> Trace | None:
-    """The tracer that is running in this thread, if one is."""
+    """The running tracer of this thread, if any."""
     here = executor()
     return here if here is not None and here.is_trace is True else None
 
 
 def running() -> Running | None:
-    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
+    """The cell that runs step by step in this thread, if any and outside of a trace."""
     here = executor()
     return here if here is not None and here.is_trace is False else None

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def offers_array(item: object) -> bool:
-    """Whether something gives its elements as an array by `__array__` or `__dlpack__`; tensors of graphls do, too."""
+    """Whether an object exports its elements by `__array__` or `__dlpack__`, as tensors of graphls do, too."""
     kind = type(item)
     return hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")
 

@@ -18,13 +18,13 @@ METHODS: dict[str, Callable[..., Any]] = {}
 
 
 class Methods:
-    """The base of tensors. Records of operations (`ops/record.py`) fill it; a stub beside this file lists all."""
+    """The base class of tensors. Records of operations (`ops/record.py`) fill it; the stub beside it lists them all."""
 
     __slots__ = ()
 
 
 def give_operator(symbol: str, function: Callable[..., object]) -> None:
-    """Make a function what an operator of tensors computes: `__add__`, and `__radd__` with the tensor on its right."""
+    """Set the function of an operator of tensors: `__add__`, and `__radd__` with the tensor on its right."""
     if symbol in UNARY:
         setattr(Methods, f"__{symbol}__", lambda self: function(self))
         return

@@ -97,7 +97,7 @@ class Parameter(DeviceSettings, Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients by it are more than zeros; steps that were compiled otherwise are compiled again."""
+        """Whether its gradients are computed; a change compiles steps again."""
         return self._requires_grad
 
     @requires_grad.setter
@@ -107,7 +107,7 @@ class Parameter(DeviceSettings, Tensor):
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:
-        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
+        """A parameter that takes ownership of an array, which must not be shared; only a read-only one is copied."""
         parameter = cls(np.empty(0, array.dtype), name)
         parameter._type = type_of(array)
         parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
@@ -152,13 +152,13 @@ class Parameter(DeviceSettings, Tensor):
 
     def set_dtype(self, dtype: DTypeLike) -> DType:
         """Hold the same numbers in another dtype; a step that was compiled before computes in the one it has."""
-        made = as_dtype(dtype)
-        array = array_of(self.asnumpy(), made)
+        new = as_dtype(dtype)
+        array = array_of(self.asnumpy(), new)
         self.storage.dtype = array.dtype
         self.storage.replace(array)
-        self._type = self._type.with_dtype(made)
+        self._type = self._type.with_dtype(new)
         Configuration.note_change()
-        return made
+        return new
 
     def set_data(self, data: object, slice_shape: bool = False) -> Parameter:
         """Hold other data of the same shape; its dtype is converted to the parameter's.
@@ -186,9 +186,9 @@ class Parameter(DeviceSettings, Tensor):
         else:
             number = array_of({"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init, self.dtype)
             data = np.full(self.shape, number, self.dtype.numpy)
-        made = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
-        made.device_settings.update(self.device_settings)
-        return made
+        parameter = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+        parameter.device_settings.update(self.device_settings)
+        return parameter
 
     def __repr__(self) -> str:
         flag = f"requires_grad={self.requires_grad}"
@@ -199,7 +199,7 @@ class Parameter(DeviceSettings, Tensor):
 
 
 def _check(default_input: object, **flags: object) -> None:
-    """Raise GraphTypeError or GraphValueError for what is no parameter in MindSpore, and for flags that are none."""
+    """Raise GraphTypeError or GraphValueError for data that MindSpore refuses, and for flags that are no bools."""
     if isinstance(default_input, tuple):
         kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
         message = f"The type of the argument 'default_input' must be in {kinds}. But got type {type(default_input)}."

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 SAME, COMPILED = "", "compiled"
-"""What is noted in place of a primitive: that a tensor is another one, and that a compiled step gave it."""
+"""Marks in place of a primitive: of an alias of another tensor, and of a result of a compiled step."""
 
 
 @dataclass(frozen=True, eq=False)
 class Noted:
-    """A primitive with its operands and results, which are tensors as they were handed on."""
+    """A recorded operation: a primitive with its operands and results, the very tensors of the program."""
 
     primitive: str
     operands: tuple[Any, ...]
@@ -26,7 +26,7 @@ _TAPE: ContextVar[list[Noted] | None] = ContextVar("tape", default=None)
 
 
 def note(primitive: str, operands: tuple[object, ...], attrs: Mapping[str, object], results: object) -> None:
-    """Write down what was computed, where somebody asks for it."""
+    """Record an operation, where a tape is active."""
     tape = _TAPE.get()
     if tape is not None:
         tape.append(Noted(primitive, operands, attrs, results if isinstance(results, tuple) else (results,)))
@@ -34,7 +34,7 @@ def note(primitive: str, operands: tuple[object, ...], attrs: Mapping[str, objec
 
 @contextmanager
 def noting() -> Iterator[list[Noted]]:
-    """All that is computed at once in a block, in order; it keeps every tensor, so that none is taken for another."""
+    """Record the operations of a block, in order; the tape keeps every tensor alive, so that identities stay unique."""
     tape: list[Noted] = []
     before = _TAPE.set(tape)
     try:

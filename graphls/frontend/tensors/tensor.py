@@ -21,7 +21,7 @@ from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
 
 Array = np.ndarray[Any, Any]
 TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLike]"
-"""What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
+"""Objects that become tensors: tensors, arrays, numbers, and sequences of them."""
 _DLPACK_CPU = 1
 """The number of this kind of memory in DLPack."""
 
@@ -113,16 +113,16 @@ class Tensor(Methods):
         self._type = type_of(self._array)
 
     def _declare(self, shape: object, dtype: DTypeLike | None, init: object) -> None:
-        """Be of a shape: with the values of `init`, else zeros, or with none where a size is open, as for inputs."""
+        """Initialize without data: with the values of `init`, else zeros, or none where a size is dynamic."""
         if shape is None and dtype is None:
             raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
-        given, sizes = known_sizes(shape)
+        declared, sizes = known_sizes(shape)
         kind = as_dtype(dtype or float32)
         if min(sizes, default=0) < 0:
             if dtype is None or init is not None:
                 raise GraphValueError("A tensor with open sizes needs a dtype, and has no values: leave out init.")
             self._type = Type(kind, sizes)
-            self._array, self._buffer = None, Declared(self._type, given)
+            self._array, self._buffer = None, Declared(self._type, declared)
             return
         self._array = zeros(sizes, kind) if init is None else function("initializer")(init, sizes, kind).array
         self._type = type_of(self._array)
@@ -216,12 +216,12 @@ class Tensor(Methods):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many bytes lie from one element to the next along each axis."""
+        """The bytes from one element to the next along each axis."""
         return tuple(self.itemsize * elements for elements in self.stride())
 
     @property
     def has_init(self) -> bool:
-        """Whether the data is still to be made by `init_data`: it never is."""
+        """Whether `init_data` has yet to create the data: always False."""
         return False
 
     @property
@@ -307,7 +307,7 @@ class Tensor(Methods):
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, element: object) -> bool:
-        """Whether an element is equal; raises TraceError in a trace, as what has to be a Python bool does."""
+        """Whether an element is equal; raises TraceError in a trace, where it would have to be a Python bool."""
         return bool((self == element).any())
 
     def __getitem__(self, index: object) -> Tensor:
@@ -319,7 +319,7 @@ class Tensor(Methods):
         self._become(function("setitem")(self, index, value))
 
     def assign_value(self, value: object) -> Tensor:
-        """Become another tensor; returns itself."""
+        """Take the value of another tensor; returns itself."""
         self._become(Tensor(value, self.dtype))
         return self
 
@@ -354,14 +354,14 @@ class Tensor(Methods):
     if not TYPE_CHECKING:  # methods.pyi has them all, so that a wrong name is an error in an editor, too
 
         def __getattr__(self, name: str) -> Any:
-            """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops`."""
+            """Raise GraphAttributeError, which suggests the closest method; methods are functions of `graphls.ops`."""
             if name.startswith("__"):  # what NumPy and copying ask every object for
                 raise AttributeError(name)
             raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
 
 
 class Symbol(Tensor):
-    """A value of the graph that is being traced; another one after elements of it have been assigned."""
+    """A value of the graph that is being traced; assigning elements replaces the value."""
 
     __slots__ = ("_value",)
 
@@ -412,12 +412,12 @@ def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
 
 
 def is_tensor(item: object) -> bool:
-    """Whether something is a tensor or an array, and so an input of a graph."""
+    """Whether an object is a tensor or an array, and so can be an input of a graph."""
     return isinstance(item, (Tensor, np.ndarray, np.generic))
 
 
 def as_known(item: object) -> Any:
-    """An array of another library as a NumPy array of the same memory, and anything else as it is."""
+    """An array of another library as a NumPy array of the same memory; other objects as they are."""
     return item if is_tensor(item) or not offers_array(item) else offered_array(item)
 
 

@@ -1,7 +1,8 @@
 """The registry of the operations that tensors call, filled by the packages above.
 
-`graphls.ops` and `graphls.initializer`, which stand above, register theirs as they are imported; `import graphls`
-imports both, so that no tensor is ever there without them.
+`graphls.ops` and `graphls.initializer`, which stand above, register theirs as they are imported. Python runs
+`graphls/__init__.py`, which imports both, before any module of the package: so no tensor is ever without them, and
+`import graphls.ir` loads them, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _functions: dict[str, Function] = {}
 
 
 def register(**functions: Function) -> None:
-    """Have tensors call these functions by these names."""
+    """Register functions by the names under which tensors call them."""
     _functions.update(functions)
 
 

@@ -10,40 +10,40 @@ from graphls.ir.graph import Value
 
 @dataclass
 class Aliases:
-    """The values that stand for others: by `depend`, with what they wait for, and by `logical_not`."""
+    """Values that alias others: results of `depend`, with their control edges, and of `logical_not`."""
 
     waiting: dict[Value, tuple[Value, tuple[Value, ...]]] = field(default_factory=dict)
     negated: dict[Value, Value] = field(default_factory=dict)
 
     def note(self, name: str, outputs: Sequence[Value], inputs: Sequence[Value], after: Sequence[Value]) -> None:
-        """Remember what a new node of this name says."""
+        """Record the alias that a new node of this name creates, if any."""
         if name == "depend":
             self.waiting[outputs[0]] = inputs[0], tuple(after)
         elif name == "logical_not":
             self.negated[outputs[0]] = inputs[0]
 
     def note_choice(self, value: Value, pair: tuple[Value, Value]) -> None:
-        """Remember that a value, either of two, is the same as one before them where both only wait for something."""
+        """Record that a choice between two values is their common original, where both come from `depend`s of it."""
         first, second = map(self.original, pair)
         if first is second:
             self.waiting[value] = first, ()
 
     def original(self, value: Value) -> Value:
-        """The value apart from `depend`."""
+        """The value behind all `depend`s."""
         while value in self.waiting:
             value = self.waiting[value][0]
         return value
 
     def awaited(self, value: Value) -> tuple[Value, ...]:
-        """The values that `depend` made a value depend on, the first things first."""
-        found: tuple[Value, ...] = ()
+        """The values that a value waits for by `depend`, in order."""
+        values: tuple[Value, ...] = ()
         while value in self.waiting:
             value, after = self.waiting[value]
-            found = (*after, *found)
-        return found
+            values = (*after, *values)
+        return values
 
     def canonical(self, value: Value) -> tuple[Value, bool]:
-        """The bool behind negations, and whether it is negated."""
+        """The bool behind negations and `depend`s, and whether it is negated."""
         is_negated = False
         while value in self.waiting or value in self.negated:
             is_negated ^= value in self.negated

@@ -21,13 +21,13 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.types import DType
 
 Template = Callable[[Sequence[Symbol]], Any]
-"""What makes the joined object out of the outputs of the cond."""
+"""A function that builds the merged object from the outputs of the cond."""
 
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
 
 class Unbound:
-    """Stands for the value of a variable that has none."""
+    """The placeholder for the value of an unbound variable."""
 
     def __repr__(self) -> str:
         return "no value"
@@ -36,20 +36,20 @@ class Unbound:
 UNBOUND = Unbound()
 
 
-class Unjoinable(Exception):
-    """Two objects that are no outputs of one cond; the text says why, with a gap for a name."""
+class Unmergeable(Exception):
+    """Two objects that cannot be merged; the text is the reason, with a gap for a name."""
 
 
-class NotJoined(TraceError):
-    """The answers of one condition have results that no cond has; without a join each may be gone on with alone."""
+class MergeError(TraceError):
+    """The branches of a condition have results that no cond can yield; traced to the end, each may still work alone."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a branch or a loop: its result, and the values of variables and containers at its end.
 
-    `unbound` says why a variable has no value any more; `partial` is what it has where the condition is as in the key;
-    `objects` are containers and symbols that may hold something else by now, by their numbers in `values`.
+    `unbound` has the reason why a variable has no value any more; `partial` its value where the condition has the
+    answer of the key; `objects` are the containers and symbols whose contents are in `values`, by their numbers.
     """
 
     result: Any
@@ -59,19 +59,19 @@ class Outcome:
     objects: Sequence[object] = ()
 
     def value_of(self, item: object) -> Any:
-        """The value of an object at this end, whatever it was given since."""
+        """The value of an object at this end, before any later assignment."""
         number = next((number for number, each in enumerate(self.objects) if each is item), None)
         return item if number is None else self.values[number]
 
     def copied(self) -> Outcome:
-        """The same with new symbols of the same values."""
+        """The outcome with new symbols of the same values."""
         parts = {answer: copies(held) for answer, held in self.partial.items()}
         return replace(self, result=copies(self.result), values=copies(self.values), partial=parts)
 
 
 @dataclass
 class BranchResult:
-    """The trace of one branch: a region, its results, a pytree, the states it wrote, and what it shows."""
+    """The trace of one branch: its region, its results as a pytree, the states that it wrote, and its prints."""
 
     builder: Builder
     results: Any
@@ -83,19 +83,19 @@ def merge_branches(
     tracer: Tracer, condition: Value, loc: Location | None, first: BranchResult, second: BranchResult
 ) -> Any:
     """Merge the results of both branches into one `cond`; the states that they wrote are written."""
-    join = _Join(tracer, loc, (first, second))
+    merge = _Merge(tracer, loc, (first, second))
     try:
         if isinstance(first.results, Outcome):
-            template = join.outcomes(first.results, second.results)
+            template = merge.outcomes(first.results, second.results)
         else:
-            template = join.pair(first.results, second.results)
-    except Unjoinable as error:
-        raise NotJoined(str(error).format(name=""), loc) from None
+            template = merge.pair(first.results, second.results)
+    except Unmergeable as error:
+        raise MergeError(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
-    # A state that only one answer writes is, after the other, what it was before both.
-    states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
-    shown = [join.shown(item, i) for i, ending in enumerate(join.endings) for item in ending.shown]
-    outputs = join.emitted(condition)
+    # A state that only one branch writes keeps, behind the other one, its value from before both.
+    states = [merge.output(*(e.states.get(p) or tracer.current(p) for e in merge.branches)) for p in written]
+    shown = [merge.shown(item, i) for i, ending in enumerate(merge.branches) for item in ending.shown]
+    outputs = merge.emitted(condition)
     for item in shown:
         show_here(tracer, item(outputs))
     for parameter, state in zip(written, states, strict=True):
@@ -104,16 +104,16 @@ def merge_branches(
 
 
 @dataclass
-class _Join:
+class _Merge:
     tracer: Tracer
     loc: Location | None
-    endings: tuple[BranchResult, BranchResult]
+    branches: tuple[BranchResult, BranchResult]
     differing: dict[tuple[Value, Value], int] = field(default_factory=dict)
 
-    # -- what is joined ---------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------
 
     def outcomes(self, first: Outcome, second: Outcome) -> Template:
-        """Both results must join; a variable that does not has no value behind the branches."""
+        """Merge two outcomes: both results must merge; a variable that does not is unbound behind the branches."""
         result = self.pair(first.result, second.result)
         values: dict[Any, Template] = {}
         unbound = {**first.unbound, **second.unbound}
@@ -150,50 +150,50 @@ class _Join:
             return lambda _: UNBOUND
         try:
             return self.pair(a, b)
-        except Unjoinable as error:
+        except Unmergeable as error:
             if is_own:
                 raise
-            unbound[key] = NotJoined(str(error).format(name=f" {key!r}"), self.loc)
+            unbound[key] = MergeError(str(error).format(name=f" {key!r}"), self.loc)
             return lambda _: UNBOUND
 
     def pair(self, a: Any, b: Any) -> Template:
-        """Two pytrees of one structure; raises Unjoinable for others."""
+        """Merge two pytrees of one structure; raises Unmergeable for others."""
         if a is b:
             return lambda _: a
         a, b = self._value_of(0, a), self._value_of(1, b)
         a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
-                raise Unjoinable("Both answers of a condition must give{name} results of the same structure.")
+                raise Unmergeable("Both answers of a condition must give{name} results of the same structure.")
             return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
     def _value_of(self, index: int, item: object) -> Any:
-        """The value of an object where one of the answers ended."""
-        results = self.endings[index].results
+        """The value of an object at the end of one branch."""
+        results = self.branches[index].results
         return results.value_of(item) if isinstance(results, Outcome) else item
 
     def one_sided(self, a: object, b: object) -> Template:
-        """A pytree that only one answer gives: the other one has zeros, which nobody reads."""
+        """Merge a pytree that only one branch has: the other one yields zeros, which are never read."""
         if a is b:
             return lambda _: a
-        given, index = (b, 1) if a is UNBOUND else (a, 0)
-        given = self._value_of(index, given)
-        if isinstance(given, (tuple, list, dict)):
-            parts = [self.one_sided(*((UNBOUND, item) if index else (item, UNBOUND))) for item in _items(given)]
-            return self._rebuilt(given, parts)
-        given = _resolved(given)
-        if not is_tensor(given) or isinstance(given, Parameter):
-            return lambda _: given
-        value = self._value(self.endings[index], given)
+        present, index = (b, 1) if a is UNBOUND else (a, 0)
+        present = self._value_of(index, present)
+        if isinstance(present, (tuple, list, dict)):
+            parts = [self.one_sided(*((UNBOUND, item) if index else (item, UNBOUND))) for item in _items(present)]
+            return self._rebuilt(present, parts)
+        present = _resolved(present)
+        if not is_tensor(present) or isinstance(present, Parameter):
+            return lambda _: present
+        value = self._value(self.branches[index], present)
         zero = np.zeros((), value.type.dtype.numpy)
-        pair = (value, self.endings[1 - index].builder.fill(zero, value.type.shape))
+        pair = (value, self.branches[1 - index].builder.fill(zero, value.type.shape))
         return self.output(*(pair[::-1] if index else pair))
 
     def shown(self, item: Shown, index: int) -> Callable[[Sequence[Symbol]], Shown]:
-        """The prints of one branch, moved behind the cond: where the other one is taken, its guard is false."""
-        own, other = self.endings[index].builder, self.endings[1 - index].builder
-        made = {value for node in own.nodes for value in node.outputs}
+        """The prints of one branch, moved behind the cond; their guard is false where the other branch runs."""
+        own, other = self.branches[index].builder, self.branches[1 - index].builder
+        own_values = {value for node in own.nodes for value in node.outputs}
 
         def merged(value: Value, instead: Value) -> Template:
             return self.output(*((instead, value) if index else (value, instead)))
@@ -201,15 +201,15 @@ class _Join:
         guard = merged(item.guard or own.fill(np.array(True), item.loops), other.fill(np.array(False), item.loops))
         values: list[Template] = []
         for value in item.values:
-            if value in made:
+            if value in own_values:
                 zeros = other.fill(np.zeros((), value.type.dtype.numpy), value.type.shape)
                 values.append(merged(value, zeros))
             else:
                 values.append(self.output(value, value))
 
         def behind(outputs: Sequence[Symbol]) -> Shown:
-            found = tuple(value(outputs).graph_value for value in values)
-            return replace(item, guard=guard(outputs).graph_value, values=found)
+            current = tuple(value(outputs).graph_value for value in values)
+            return replace(item, guard=guard(outputs).graph_value, values=current)
 
         return behind
 
@@ -224,39 +224,39 @@ class _Join:
         if a is b or (not is_tensor(a) and type(a) is type(b) and a == b):
             return lambda _: a
         if not (_is_number(a) or is_tensor(a)) or not (_is_number(b) or is_tensor(b)):
-            raise Unjoinable(_difference(a, b).replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}"))
+            raise Unmergeable(_difference(a, b).replace("{", "{{").replace("}", "}}").replace("{{name}}", "{name}"))
         dtypes = _number_dtype(a, b), _number_dtype(b, a)
-        values = [self._value(e, item, dtype) for e, item, dtype in zip(self.endings, (a, b), dtypes, strict=True)]
+        values = [self._value(e, item, dtype) for e, item, dtype in zip(self.branches, (a, b), dtypes, strict=True)]
         if values[0].type != values[1].type:
             kinds = f"{values[0].type} and {values[1].type}"
-            raise Unjoinable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")
+            raise Unmergeable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")
         return self.output(*values)
 
-    def _value(self, ending: BranchResult, item: object, dtype: DType | None = None) -> Value:
-        """A leaf as a value that the region of an ending has."""
+    def _value(self, branch: BranchResult, item: object, dtype: DType | None = None) -> Value:
+        """A leaf as a value in the region of a branch."""
         if isinstance(item, Parameter):
-            return ending.states.get(item) or self.tracer.current(item)
+            return branch.states.get(item) or self.tracer.current(item)
         if isinstance(item, Symbol):
             return item.graph_value
-        return ending.builder.constant(array_of(item, dtype))
+        return branch.builder.constant(array_of(item, dtype))
 
     # -- the cond ---------------------------------------------------------------------------------------------
 
     def output(self, a: Value, b: Value) -> Template:
-        """The symbol of a value that both answers give, or of the output of the cond that is one or the other."""
+        """The symbol of a value that both branches have, or of the output of the cond that chooses between two."""
         if a is b:
             return lambda _: Symbol(a)
         index = self.differing.setdefault((a, b), len(self.differing))
         return lambda outputs: Symbol(outputs[index].graph_value)
 
     def emitted(self, condition: Value) -> list[Symbol]:
-        """The outputs of the cond, which is made if there is something to choose."""
+        """Emit the cond, if anything differs; returns its outputs."""
         if not self.differing:
             return []
         tracer, pairs = self.tracer, list(self.differing)
         regions = tuple(
-            Graph("region", (), (), tuple(ending.builder.nodes), (), tuple(pair[i] for pair in pairs))
-            for i, ending in enumerate(self.endings)
+            Graph("region", (), (), tuple(branch.builder.nodes), (), tuple(pair[i] for pair in pairs))
+            for i, branch in enumerate(self.branches)
         )
         e = tracer.builder
         phases = {n.phase for region in regions for n in region.nodes}
@@ -284,16 +284,16 @@ def _items(tree: Any) -> list[Any]:
 
 
 def _resolved(leaf: object) -> Any:
-    """A parameter itself where it stands behind `depend`: it is read after the join. Scratch tensors stay symbols."""
+    """The parameter of a symbol of a state, which is read after the merge; scratch tensors stay symbols."""
     if not isinstance(leaf, StateSymbol):
         return leaf
     return leaf.parameter if not isinstance(leaf.parameter, Scratch) else leaf
 
 
-def _as_flag(given: Any, other: object) -> Any:
-    """Beside a bool, what an optimizer gives, a tuple of bools, is whether all of these are true."""
-    flags = leaves(given) if isinstance(given, tuple) and isinstance(other, bool) else []
-    return all(flags) if flags and all(isinstance(flag, bool) for flag in flags) else given
+def _as_flag(item: Any, other: object) -> Any:
+    """A tuple of bools, as optimizers return it, beside a bool: whether all of them are true."""
+    flags = leaves(item) if isinstance(item, tuple) and isinstance(other, bool) else []
+    return all(flags) if flags and all(isinstance(flag, bool) for flag in flags) else item
 
 
 def _is_number(item: object) -> bool:

@@ -19,7 +19,7 @@ MOST_PATHS = 64
 def explore(
     tracer: Tracer, run: Callable[[], object], frame: Frame | None = None, count: list[int] | None = None
 ) -> Any:
-    """The results of `run()`, in which every condition on a traced bool has been joined by `cond`."""
+    """The results of `run()`, with the branches of every condition on a traced bool merged into a `cond`."""
     frame = frame or Frame()
     count = count if count is not None else [1]
     start, records = len(tracer.writes), tracer.here.records[-1]
@@ -38,17 +38,17 @@ def explore(
                 "use ops.where, ops.cond or ops.while_loop, or move conditions into cells of their own.",
                 fork.loc,
             ) from None
-        # Both answers begin where this construct did; what it did before the condition is repeated from the record.
+        # Both branches start where this construct did; its actions before the condition are replayed from the record.
         tracer.forget_writes(start)
-        made = records[known:]
+        inner_records = records[known:]
         del records[known:]
         results = _both(tracer, run, frame, fork, count)
-        records += made
+        records += inner_records
         return results
 
 
 def _refuse_swallowed(tracer: Tracer) -> None:
-    """Raise TraceError where user code has caught the Fork, and so goes on as if there were no condition."""
+    """Raise TraceError where user code has caught the Fork and continued without a branch."""
     if tracer.fork is not None:
         fork, tracer.fork = tracer.fork, None
         text = "An `except` without a type catches what this condition raises while it is traced; name the exceptions."
@@ -58,15 +58,15 @@ def _refuse_swallowed(tracer: Tracer) -> None:
 def _both(tracer: Tracer, run: Callable[[], object], frame: Frame, fork: Fork, count: list[int]) -> Any:
     def one(answer: bool) -> BranchResult:
         again = frame.branch()
-        return ending(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, again, count))
+        return trace_branch(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, again, count))
 
     return merge_branches(tracer, fork.condition, fork.loc, one(True), one(False))
 
 
-def ending(
+def trace_branch(
     tracer: Tracer, condition: Value, answer: bool, loc: Location | None, run: Callable[[], object]
 ) -> BranchResult:
-    """Trace one answer to its end, in a region of its own."""
+    """Trace one branch to its end, in a region of its own."""
     start = len(tracer.writes)
     try:
         with tracer.region(decided={**tracer.here.decided, condition: answer}, in_branch=True, shown=[]) as region:
@@ -83,7 +83,7 @@ def ending(
 
 
 def _is_raised_by_user(error: Exception) -> bool:
-    """Whether a `raise` or an `assert` of the user's, and not a fault in their code, made this error."""
+    """Whether an error comes from a `raise` or an `assert` of the user, not from a fault in their code."""
     traceback: Any = error.__traceback__
     while traceback.tb_next is not None:
         traceback = traceback.tb_next

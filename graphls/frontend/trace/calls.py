@@ -17,9 +17,9 @@ from graphls.ir.types import DType
 
 @dataclass
 class CallRecord:
-    """The inputs and results of a cell call, so that a gradient can be taken of the forward that is there.
+    """The inputs and results of a cell call, so that a gradient can reuse its forward.
 
-    `start` and `end` are the numbers of writes that had been made before and after it.
+    `start` and `end` are the counts of writes before and after it.
     """
 
     cell: Any
@@ -31,7 +31,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class CellCall:
-    """A call of a cell under its path of names: the class, and the values that it gave."""
+    """A call of a cell: its path of names, its class, and the values that it returned."""
 
     path: str
     kind: str
@@ -42,30 +42,30 @@ class CellCall:
 class Call:
     """The running call, and the settings for all nodes emitted until it ends.
 
-    A tracer has a stack of these. The call of a cell, a phase of a step, a run of a construct and a region each put one
-    on it, which differs from the one below in what they change.
+    A tracer has a stack of these. The call of a cell, a phase of a step, a run of a construct and a region each push
+    one, which differs from the one below in the settings that they change.
     """
 
     builder: Builder
     """Takes the nodes of the graph, or of the region that is being traced."""
     frame: Frame = field(default_factory=Frame)
-    """What the run of a construct has done so far."""
+    """The record of the run of a construct so far."""
     cell: Any = None
     scope: str = ""
     phase: str = "forward"
     loc: Location | None = None
-    """The line of what is traced, where that is not the line that runs: that of a model of another framework."""
+    """The line for new nodes where it is not the running one, as for models of other frameworks."""
     float_type: DType | None = None
     """The `to_float` of the cell."""
     casting: Casting | None = None
     in_loop: bool = False
-    """Whether this is one iteration of a loop, which is traced again where it writes states that are not carried."""
+    """Whether this is an iteration of a loop, which is traced again where it writes states that are not carried yet."""
     in_branch: bool = False
-    """Whether this is one answer of a condition on a tensor."""
+    """Whether this is a branch of a condition on a tensor."""
     shown: list[Any] = field(default_factory=list)
-    """What this branch or loop shows of its values (`Shown`), which is done behind it."""
+    """The prints of this branch or loop (`Shown`), which are emitted behind it."""
     records: tuple[list[CallRecord], ...] = field(default_factory=lambda: ([],))
-    """The calls so far in the graph and in each region around this place, whose forward a gradient may use."""
+    """The calls so far in the graph and in each enclosing region, whose forward a gradient may reuse."""
     decided: Mapping[Value, bool] = field(default_factory=dict)
     """Conditions whose answer is known in this branch."""
     partial: dict[tuple[Value, bool], list[tuple[CellType, Any]]] = field(default_factory=dict)

@@ -10,12 +10,12 @@ from graphls.frontend.tensors.tensor import Tensor, is_tensor
 from graphls.ir.types import DType, float32, float64
 
 
-def in_dtype(leaf: object, wanted: DType | None) -> Any:
-    """A float tensor in the wanted dtype; anything else as it is."""
-    if wanted is None or not is_tensor(leaf):
+def in_dtype(leaf: object, target: DType | None) -> Any:
+    """A float tensor in the target dtype; anything else as it is."""
+    if target is None or not is_tensor(leaf):
         return leaf
     leaf = leaf if isinstance(leaf, Tensor) else Tensor(leaf)
-    return dispatch.cast(leaf, wanted) if leaf.dtype.is_float and leaf.dtype is not wanted else leaf
+    return dispatch.cast(leaf, target) if leaf.dtype.is_float and leaf.dtype is not target else leaf
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Casting:
     """The dtypes of operations inside a cell, by their names; a cell inside that has `to_float` follows that instead.
 
     Float operands of those in `lowered` are cast to `low`, a 16-bit float, and of those in `widened` to float32. With
-    `gives_back`, results of the former are cast to float32 again; a pair of casts that meets goes away when the graph
-    is folded. float64 stays as it is.
+    `gives_back`, results of the former are cast to float32 again; adjacent pairs of casts are folded
+    away later. float64 stays as it is.
     """
 
     low: DType
@@ -34,11 +34,11 @@ class Casting:
 
     def operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands of an operation in the dtype that it is computed in."""
-        wanted = self.low if name in self.lowered else float32 if name in self.widened else None
-        return tuple(o if _is_exempt(o) else in_dtype(o, wanted) for o in operands)
+        target = self.low if name in self.lowered else float32 if name in self.widened else None
+        return tuple(o if _is_exempt(o) else in_dtype(o, target) for o in operands)
 
     def results(self, name: str, results: tuple[object, ...]) -> tuple[Any, ...]:
-        """The results of an operation as the network goes on with them."""
+        """The results of an operation in the dtype for the network."""
         if not self.gives_back or name not in self.lowered:
             return results
         return tuple(r if _is_exempt(r) else in_dtype(r, float32) for r in results)

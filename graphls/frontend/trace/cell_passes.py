@@ -14,13 +14,13 @@ from graphls.ir.graph import Graph, Node, Value, uses, walk
 
 
 class CellPass(Protocol):
-    """A pass that keeps every value of the graph and computes some of them in another way.
+    """A pass that preserves every value of the graph and computes some of them in another way.
 
-    The states are the parameters of the cell by their paths of attributes, those included that nothing has read.
+    The states are all parameters of the cell by their paths of attributes, also those that are not read yet.
     """
 
     def rewrite(self, graph: Graph, training: bool) -> Graph:
-        """The graph after the pass, with the same states; what it writes, the cell writes."""
+        """The graph after the pass, with the same states; its writes become writes of the cell."""
 
 
 class HasPasses(Protocol):
@@ -34,7 +34,7 @@ class HasPasses(Protocol):
 
 
 def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs: object) -> None:
-    """Put what the passes of a cell make of its nodes, those from `first` on, in their place.
+    """Replace the nodes of a cell, those from `first` on, by the results of its passes.
 
     `start` is the number of writes when the cell was called.
     """
@@ -52,10 +52,10 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
         if state in used and state not in back:
             back[state] = tracer.state(parameters[state.name])
     nodes[first:] = [substitute(node, back) for node in graph.nodes]
-    made = [value for node in walk(graph) for value in node.outputs if value not in old]
-    for value in made:
+    new_values = [value for node in walk(graph) for value in node.outputs if value not in old]
+    for value in new_values:
         value.name = tracer.builder.names.fresh(value.name)
-    tracer.note(made)
+    tracer.note(new_values)
     for write in graph.writes:
         tracer.set_written(parameters[write.state.name], back.get(write.value, write.value))
 
@@ -63,12 +63,12 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
 def _graph(
     nodes: Sequence[Node], parameters: Mapping[str, Parameter], seen: Mapping[str, Value], outputs: object
 ) -> Graph:
-    """The nodes as a graph of their own."""
+    """The nodes as a self-contained graph."""
     states = {path: Value(path, parameter.type, is_state=True) for path, parameter in parameters.items()}
     standing = {value: states[path] for path, value in seen.items()}
-    given = tuple(leaf.graph_value for leaf in leaves(outputs) if type(leaf) is Symbol)
-    region = substitute_region(Graph("cell", (), (), tuple(nodes), (), given), standing)
-    made = {value for node in region.nodes for value in node.outputs}
+    results = tuple(leaf.graph_value for leaf in leaves(outputs) if type(leaf) is Symbol)
+    region = substitute_region(Graph("cell", (), (), tuple(nodes), (), results), standing)
+    defined = {value for node in region.nodes for value in node.outputs}
     read = dict.fromkeys(value for node in region.nodes for value in uses(node))
-    inputs = tuple(value for value in (*read, *region.outputs) if value not in made and not value.is_state)
+    inputs = tuple(value for value in (*read, *region.outputs) if value not in defined and not value.is_state)
     return region.replace(inputs=tuple(dict.fromkeys(inputs)), states=tuple(states.values()))

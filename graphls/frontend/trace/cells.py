@@ -24,7 +24,7 @@ def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: M
     """Run a cell's construct inside the trace."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed("call")
-    # The second answer of a condition repeats what was before it: a cell that ran then does not run again.
+    # The second branch of a condition replays what was before it: a cell that ran there does not run again.
     if recorded is not None:
         tracer.write_again(recorded.writes)
         _remember(tracer, cell, args, options, recorded.outputs, start)
@@ -51,13 +51,13 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
             outputs = explore(tracer, lambda: _constructed(tracer, cell, args, options))
         except GraphlsError as error:
             if here.cell is not None:
-                say_cell(error, cell, name)
+                name_cell(error, cell, name)
             raise
         if cell._passes:
             run_passes(tracer, cell, first, start, outputs)
         if cell._is_recomputed:
-            made, nodes = outputs, here.builder.nodes[first:]
-            outputs = explore(tracer, lambda: recomputed(tracer, nodes, made))
+            results, nodes = outputs, here.builder.nodes[first:]
+            outputs = explore(tracer, lambda: recomputed(tracer, nodes, results))
     if here.cell is not None:
         _rename(tracer, cell, outputs)
     if name or here.cell is None:
@@ -67,7 +67,7 @@ def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[s
 
 
 def _name(tracer: Tracer, cell: Any) -> str:
-    """The path to a cell from the one that is running, through lists of cells and others that do not run."""
+    """The path to a cell from the running one, through containers that do not run themselves."""
     caller, name = tracer.here.cell, str(cell._scope_name)
     if caller is None:
         return ""
@@ -80,13 +80,13 @@ def _name(tracer: Tracer, cell: Any) -> str:
 
 def _constructed(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
     """The results of a cell's construct, between casts of its inputs and outputs."""
-    given = map_leaves(tracer.cast_input, copies((args, options)))
-    outputs, wanted = cell._trace_construct(*given[0], **given[1]), cell._output_type
-    return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+    arguments = map_leaves(tracer.cast_input, copies((args, options)))
+    outputs, output_type = cell._trace_construct(*arguments[0], **arguments[1]), cell._output_type
+    return outputs if output_type is None else map_leaves(lambda leaf: in_dtype(leaf, output_type), outputs)
 
 
 def _rename(tracer: Tracer, cell: Any, outputs: object) -> None:
-    """A cell's result is named after the cell, where the node's name says nothing."""
+    """Name the result of a cell after the cell, where it only has the name of its primitive."""
     scope, e = cell._scope_name, tracer.builder
     if not isinstance(outputs, Symbol) or isinstance(outputs, StateSymbol) or not scope or not e.nodes:
         return
@@ -99,7 +99,7 @@ def _rename(tracer: Tracer, cell: Any, outputs: object) -> None:
 def _remember(
     tracer: Tracer, cell: object, args: tuple[object, ...], options: Mapping[str, object], outputs: object, start: int
 ) -> None:
-    """Take note of a call of which a gradient may be taken."""
+    """Record a call that may be differentiated."""
     if not options:
         record = CallRecord(cell, copies(args), copies(outputs), start, len(tracer.writes))
         tracer.here.records[-1].append(record)
@@ -108,10 +108,10 @@ def _remember(
 _OURS = __name__.partition(".")[0] + "."
 
 
-def say_cell(error: GraphlsError, cell: Any, name: str) -> None:
-    """Let an error that leaves a cell say which one it is, by its name in the cell that calls it.
+def name_cell(error: GraphlsError, cell: Any, name: str) -> None:
+    """Add the cell that an error leaves to its message, by its name in the calling cell.
 
-    That is said of the innermost cell, if its class is one of graphls: `body.6 Dense(256, 10), made at model.py:12`.
+    The innermost cell is described, if its class is one of graphls: `body.6 Dense(256, 10), made at model.py:12`.
     """
     if error.has_text:
         return
@@ -120,8 +120,8 @@ def say_cell(error: GraphlsError, cell: Any, name: str) -> None:
 
 
 def _described(cell: Any) -> str:
-    """A cell with its first sizes, and where it was made: Dense(256, 10), made at model.py:12."""
+    """The description of a cell: its first sizes, and its line: Dense(256, 10), made at model.py:12."""
     values = re.findall(r"\w+=(\([^)]*\)|[^,]+)", cell.extend_repr())
     sizes = takewhile(lambda value: re.fullmatch(r"\d+|\(.*\)", value), values[:3])
-    made = cell.__dict__.get("_made_at")
-    return f"{type(cell).__name__}({', '.join(sizes)}){f', made at {made}' if made else ''}"
+    line = cell.__dict__.get("_made_at")
+    return f"{type(cell).__name__}({', '.join(sizes)}){f', made at {line}' if line else ''}"

@@ -14,7 +14,7 @@ MOST_FUNCTIONS = 64
 
 
 class Reference(NamedTuple):
-    """A global, a variable of an outer function or the object of a method; what is read of it after a dot."""
+    """A global, a variable of an outer function or the object of a method, with the attributes that are read of it."""
 
     holder: Any
     name: str
@@ -31,10 +31,10 @@ class Reference(NamedTuple):
 
 
 class ClosureVariables:
-    """The places that a function, and the user's functions that it calls, read.
+    """The outer variables that a function, and the user's functions that it calls, read.
 
-    `key()` changes when a number or a text there, or in an attribute of an object there, has another value, and when an
-    object is another one; not when a list or a dict changes. Of cells, compiled steps see changes themselves.
+    `key()` changes when a number or a text in one, or in an attribute of its object, has another value, and when the
+    object is another one; not when a list or a dict changes. Changes of cells are noticed by compiled steps.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -43,27 +43,27 @@ class ClosureVariables:
         self.look_again()
 
     def look_again(self) -> None:
-        """Find the places, which are others where a function has been replaced."""
-        found = {(id(place.holder), place.name, place.attributes): place for place in _references(self.function)}
-        self.references = list(found.values())
+        """Find the references again, as they change where a function has been replaced."""
+        references = {(id(place.holder), place.name, place.attributes): place for place in _references(self.function)}
+        self.references = list(references.values())
 
     def key(self) -> tuple[Any, ...]:
         """A key of the referenced objects, as far as a graph depends on them."""
         return tuple([_key(place.value(), place.attributes) for place in self.references])
 
     def values(self) -> list[Any]:
-        """The objects in the places; as long as they are kept, no other object has their identity."""
+        """The referenced objects; as long as they are retained, no other object has their identity."""
         return [place.value() for place in self.references]
 
 
     def changed(self, before: tuple[object, ...]) -> str:
-        """The names of the places where something else stands than at the time of an earlier key."""
+        """The names of the references whose objects differ from those of an earlier key."""
         pairs = zip(self.references, before, self.key(), strict=False)
         return " and ".join(place.name for place, old, new in pairs if old != new)
 
 
 def is_cell(item: object) -> bool:
-    """Whether something is a cell."""
+    """Whether an object is a cell."""
     return hasattr(type(item), "configuration")
 
 
@@ -91,13 +91,13 @@ def _references(function: object) -> Iterator[Reference]:
         if owner is not None:
             yield Reference({"self": owner}, "self", names)
         if not str(item.__globals__.get("__name__")).startswith("graphls."):
-            for place in _read_by(item, names):
+            for place in _outer_references(item, names):
                 yield place
                 waiting.append(place.value())
 
 
 def _unwrapped(item: Any) -> tuple[Any, Any]:
-    """The function behind a method, a decorated function or a gradient function, and the object of the method."""
+    """The function behind a method, a decorated or a gradient function, and the object of the method."""
     owner = None
     while True:
         if isinstance(item, MethodType):
@@ -108,7 +108,7 @@ def _unwrapped(item: Any) -> tuple[Any, Any]:
             return item, owner
 
 
-def _read_by(function: FunctionType, names: tuple[str, ...]) -> Iterator[Reference]:
+def _outer_references(function: FunctionType, names: tuple[str, ...]) -> Iterator[Reference]:
     yield from (Reference(function.__globals__, name, names) for name in names if name in function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield Reference(cell, name, names)

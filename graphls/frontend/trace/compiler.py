@@ -20,15 +20,15 @@ class Compiler(Protocol):
     def compile_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
         """The step that a call of the cell runs."""
 
-    def kept_cache(self, of: Function, key: tuple[object, ...], function: Function) -> Function:
-        """The compiled steps of a function that is made of another one as `key` says."""
+    def derived_cache(self, of: Function, key: tuple[object, ...], function: Function) -> Function:
+        """The compiled steps of a function that is derived from another one, by the key of the derivation."""
 
 
 _compilers: list[Compiler] = []
 
 
 def register(compiler: Compiler) -> None:
-    """Have calls outside of a trace compiled by this."""
+    """Register the compiler of calls outside of a trace."""
     _compilers.append(compiler)
 
 

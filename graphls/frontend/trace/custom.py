@@ -20,8 +20,8 @@ from graphls.ir.graph import Graph, Value
 def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str, object]) -> Any:
     """The results of `construct`, whose gradient is `cell.bprop(*inputs, out, dout)`.
 
-    `bprop` gives a gradient for each tensor input, in order. Raises TraceError where their number or a type
-    is another.
+    `bprop` returns a gradient for each tensor input, in order. Raises TraceError where their number or a type
+    differs.
     """
     tracer = current_tracer()
     assert tracer is not None
@@ -31,8 +31,8 @@ def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str,
     with tracer.region(phase="backward", in_branch=False, shown=[]) as call:
         region = _backward_region(tracer, cell, args, outputs, results, inputs)
     warn_of_lost(call.shown)
-    made = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
-    symbols = iter(map(Symbol, made))
+    results_of_node = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
+    symbols = iter(map(Symbol, results_of_node))
     return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, outputs)
 
 
@@ -43,13 +43,13 @@ def _backward_region(
     fresh = tracer.builder.names.fresh
     parameters = [Value(fresh(v.name), v.type) for v in (*results, *inputs, *results)]
     out = iter(parameters[: len(results)])
-    given = iter(parameters[len(results) : len(results) + len(inputs)])
+    input_values = iter(parameters[len(results) : len(results) + len(inputs)])
     gradients = iter(parameters[len(results) + len(inputs) :])
 
     def symbols(tree: object, values: Iterator[Value]) -> Any:
         return map_leaves(lambda leaf: Symbol(next(values)) if is_tensor(leaf) else leaf, tree)
 
-    arguments = (*symbols(args, given), symbols(outputs, out), symbols(outputs, gradients))
+    arguments = (*symbols(args, input_values), symbols(outputs, out), symbols(outputs, gradients))
     _check_arguments(cell, arguments)
     answer = explore(tracer, lambda: rewritten(cell.bprop)(*copies(arguments)))
     yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
@@ -58,20 +58,20 @@ def _backward_region(
 
 
 def _check_arguments(cell: Any, arguments: tuple[object, ...]) -> None:
-    taken = inspect.signature(cell.bprop)
+    takes = inspect.signature(cell.bprop)
     try:
-        taken.bind(*arguments)
+        takes.bind(*arguments)
     except TypeError:
         raise TraceError(
-            f"The bprop of {type(cell).__name__} takes {taken} and must take the inputs of construct, its result and "
+            f"The bprop of {type(cell).__name__} takes {takes} and must take the inputs of construct, its result and "
             f"the gradient of that: {len(arguments)} arguments.",
         ) from None
 
 
 def _check(cell: object, yields: list[Value], inputs: list[Value]) -> None:
-    given, wanted = [v.type for v in yields], [v.type for v in inputs]
-    if given != wanted:
+    types, expected = [v.type for v in yields], [v.type for v in inputs]
+    if types != expected:
         raise TraceError(
-            f"The bprop of {type(cell).__name__} gives gradients of types {given} and must give {wanted}, "
+            f"The bprop of {type(cell).__name__} gives gradients of types {types} and must give {expected}, "
             "one for each tensor input.",
         )

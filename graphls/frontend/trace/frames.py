@@ -14,7 +14,7 @@ from graphls.ir.graph import Value
 
 @dataclass(frozen=True)
 class Recorded:
-    """One thing that a construct did: a node it made, or a cell it called and the states that this wrote."""
+    """One recorded action of a construct: a node that it emitted, or a cell call with the states that it wrote."""
 
     kind: str
     outputs: Any
@@ -23,7 +23,7 @@ class Recorded:
 
 @dataclass
 class Frame:
-    """One run of a construct: what it has done so far, and how much of that is being repeated."""
+    """One run of a construct: its log, and the position up to which an earlier log has been replayed."""
 
     log: list[Recorded] = field(default_factory=list)
     cursor: int = 0
@@ -32,7 +32,7 @@ class Frame:
     sites_used: int = 0
 
     def replayed(self, kind: str) -> Recorded | None:
-        """The record at this point of an earlier run; None where this run goes on alone."""
+        """The record of an earlier run at this point; None behind its end."""
         if self.cursor >= len(self.log):
             return None
         recorded = self.log[self.cursor]
@@ -45,24 +45,24 @@ class Frame:
         return recorded
 
     def record(self, entry: Recorded) -> None:
-        """Remember what was done."""
+        """Append a record to the log."""
         self.log.append(entry)
         self.cursor += 1
 
     def site(self, fresh: Iterator[int]) -> int:
-        """The number of a random call site, the same in every run."""
+        """The number of a random call site, equal in all runs."""
         if self.sites_used == len(self.sites):
             self.sites.append(next(fresh))
         self.sites_used += 1
         return self.sites[self.sites_used - 1]
 
     def branch(self) -> Frame:
-        """The frame of a run that repeats everything so far and then goes on alone."""
+        """The frame of another run, which replays this log first."""
         return Frame(list(self.log), sites=list(self.sites))
 
 
 class Fork(BaseException):
-    """A path has come to a condition that it has no answer for."""
+    """Raised where a path reaches a condition without a known answer."""
 
     def __init__(self, condition: Value, loc: Location | None) -> None:
         self.condition, self.loc = condition, loc

@@ -20,7 +20,7 @@ class Shown:
     """A print of values in a branch or in each iteration of a loop: an effect without results.
 
     It stands behind the branches or the loop, because these run in a runtime, without Python. `loops` are the numbers
-    of iterations of the loops that it has left so far, whose rows are the first axes of its values.
+    of iterations of the loops that it has left so far, which are the first axes of its values.
     """
 
     primitive: str
@@ -36,13 +36,13 @@ class Shown:
 def host_function(
     tracer: Tracer, wish: str, function: Callable[..., Any], wrapped: Callable[..., Any], *how: object
 ) -> HostFunction:
-    """A function under a name in a graph, with `wrapped`, which calls it in a way that `how` tells.
+    """A function with its name in the graph, and `wrapped`, which calls it in a way that `how` identifies.
 
     One function called in one way has one name, so that equal calls are equal nodes, and no two have the same.
     """
     key = (id(getattr(function, "__self__", None)), id(getattr(function, "__func__", function)), *how)
     if key not in tracer.functions:
-        # The function is kept, as another one might get its id.
+        # The function is retained, as another one might get its id.
         tracer.functions[key] = tracer.function_names.fresh(wish), function
     return HostFunction(tracer.functions[key][0], wrapped, user_location())
 
@@ -52,7 +52,7 @@ def call_python(
 ) -> tuple[Value, ...]:
     """The results of a function in the step; raises TraceError in a branch of a condition and in a loop."""
 
-    def made() -> tuple[Value, ...]:
+    def emit_call() -> tuple[Value, ...]:
         here = tracer.here
         if here.in_loop or here.in_branch:
             place = "the function of a loop" if here.in_loop else "a branch of a condition on a tensor"
@@ -61,19 +61,19 @@ def call_python(
         attrs = {"function": function, "results": tuple(map(str, results))}
         return _emitted(tracer, primitive, values, attrs, here.phase, here.scope, function.location)
 
-    outputs: tuple[Value, ...] = tracer.kept(primitive, made)
+    outputs: tuple[Value, ...] = tracer.recorded(primitive, emit_call)
     return outputs[len(outputs) - len(results) :]
 
 
 def show(tracer: Tracer, primitive: str, values: Sequence[Value], attrs: Mapping[str, Any]) -> None:
-    """Show values whenever the graph runs, by an effect without results."""
+    """Emit an effect that shows values whenever the graph runs."""
     here = tracer.here
     item = Shown(primitive, tuple(values), attrs, None, (), here.phase, here.scope, user_location())
-    tracer.kept("show", lambda: show_here(tracer, item))
+    tracer.recorded("show", lambda: show_here(tracer, item))
 
 
 def show_here(tracer: Tracer, item: Shown) -> None:
-    """Show it where the trace is now: by a node, or in a branch or a loop behind that."""
+    """Emit a print here, or behind the running branch or loop."""
     if tracer.here.in_branch or tracer.here.in_loop:
         tracer.here.shown.append(item)
         return
@@ -92,7 +92,7 @@ def behind_loop(item: Shown, rows: Iterator[Value], length: int) -> Shown:
 
 
 def in_reverse(tracer: Tracer, item: Shown) -> Shown:
-    """The same where the loop began at the end: the last row first."""
+    """The prints of a reversed loop: the last row first."""
 
     def turned(value: Value) -> Value:
         return tracer.builder.emit("reverse", (value,), {"axes": (0,)})[0]
@@ -101,10 +101,10 @@ def in_reverse(tracer: Tracer, item: Shown) -> Shown:
 
 
 def warn_of_lost(shown: Iterable[Shown]) -> None:
-    """Warn, with the line, of what is not shown since nobody knows how often it would be."""
+    """Warn of prints that are dropped because the number of iterations is not known."""
     for item in shown:
         at = f" ({item.loc})" if item.loc else ""
-        warn(f"A tensor in a loop whose number of rounds the graph decides is not shown{at}; give it as a result.")
+        warn(f"A tensor in a loop whose number of iterations the graph decides is not shown{at}; give it as a result.")
 
 
 def _emitted(

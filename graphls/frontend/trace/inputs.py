@@ -21,14 +21,14 @@ Array = np.ndarray[Any, Any]
 
 
 class _Stand:
-    """An object that stays itself when what holds it is copied."""
+    """A singleton that keeps its identity when it is copied or pickled."""
 
     def __reduce__(self) -> str:
         return "TENSOR"
 
 
 TENSOR = _Stand()
-"""Stands for a tensor among the constants that a step was compiled for."""
+"""The placeholder of a tensor among the constants that a step was compiled for."""
 
 
 def is_input(leaf: object) -> bool:
@@ -51,7 +51,7 @@ def read_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class InputCheck:
-    """The requirements of a step on its inputs, and the arrays of inputs that meet it.
+    """The requirements of a step on its inputs; a call returns the arrays of inputs that meet them.
 
     `inputs` are those that the step was compiled for.
     """
@@ -77,7 +77,7 @@ class InputCheck:
         return arrays
 
     def are_plain(self, inputs: tuple[object, ...]) -> bool:
-        """Whether all inputs are NumPy arrays that fit, which is quick to see."""
+        """Whether all inputs are NumPy arrays that fit: a quick first test."""
         if not self.is_flat or len(inputs) != len(self.types):
             return False
         pairs = zip(inputs, self.types, strict=True)
@@ -109,14 +109,14 @@ class InputCheck:
 
 
 def _alone(graph: Graph, inputs: tuple[object, ...]) -> list[Value | None]:
-    """For each argument the input of the graph that it is, None where it is a constant or a pytree."""
+    """For each argument its input of the graph, None where it is a constant or a pytree."""
     values = iter(graph.inputs)
     of_each = [[next(values) for leaf in leaves(item) if is_input(leaf)] for item in inputs]
-    return [found[0] if is_input(item) else None for item, found in zip(inputs, of_each, strict=True)]
+    return [values_of[0] if is_input(item) else None for item, values_of in zip(inputs, of_each, strict=True)]
 
 
 def _of_numbers(item: Any, value: Value | None) -> Any:
-    """Numbers, or a list of them, as the array of an input, in its dtype where that holds them; others as they are."""
+    """Numbers, or a list of them, as an array in the dtype of the input where that holds them; others as they are."""
     if value is None or not isinstance(item, (list, tuple) if value.type.shape else (bool, int, float)):
         return item
     if not all(isinstance(leaf, (bool, int, float)) for leaf in leaves(item)):
@@ -144,23 +144,23 @@ def _fitting(value: Value, leaf: Any) -> Any:
         if not is_input(leaf):
             text = f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}."
             raise GraphTypeError(text)
-    given = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
-    if given != value.type:
-        raise _misfit(value, given)
+    kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+    if kind != value.type:
+        raise _misfit(value, kind)
     if isinstance(leaf, Tensor):
         return leaf.array if leaf._array is not None or isinstance(leaf._buffer, DeferredData) else leaf._buffer
     return array_of(leaf)
 
 
-def _misfit(value: Value, given: Type) -> Exception:
-    text = f"The input {value.name!r} of this step is {value.type}, not {given}; "
-    if given.dtype is not value.type.dtype:
+def _misfit(value: Value, kind: Type) -> Exception:
+    text = f"The input {value.name!r} of this step is {value.type}, not {kind}; "
+    if kind.dtype is not value.type.dtype:
         return GraphTypeError(f"{text}cast it with astype({value.type.dtype.long_name!r}).")
     return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.")
 
 
 def input_checks(graph: Graph) -> list[tuple[int, Node]]:
-    """The `check_labels` nodes on inputs of the graph, in scans on elements of inputs, with the number of the input."""
+    """The `check_labels` nodes on inputs, or on elements of inputs in scans, each with the index of the input."""
     nodes, sources = list(_running(graph.nodes)), dict[Value, Value]()
     for node in nodes:
         if node.primitive.is_transparent:
@@ -181,7 +181,7 @@ def input_checks(graph: Graph) -> list[tuple[int, Node]]:
 
 
 def _running(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes that run in every step, those in scans included."""
+    """The nodes that run in every step, also those in scans."""
     for node in nodes:
         yield node
         if node.primitive.name == "scan":

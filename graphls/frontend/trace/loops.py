@@ -18,7 +18,7 @@ from graphls.ir.graph import Graph, Value, walk
 
 
 def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: object, length: int, reverse: bool) -> Any:
-    """The last carry and the stacked results of `function(carry, element)`, which gives a carry and results."""
+    """The last carry and the stacked results of `function(carry, element)`, which returns a carry and results."""
     arrays = [tracer.value(leaf) for leaf in leaves(xs) if is_tensor(leaf)]
     elements = [_fresh(tracer, v, v.type.shape[1:]) for v in arrays]
     element = _with_tensors(xs, elements)
@@ -57,7 +57,7 @@ def traced_while(
 
 @dataclass
 class _Body:
-    """One time of a loop: what it takes and yields of what is carried, and what else its function gives.
+    """The body of a loop: its run, the carried values that it takes and yields, and its other results.
 
     Parameters that the function writes are carried behind `init`.
     """
@@ -76,15 +76,16 @@ class _Body:
         cls, tracer: Tracer, name: str, function: Callable[..., tuple[object, object]], init: object,
         elements: Sequence[Value],
     ) -> _Body:  # fmt: skip
-        """Trace a function of the carry, again where it turns out to write more parameters than are carried."""
+        """Trace a function of the carry, again while it writes parameters that are not carried yet."""
         parameters: tuple[Parameter, ...] = ()
         while True:
             starts = [*map(tracer.value, leaves(init)), *map(tracer.current, parameters)]
             carried = [_fresh(tracer, v, v.type.shape) for v in starts]
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
             with tracer.inside(in_loop=True):
-                run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
-            # Which parameters the function writes is known only behind it, and what is written must be carried.
+                once = partial(_one_iteration, name, init, function, _with_tensors(init, carried))
+                run = Run.of(tracer, once, states)
+            # The written parameters are known only behind the trace, and each must be carried.
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
                 carry, others = run.result
@@ -94,32 +95,32 @@ class _Body:
             parameters = tuple(dict.fromkeys((*parameters, *run.states)))
 
     def carry(self, tracer: Tracer, outputs: Sequence[Value]) -> Any:
-        """The carry after the last iteration; the parameters get what they were last."""
+        """The carry after the last iteration; parameters are set to their last values."""
         count = len(leaves(self.init))
         for parameter, value in zip(self.parameters, outputs[count:], strict=False):
             tracer.set_written(parameter, value)
         return _with_tensors(self.init, outputs[:count])
 
 
-def _one_time(name: str, init: object, function: Callable[..., object], carry: object) -> tuple[Any, Any]:
+def _one_iteration(name: str, init: object, function: Callable[..., object], carry: object) -> tuple[Any, Any]:
     return as_pair(name, init, function(carry))
 
 
-def as_pair(name: str, init: object, given: object) -> tuple[Any, Any]:
-    """The carry that a function gives, with numbers as tensors, and its other results, likewise.
+def as_pair(name: str, init: object, returned: object) -> tuple[Any, Any]:
+    """The carry that a function returned and its other results, with numbers as tensors.
 
-    Raises GraphTypeError where the carry has not the structure of `init`, a tensor in it has another type, or a result
-    is neither a tensor nor a number nor None.
+    Raises GraphTypeError where the carry differs from `init` in structure or in the type of a tensor, or a result is
+    neither a tensor nor a number nor None.
     """
-    if not isinstance(given, tuple) or len(given) != 2:
-        text = f"The function of {name} gives a pair of a carry and results, not {type(given).__name__}."
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        text = f"The function of {name} gives a pair of a carry and results, not {type(returned).__name__}."
         raise GraphTypeError(text)
-    if structure(init) != structure(given[0]):
+    if structure(init) != structure(returned[0]):
         text = f"The function of {name} must give a carry of the structure of the one that it takes."
         raise GraphTypeError(text)
-    pairs = zip(leaves(init), leaves(given[0]), strict=True)
-    results = map_leaves(partial(_result, name), given[1])
-    return rebuild(given[0], [_carried_on(name, *pair) for pair in pairs]), results
+    pairs = zip(leaves(init), leaves(returned[0]), strict=True)
+    results = map_leaves(partial(_result, name), returned[1])
+    return rebuild(returned[0], [_carried_on(name, *pair) for pair in pairs]), results
 
 
 def _result(name: str, leaf: Any) -> Tensor | None:
@@ -135,9 +136,9 @@ def _carried_on(name: str, before: Tensor, after: object) -> Tensor:
     if isinstance(after, (bool, int, float)):
         after = Tensor(after, before.dtype)
     if not isinstance(after, Tensor) or after.type != before.type:
-        given = after.type if isinstance(after, Tensor) else repr(after)
+        kind = after.type if isinstance(after, Tensor) else repr(after)
         raise GraphTypeError(
-            f"The function of {name} takes {before.type} in its carry and gives {given}; keep its type.",
+            f"The function of {name} takes {before.type} in its carry and gives {kind}; keep its type.",
         )
     return after
 

@@ -15,7 +15,7 @@ Tree = TypeVar("Tree")
 
 
 def depend(tracer: Tracer, value: Tree, expression: object) -> Tree:
-    """`value`, made after everything in `expression`."""
+    """`value`, computed after everything in `expression`."""
     tensors = [leaf for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter))]
     after = tuple(value for tensor in tensors for value in ends(tracer, tensor))
     if not after:
@@ -31,26 +31,26 @@ def depend(tracer: Tracer, value: Tree, expression: object) -> Tree:
         of = tracer.value(leaf)
         return Symbol(tracer.emit("depend", (of,), {}, after=after, name=of.name)[0])
 
-    found: Tree = map_leaves(ordered, value)
-    return found
+    result: Tree = map_leaves(ordered, value)
+    return result
 
 
 def ends(tracer: Tracer, tensor: Tensor) -> tuple[Value, ...]:
-    """The values that are complete when a tensor is: its own, or those a scratch tensor depends on."""
+    """The values that a tensor is complete with: its own, or those that a scratch tensor depends on."""
     if isinstance(tensor, StateSymbol) and isinstance(tensor.parameter, Scratch):
         return tensor.after
     return (tracer.value(tensor),)
 
 
 def awaited(tracer: Tracer, tensor: object) -> tuple[Value, ...]:
-    """The values that `depend` made a tensor depend on, the first things first."""
+    """The values that a tensor waits for by `depend`, in order."""
     if isinstance(tensor, StateSymbol):
         return tensor.after
     return tracer.aliases.awaited(tracer.value(tensor))
 
 
 def behind_depends(tracer: Tracer, item: object) -> object:
-    """The value or parameter that a symbol stands for, apart from `depend`; anything else as it is."""
+    """The value or parameter of a symbol, behind all `depend`s; other objects as they are."""
     if isinstance(item, StateSymbol):
         return item.parameter
     return tracer.aliases.original(item.graph_value) if isinstance(item, Symbol) else item

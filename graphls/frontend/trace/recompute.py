@@ -13,32 +13,32 @@ from graphls.ir.graph import Graph, Node, Value, inside, uses
 
 
 def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
-    """The outputs that these nodes made, with a gradient that runs the nodes again.
+    """The outputs of these nodes, with a gradient that runs the nodes again.
 
-    The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
-    and no runtime knows, so that nobody finds out that its values were there before. What calls Python runs once.
+    The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which passes and
+    runtimes cannot know, so that its values are not merged with those of the first run. Host calls run once.
     """
     nodes = [node for node in nodes if not any(n.primitive.calls_python for n in (node, *inside(node)))]
-    made = {value for node in nodes for value in node.outputs}
+    defined = {value for node in nodes for value in node.outputs}
     symbols = (leaf for leaf in leaves(outputs) if type(leaf) is Symbol)
     floats = (symbol.graph_value for symbol in symbols if symbol.dtype.is_float and symbol.size)
-    results = list(dict.fromkeys(value for value in floats if value in made))
-    outside = dict.fromkeys(value for node in nodes for value in uses(node) if value not in made)
+    results = list(dict.fromkeys(value for value in floats if value in defined))
+    outside = dict.fromkeys(value for node in nodes for value in uses(node) if value not in defined)
     sources = [value for value in outside if value.type.dtype.is_float]
     if not results or not sources:
         return outputs
     region = _backward(tracer.builder.names, nodes, results, sources)
     values = tracer.emit("custom_gradient", (*results, *sources), {"outputs": len(results)}, regions=(region,))
-    found = dict(zip(results, map(Symbol, values), strict=True))
-    return map_leaves(lambda leaf: found.get(leaf.graph_value, leaf) if type(leaf) is Symbol else leaf, outputs)
+    replacements = dict(zip(results, map(Symbol, values), strict=True))
+    return map_leaves(lambda leaf: replacements.get(leaf.graph_value, leaf) if type(leaf) is Symbol else leaf, outputs)
 
 
 def _backward(names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value]) -> Graph:
     """The region of a custom gradient: results, sources and gradients of the results in, those of the sources out."""
     parameters = [Value(names.fresh(v.name), v.type) for v in (*results, *sources, *results)]
-    given, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
+    inner_sources, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
     e = _builder(names, nodes)
-    late = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in given]
+    late = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in inner_sources]
     regions = (_again(names, nodes, results, sources, slopes, late), _zeros(names, nodes, sources))
     gradients = e.emit("cond", (_always(e, slopes[0]),), regions=regions)
     return Graph("region", tuple(parameters), (), tuple(e.nodes), (), gradients)
@@ -48,7 +48,7 @@ def _again(
     names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value], slopes: Sequence[Value],
     late: Sequence[Value],
 ) -> Graph:  # fmt: skip
-    """The nodes on `late` in place of the sources, and the gradients of that."""
+    """The region that runs the nodes on `late` in place of the sources, and computes their gradients."""
     e, mapping = _builder(names, nodes), dict(zip(sources, late, strict=True))
     e.nodes = copy_nodes(nodes, mapping, names, "backward")
     again = [mapping[value] for value in results]
@@ -63,7 +63,7 @@ def _zeros(names: Names, nodes: Sequence[Node], sources: Sequence[Value]) -> Gra
 
 
 def _always(e: Builder, slope: Value) -> Value:
-    """True, by a number that is known only when the backward has come here."""
+    """A condition that is always true, computed from a gradient, so that it is not known earlier."""
     axes = range(slope.type.rank)
     number = e.slice(slope, starts=tuple(0 for _ in axes), stops=tuple(1 for _ in axes), steps=tuple(1 for _ in axes))
     finite = e.reshape(e.is_finite(number), shape=())

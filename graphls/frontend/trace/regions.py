@@ -18,7 +18,7 @@ from graphls.ir.types import TOKEN
 
 
 def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
-    """The result of `run()`, taken from the record where a construct is traced once more for another answer."""
+    """The result of `run()`, replayed from the record where a construct is traced again for another branch."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
     if recorded is not None:
@@ -40,10 +40,10 @@ class Run:
 
     @classmethod
     def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
-        """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
+        """Trace a function into a new list of nodes; at its start, parameters have the values in `states`."""
         start = len(tracer.writes)
         try:
-            # What the region writes is for its outputs alone: behind it, the states are as before.
+            # Writes of the region only become its outputs: behind it, the states are as before.
             with tracer.region(shown=[]) as region:
                 tracer.write_again(states.items())
                 result = explore(tracer, function)
@@ -53,38 +53,38 @@ class Run:
             tracer.forget_writes(start)
 
     def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
-        """Move the nodes that depend on nothing of the region's own, and so never change, before it."""
-        # In the order in which they stand, so that whatever needs what stays is known to stay as well.
-        changing, kept = set(own), []
+        """Move the loop-invariant nodes, which depend on no value of the region, before it."""
+        # In schedule order, so that all descendants of a remaining node remain, too.
+        changing, remaining = set(own), []
         for node in self.nodes:
             if _is_fixed(node) or not changing.isdisjoint(needs(node)):
                 changing.update(node.outputs)
-                kept.append(node)
+                remaining.append(node)
             else:
                 tracer.builder.append(node)
-        self.nodes = kept
+        self.nodes = remaining
 
     def lift_random(self, tracer: Tracer, length: int) -> tuple[list[Value], list[Value]]:
-        """Let the graph around draw random tensors for all iterations; returns those of one, and the arrays of all."""
+        """Draw the random tensors of all iterations before the loop; returns those of one, and the arrays of all."""
         elements: list[Value] = []
         arrays: list[Value] = []
 
         def lifted(nodes: Sequence[Node]) -> list[Node]:
-            kept = []
+            remaining = []
             for node in nodes:
                 if is_drawn(node):
                     arrays.append(_drawn_for_all(tracer, node, length))
                     elements.append(node.output)
                 else:
-                    kept.append(with_blocks(node, lifted))
-            return kept
+                    remaining.append(with_blocks(node, lifted))
+            return remaining
 
         self.nodes = lifted(self.nodes)
         return elements, arrays
 
 
 def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
-    """The draws of a random node in all iterations, as one array; those that have no shape are drawn one by one."""
+    """The draws of a random node in all iterations, as one array; nodes without a shape are drawn one by one."""
     with tracer.builder.at(node) as e:
         if "shape" in node.attrs:
             attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
@@ -100,5 +100,5 @@ def is_drawn(node: Node) -> bool:
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether a node stays where it is: random tensors differ in each iteration, and overflow windows open there."""
+    """Whether a node cannot be hoisted: random tensors differ in each iteration, and overflow windows open in it."""
     return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)

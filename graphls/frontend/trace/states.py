@@ -1,6 +1,6 @@
 """Symbols for states in a trace: parameters behind `ops.depend`, and scratch tensors.
 
-Also symbols of one's own: their elements can be assigned, so what a trace remembers is not what it hands out.
+Also copies of symbols: their elements can be assigned, so a trace records other symbols than it hands out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphls.ir.types import Type
 
 
 class HasStates(Protocol):
-    """A tracer, as far as a symbol of a state knows it."""
+    """The interface of a tracer for symbols of states."""
 
     def read(self, parameter: Parameter) -> Value:
         """The current value of a parameter."""
@@ -59,5 +59,5 @@ class StateSymbol(Symbol):
 
 
 def copies(tree: object) -> Any:
-    """The same pytree with new symbols of the same values."""
+    """The pytree with new symbols of the same values."""
     return map_leaves(lambda leaf: Symbol(leaf.graph_value) if type(leaf) is Symbol else leaf, tree)

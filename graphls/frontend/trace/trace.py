@@ -20,7 +20,7 @@ from graphls.frontend.tensors import executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves
 from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
-from graphls.frontend.trace.branch_merge import NotJoined
+from graphls.frontend.trace.branch_merge import MergeError
 from graphls.frontend.trace.branches import explore
 from graphls.frontend.trace.calls import CellCall
 from graphls.frontend.trace.rewriting.functions import rewritten
@@ -32,7 +32,7 @@ from graphls.ir.types import int64, type_of
 
 @dataclass
 class Traced:
-    """A graph and what ties it to Python: parameters by state name, the structure of its outputs, cells that ran."""
+    """A graph and its ties to Python: parameters by state name, the structure of its outputs, the cells that ran."""
 
     graph: Graph
     parameters: dict[str, Parameter]
@@ -46,7 +46,7 @@ def trace(
 ) -> Traced:
     """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
 
-    `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
+    `names` are the preferred names of the positional arguments. Raises TraceError, with the user's line, for code that
     cannot become part of a static graph.
     """
     with COMPILING.lock:
@@ -54,15 +54,15 @@ def trace(
 
 
 def _in_some_form(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
-    """The trace of a function in its rewritten form, or as it stands where that form does not do."""
+    """The trace of a function in its rewritten form, or unchanged where that form fails."""
     try:
         return _traced(Tracer(name), function, args, names)
     except Escaped:
-        # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once
-        # for each answer, the code makes an object anew for each.
+        # An object of the user has carried a value out of a branch that was merged at once. Unchanged, the code runs to
+        # its end once for each branch, and makes an object anew for each.
         return _traced(Tracer(name, rewrites=False), function, args, names)
-    except NotJoined as error:
-        # One answer gives a text or a cell and the other another one, which what follows may make tensors of.
+    except MergeError as error:
+        # The branches give different texts or cells, from which later code may compute tensors.
         with suppress(TraceError):
             return _traced(Tracer(name, rewrites=False), function, args, names)
         raise error
@@ -99,19 +99,19 @@ def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object,
         raise too_deep(error) from None
     finally:
         executor.EXECUTOR.set(before)
-        for ending in reversed(tracer.endings):
-            ending()
+        for callback in reversed(tracer.end_callbacks):
+            callback()
 
 
 def _without_value(tracer: Tracer, error: NameError) -> Exception:
-    """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
+    """The error for an unbound variable, with the branch or loop on a tensor that is the reason, if one is."""
     name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
     return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Traced:
     tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
-    # what a parameter had to wait for orders nothing any more
+    # control edges of a parameter order nothing any more
     outputs = tuple(tracer.value(leaf.parameter if isinstance(leaf, StateSymbol) else leaf) for leaf in tensors)
     if tracer.random_state is not None:
         state = tracer.state(tracer.random_state)
@@ -123,23 +123,23 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Tra
     )
     nodes = in_order(tracer.builder.nodes)
     graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
-    _refuse_strangers(graph)
+    _refuse_undefined(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: PLACE if is_tensor(leaf) else leaf, results)
     return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
 
 
-def _refuse_strangers(graph: Graph) -> None:
-    """Raise Escaped for a tensor of another trace, or of a region of this one, kept from there by an object."""
-    fault = _first_unmade(graph, {*graph.inputs, *graph.states})
+def _refuse_undefined(graph: Graph) -> None:
+    """Raise Escaped for a tensor of another trace, or of a region of this one, that an object has carried out."""
+    fault = _first_undefined(graph, {*graph.inputs, *graph.states})
     if fault is not None:
         value, loc = fault
-        made = (v for n in walk(graph) for v in (*n.outputs, *(i for region in n.regions for i in region.inputs)))
-        raise Escaped(KEPT if value in made else STRANGER, loc or user_location())
+        defined = (v for n in walk(graph) for v in (*n.outputs, *(i for region in n.regions for i in region.inputs)))
+        raise Escaped(ESCAPED_TENSOR if value in defined else FOREIGN_TENSOR, loc or user_location())
 
 
-def _first_unmade(graph: Graph, visible: set[Value]) -> tuple[Value, Location | None] | None:
-    """The first value that is used where nothing makes it, and the line; `visible` is defined around the graph."""
+def _first_undefined(graph: Graph, visible: set[Value]) -> tuple[Value, Location | None] | None:
+    """The first value that is used without a definition, and its line; `visible` is defined around the graph."""
     own = [*graph.inputs]
     visible.update(own)
     for node in graph.nodes:
@@ -147,35 +147,35 @@ def _first_unmade(graph: Graph, visible: set[Value]) -> tuple[Value, Location | 
             if value not in visible:
                 return value, node.loc
         for region in node.regions:
-            fault = _first_unmade(region, visible)
+            fault = _first_undefined(region, visible)
             if fault is not None:
                 return fault
         visible.update(node.outputs)
         own += node.outputs
     unmade = (v for v in (*graph.outputs, *(w.value for w in graph.writes)) if v not in visible)
-    found = next(unmade, None)
+    first_value = next(unmade, None)
     visible.difference_update(own)
-    return None if found is None else (found, None)
+    return None if first_value is None else (first_value, None)
 
 
 class Escaped(TraceError):
-    """A tensor is used where nothing makes it."""
+    """Raised for a tensor that is used where it is not defined."""
 
 
-KEPT = (
+ESCAPED_TENSOR = (
     "This uses a tensor that was made in one branch of a condition on a tensor, or in the body of a loop, and was kept "
     "by an object from there; give it to a variable in both branches."
 )
 
 
-STRANGER = (
+FOREIGN_TENSOR = (
     "This uses a tensor that was made while another cell was traced, or the same at another time; keep what outlives "
     "a trace in a Parameter."
 )
 
 
 class _OutputPosition:
-    """Marks where a tensor stands in the outputs of a traced function, and stays itself when these are copied."""
+    """A singleton that marks a tensor in the outputs of a traced function, and keeps its identity when copied."""
 
     def __reduce__(self) -> str:
         return "PLACE"
@@ -185,11 +185,11 @@ class _OutputPosition:
 
 
 PLACE = _OutputPosition()
-"""What stands for a tensor in the structure of a result."""
+"""The placeholder for a tensor in the structure of a result."""
 
 
 def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
-    """The outputs in the structure that the function gave them, with tensors as leaves."""
+    """The outputs in the structure of the function's result, with tensors as leaves."""
     if tree is PLACE:
         return tensors[0]
     if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is PLACE for leaf in tree):
@@ -199,9 +199,9 @@ def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
 
 
 def check_results(function: Callable[..., object], results: object, has_effect: bool) -> None:
-    """Raise TraceError, with the line of the function, for results that no step can give.
+    """Raise TraceError, with the line of the function, for results that a step cannot return.
 
-    They are what runs only later, such as generators, and None where the function has no effect: it writes no
+    These are objects that run only later, such as generators, and None where the function has no effect: it writes no
     parameter and calls no Python.
     """
     for leaf in leaves(results):

@@ -33,9 +33,9 @@ MOST_ANSWERS = 10_000
 
 @dataclass
 class Tracer:
-    """One trace: what runs, the current value of every state, and what is remembered of cells and values.
+    """One trace: the stack of calls, the current value of every state, and records of cells and values.
 
-    `made` numbers values in the order in which they were made; `windows` has the token of the overflow window that is
+    `order` numbers values in the order of their definitions; `windows` has the token of the overflow window that is
     open on a status; `paths` has, for a cell that calls others, the paths to these.
     """
 
@@ -46,7 +46,7 @@ class Tracer:
     """Whether functions of users run in their rewritten form."""
     stack: list[Call] = field(default_factory=lambda: [Call(Builder())])
     aliases: Aliases = field(default_factory=Aliases)
-    made: dict[Value, int] = field(default_factory=dict)
+    order: dict[Value, int] = field(default_factory=dict)
     states: dict[Parameter, Value] = field(default_factory=dict)
     written: dict[Parameter, Value] = field(default_factory=dict)
     writes: list[tuple[Parameter, Value]] = field(default_factory=list)
@@ -58,15 +58,15 @@ class Tracer:
     cell_calls: list[CellCall] = field(default_factory=list)
     paths: dict[int, dict[int, str]] = field(default_factory=dict)
     functions: dict[Any, tuple[str, Any]] = field(default_factory=dict)
-    """The functions that the graph calls, with their names, by what tells them apart."""
+    """The Python functions that the graph calls, with their names, by their identities."""
     function_names: Names = field(default_factory=Names)
-    asked: Counter[Value] = field(default_factory=Counter)
-    endings: list[Callable[[], None]] = field(default_factory=list)
-    """What is done when the trace has ended, the last one first."""
+    times_decided: Counter[Value] = field(default_factory=Counter)
+    end_callbacks: list[Callable[[], None]] = field(default_factory=list)
+    """Functions that are called when the trace has ended, the last one first."""
     fork: Fork | None = None
     unbound: dict[str, GraphlsError] = field(default_factory=dict)
 
-    # -- what runs --------------------------------------------------------------------------------------------
+    # -- the stack of calls -----------------------------------------------------------------------------------
 
     @property
     def here(self) -> Call:
@@ -80,7 +80,7 @@ class Tracer:
 
     @contextmanager
     def inside(self, **changes: Any) -> Iterator[Call]:
-        """Trace a part for which something else holds than around it: fields of `Call`."""
+        """Trace a block with other settings: fields of `Call`."""
         depth = len(self.stack)
         try:
             self.stack.append(replace(self.stack[-1], **changes))
@@ -89,7 +89,7 @@ class Tracer:
             del self.stack[depth:]  # and what a RecursionError, which leaves no room to end, has left above it
 
     def region(self, **changes: object) -> AbstractContextManager[Call]:
-        """Trace into a region of its own."""
+        """Trace a block into a new region."""
         here = self.here
         own = {"frame": Frame(), "records": (*here.records, []), "partial": dict(here.partial)}
         return self.inside(builder=Builder(here.builder.names), **own, **changes)
@@ -108,13 +108,13 @@ class Tracer:
         self, primitive: Operation | str, inputs: Sequence[Value], attrs: Mapping[str, object], *,
         after: Sequence[Value] = (), regions: tuple[Graph, ...] = (), name: str | None = None,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Append a node, or find it again where a construct is traced once more for another answer."""
+        """Append a node, or replay it where a construct is traced again for another branch."""
         operation = lookup(primitive) if isinstance(primitive, str) else primitive
         here = self.here
         recorded = here.frame.replayed(operation.name)
         if recorded is not None:
-            found: tuple[Value, ...] = recorded.outputs
-            return found
+            again: tuple[Value, ...] = recorded.outputs
+            return again
         e = here.builder
         e.phase, e.scope, e.loc = here.phase, here.scope, here.loc or user_location()
         outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
@@ -124,9 +124,9 @@ class Tracer:
         return outputs
 
     def note(self, values: Iterable[Value]) -> None:
-        """Remember when these values were made."""
+        """Record the order of new values."""
         for value in values:
-            self.made[value] = len(self.made)
+            self.order[value] = len(self.order)
 
     def apply(self, name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
@@ -157,13 +157,13 @@ class Tracer:
         """A constant node; equal constants of one construct are made once."""
         frame = self.here.frame
         key = (type_of(array), array.tobytes())
-        found = frame.constants.get(key)
-        if found is None:
+        value = frame.constants.get(key)
+        if value is None:
             array = np.array(array)
             array.flags.writeable = False
-            (found,) = self.emit("constant", (), {"value": array}, name="c")
-            frame.constants[key] = found
-        return found
+            (value,) = self.emit("constant", (), {"value": array}, name="c")
+            frame.constants[key] = value
+        return value
 
     # -- states -----------------------------------------------------------------------------------------------
 
@@ -182,12 +182,12 @@ class Tracer:
         return self.state(parameter) if written is None else written
 
     def scratch(self, name: str, type: Type) -> StateSymbol:
-        """A new scratch tensor; the same one where a construct is traced once more for another answer."""
-        made = self.kept("scratch", lambda: Scratch(np.zeros(type.shape, type.dtype.numpy), name))
-        return StateSymbol(self, made, ())
+        """A new scratch tensor; the same one where a construct is traced again for another branch."""
+        tensor = self.recorded("scratch", lambda: Scratch(np.zeros(type.shape, type.dtype.numpy), name))
+        return StateSymbol(self, tensor, ())
 
-    def kept(self, kind: str, make: Callable[[], Any]) -> Any:
-        """The result of `make`, made once: the same object where a construct is traced once more for another answer."""
+    def recorded(self, kind: str, make: Callable[[], Any]) -> Any:
+        """The result of `make`, called once: the same object where a construct is traced again for another branch."""
         frame = self.here.frame
         recorded = frame.replayed(kind)
         if recorded is None:
@@ -198,10 +198,10 @@ class Tracer:
     def read(self, parameter: Parameter) -> Value:
         """The current value as the running cell sees it: cast where the cell has `to_float`."""
         value = self.current(parameter)
-        wanted = self.here.float_type
-        if wanted is None or not value.type.dtype.is_float or value.type.dtype is wanted:
+        target = self.here.float_type
+        if target is None or not value.type.dtype.is_float or value.type.dtype is target:
             return value
-        return self.emit("cast", (value,), {"dtype": wanted}, name=parameter.name.rsplit(".", 1)[-1])[0]
+        return self.emit("cast", (value,), {"dtype": target}, name=parameter.name.rsplit(".", 1)[-1])[0]
 
     def write(self, parameter: Parameter, operand: object) -> Value:
         """Give a parameter a new value from here on; it is cast to the parameter's dtype.
@@ -219,17 +219,17 @@ class Tracer:
         return value
 
     def set_written(self, parameter: Parameter, value: Value) -> None:
-        """Remember the value that a parameter has from here on."""
+        """Record the value that a parameter has from here on."""
         self.written[parameter] = value
         self.writes.append((parameter, value))
 
     def write_again(self, writes: Iterable[tuple[Parameter, Value]]) -> None:
-        """Do what a call or a branch that is not traced once more has written."""
+        """Repeat the writes of a call or a branch that is replayed."""
         for parameter, value in writes:
             self.set_written(parameter, value)
 
     def forget_writes(self, start: int) -> None:
-        """Go back to the states as they were after the first `start` writes."""
+        """Restore the states after the first `start` writes."""
         if start < len(self.writes):
             del self.writes[start:]
             self.written = dict(self.writes)
@@ -244,7 +244,7 @@ class Tracer:
     # -- calls ------------------------------------------------------------------------------------------------
 
     def note_owner(self, method: object) -> None:
-        """Remember the cell that a method belongs to: the graph depends on its settings."""
+        """Record the cell that a method belongs to, as the graph depends on its settings."""
         owner = getattr(method, "__self__", None)
         if hasattr(owner, "configuration"):
             self.cells[id(owner)] = owner
@@ -262,8 +262,8 @@ class Tracer:
         if answer is None:
             self.fork = Fork(value, user_location())
             raise self.fork
-        self.asked[value] += 1
-        if self.asked[value] > MOST_ANSWERS:
+        self.times_decided[value] += 1
+        if self.times_decided[value] > MOST_ANSWERS:
             text = (
                 f"This condition has been asked {MOST_ANSWERS} times and nothing has changed it; in a loop the body "
                 "must give the tensor another value."
@@ -278,7 +278,7 @@ class Tracer:
 
 
 def current_tracer() -> Tracer | None:
-    """The tracer that is running in this thread, if one is."""
+    """The running tracer of this thread, if any."""
     here = executor()
     return here if isinstance(here, Tracer) else None
 

@@ -102,7 +102,7 @@ class _WithWideLossCell(WithLossCell):
     """A network and a loss that is computed of float32 predictions and labels."""
 
     def construct(self, data: object, label: Any) -> Any:
-        widen = partial(map_leaves, partial(in_dtype, wanted=float32))
+        widen = partial(map_leaves, partial(in_dtype, target=float32))
         return self._loss_fn(widen(self._backbone(data)), widen(label))
 
 

@@ -89,7 +89,8 @@ class _Widening(Rewriter):
         pairs = list(zip(node.outputs, types, strict=True))
         computed = tuple(v if v.type == kind else Value(v.name, kind) for v, kind in pairs)
         self.e.append(replace(node, outputs=computed))
-        return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in zip(node.outputs, computed, strict=True))
+        outputs = zip(node.outputs, computed, strict=True)
+        return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in outputs)
 
     def back(self, wide: Value, dtype: DType) -> Value:
         narrow = self.cast(wide, dtype, wide.name)

@@ -219,7 +219,7 @@ def _by_name(called: Callable[..., object], names: tuple[str, ...]) -> Callable[
     return function
 
 
-def kept_cache(of: Callable[..., object], key: tuple[object, ...], function: Callable[..., object]) -> CompileCache:
+def derived_cache(of: Callable[..., object], key: tuple[object, ...], function: Callable[..., object]) -> CompileCache:
     """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
 
     So a script may ask for the same gradient function in every step.

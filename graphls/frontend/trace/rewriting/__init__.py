@@ -1,4 +1,4 @@
 """Source rewriting: Python conditions and loops on tensors become part of the graph.
 
-`functions.rewritten(function)` is the entrance; what it makes calls `flow`.
+`functions.rewritten(function)` is the entry point; rewritten functions call the helpers of `flow`.
 """

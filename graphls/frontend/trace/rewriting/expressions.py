@@ -17,17 +17,17 @@ UNREADABLE = ("locals", "eval", "exec", "vars", "dir", "__class__")
 
 
 class Declined(Exception):
-    """A function is not rewritten, as it holds something that another form of it might do differently."""
+    """Raised for a function that is not rewritten, because a construct in it might behave differently."""
 
 
 def flow(name: str, like: ast.AST, *arguments: ast.expr) -> ast.Call:
-    """A call of a function of `flow`, at the place of a node."""
+    """A call of a function of `flow`, at the position of a node."""
     called = ast.Attribute(ast.Name("@flow", ast.Load()), name, ast.Load())
     return placed(ast.Call(called, list(arguments), []), like)
 
 
 def placed(node: Node, like: ast.AST) -> Node:
-    """A new node and what is in it, at the first line of another node."""
+    """A new node, with its children, at the first line of another node."""
     ast.copy_location(node, like)
     if isinstance(node, (ast.expr, ast.stmt)):
         node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
@@ -53,7 +53,7 @@ def new_function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> a
 
 
 class Expressions(ast.NodeTransformer):
-    """Rewrites what an expression asks of the truth of a value, and what it calls."""
+    """Rewrites the truth tests and the calls of expressions."""
 
     def __init__(self, first_parameter: str | None) -> None:
         self.first_parameter = first_parameter
@@ -127,13 +127,13 @@ class Expressions(ast.NodeTransformer):
 
 
 def _binds(*expressions: ast.AST) -> bool:
-    """Whether expressions bind a name or suspend a function, which they cannot do inside of another one."""
+    """Whether expressions bind a name or suspend the function, and so cannot move into another function."""
     kinds = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
     return any(isinstance(n, kinds) for e in expressions for n in ast.walk(e))
 
 
 def steps_of(iterable: ast.expr) -> Sequence[ast.expr] | None:
-    """The arguments of a `range(...)` that tensors may stand in; None for anything else."""
+    """The arguments of a `range(...)` that may be tensors; None for anything else."""
     is_range = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
     if not is_range or iterable.keywords or all(isinstance(a, ast.Constant) for a in iterable.args):  # type: ignore[attr-defined]
         return None

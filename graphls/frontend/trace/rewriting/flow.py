@@ -34,7 +34,7 @@ def callee(function: object) -> Any:
 
 
 def going_on(flags: Callable[[], Sequence[object]]) -> Any:
-    """Whether none of these jumps has happened."""
+    """Whether none of these jumps has been taken."""
     jumped: Any = False
     for flag in flags():
         jumped = either(jumped, lambda flag=flag: flag)  # type: ignore[misc]
@@ -82,7 +82,7 @@ def each(
 
 
 def steps(function: Any, *bounds: Any) -> Any:
-    """`range(*bounds)`, of which the graph may compute the bounds."""
+    """`range(*bounds)`, whose bounds the graph may compute."""
     if function is builtins.range and any(condition_of(bound) is not None for bound in bounds):
         return Steps.of(bounds)
     return callee(function)(*bounds)
@@ -94,7 +94,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Steps:
-    """A `range` of which the graph computes a bound."""
+    """A `range` with a bound that the graph computes."""
 
     start: Any
     stop: Any
@@ -102,20 +102,20 @@ class Steps:
 
     @classmethod
     def of(cls, bounds: Sequence[object]) -> Steps:
-        """From the arguments of `range`; raises GraphTypeError for what is no integer."""
+        """The steps for arguments of `range`; raises GraphTypeError for one that is no integer."""
         for bound in bounds:
             kind = bound.dtype.kind if isinstance(bound, Tensor) else type(bound).__name__
             if kind not in ("int", "uint"):
                 raise GraphTypeError(f"The bounds of a range are integers, not {bound!r}.")
         if len(bounds) > 2 and isinstance(bounds[2], int) and not bounds[2]:
             raise GraphValueError("The step of a range is not 0.")
-        given = [bound.reshape(()) if isinstance(bound, Tensor) else bound for bound in bounds]
-        start, stop = (0, given[0]) if len(given) == 1 else given[:2]
-        dtype = next(b.dtype for b in given if isinstance(b, Tensor))
-        return cls(Tensor(start, dtype) if isinstance(start, int) else start, stop, given[2] if len(given) > 2 else 1)
+        items = [bound.reshape(()) if isinstance(bound, Tensor) else bound for bound in bounds]
+        start, stop = (0, items[0]) if len(items) == 1 else items[:2]
+        dtype = next(b.dtype for b in items if isinstance(b, Tensor))
+        return cls(Tensor(start, dtype) if isinstance(start, int) else start, stop, items[2] if len(items) > 2 else 1)
 
     def is_before(self, position: object) -> Any:
-        """Whether a position is one of the range."""
+        """Whether a position is inside the range."""
         up, down = position < self.stop, position > self.stop
         if isinstance(self.step, int):
             return up if self.step > 0 else down

@@ -26,14 +26,14 @@ _codes: dict[int, tuple[weakref.ref[CodeType], CodeType | None]] = {}
 
 
 def in_trace(function: object) -> Any:
-    """A function of the user's as a trace runs it; itself outside of a trace."""
+    """The rewritten form of a user's function in a trace; the function itself outside."""
     return function if current_tracer() is None else rewritten(function)
 
 
 def rewritten(function: object) -> Any:
-    """A function, a method, a `partial` or an object that is called in the form that a trace runs.
+    """The form that a trace runs of a function, a method, a `partial` or a callable object.
 
-    Anything else, and what has no source at hand or none that can be rewritten, is returned as it is.
+    Anything else, and functions without a source that can be rewritten, are returned unchanged.
     """
     tracer = current_tracer()
     if tracer is not None and not tracer.rewrites:
@@ -50,7 +50,7 @@ def rewritten(function: object) -> Any:
 
 
 def _called_object(item: object) -> Any:
-    """The method `__call__` of an object of a class of the user's."""
+    """The rewritten method `__call__` of an object of a user's class."""
     method = None if isinstance(item, type) else getattr(type(item), "__call__", None)  # noqa: B004
     if not isinstance(method, FunctionType):
         return item
@@ -73,7 +73,7 @@ def _function(function: FunctionType) -> FunctionType:
 
 
 def _code(function: FunctionType) -> CodeType | None:
-    """The code of a function in its new form, made once; None where it stays as it is."""
+    """The rewritten code of a function, cached; None where it stays unchanged."""
     code = function.__code__
     known = _codes.get(id(code))
     if known is not None and known[0]() is code:
@@ -87,7 +87,7 @@ def _code(function: FunctionType) -> CodeType | None:
 
 @lru_cache(maxsize=4096)
 def _is_foreign(file: str) -> bool:
-    """Whether a file is part of graphls, of Python or of a library that knows no tensors of graphls."""
+    """Whether a file belongs to graphls, to Python or to a library that never calls with tensors of graphls."""
     if is_own(file):
         return True
     if file.startswith(_PACKAGES):
@@ -96,17 +96,17 @@ def _is_foreign(file: str) -> bool:
 
 
 def _new_code(function: FunctionType) -> CodeType | None:
-    found = definition_of(function)
-    if found is None or isinstance(found.node, ast.AsyncFunctionDef) or not is_plain(found.node):
+    definition = definition_of(function)
+    if definition is None or isinstance(definition.node, ast.AsyncFunctionDef) or not is_plain(definition.node):
         return None
     try:
-        return _compiled(_rewritten(found), function.__code__)
+        return _compiled(_rewritten(definition), function.__code__)
     except (Declined, SyntaxError, RecursionError):
         return None
 
 
-def _rewritten(found: ScopedDefinition) -> ast.FunctionDef | ast.Lambda:
-    node = mangled(copy.deepcopy(found.node), found.owner)
+def _rewritten(definition: ScopedDefinition) -> ast.FunctionDef | ast.Lambda:
+    node = mangled(copy.deepcopy(definition.node), definition.owner)
     assert not isinstance(node, ast.AsyncFunctionDef)
     node.args.defaults, node.args.kw_defaults = [], [None] * len(node.args.kwonlyargs)
     if isinstance(node, ast.Lambda):
@@ -137,7 +137,7 @@ def _compiled(node: ast.FunctionDef | ast.Lambda, old: CodeType) -> CodeType:
 
 
 def _named(code: CodeType, old: CodeType) -> CodeType:
-    """Code in which the functions that rewriting has made bear the name of the user's function."""
+    """The code with the name of the user's function on the inner functions that rewriting has added."""
     constants = tuple(
         _named(c, old) if isinstance(c, CodeType) and c.co_name.startswith("@") else c for c in code.co_consts
     )
@@ -158,7 +158,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def mangled(node: Node, owner: str) -> Node:
-    """A definition of a class in which private names have the form that they have outside of it."""
+    """A definition with the private names of its class mangled, as Python does inside of a class."""
     prefix = owner.lstrip("_")
     if not prefix:
         return node

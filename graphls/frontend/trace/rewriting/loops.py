@@ -14,7 +14,7 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.frontend.trace.branch_merge import KINDS, UNBOUND, Outcome, Unjoinable
+from graphls.frontend.trace.branch_merge import KINDS, UNBOUND, Outcome, Unmergeable
 from graphls.frontend.trace.host_calls import warn_of_lost
 from graphls.frontend.trace.regions import Run, is_drawn, once
 from graphls.frontend.trace.rewriting.state import State
@@ -25,11 +25,11 @@ from graphls.ir.graph import Graph, Value, walk
 from graphls.ir.types import DType
 
 Function = Callable[..., Any]
-MOST_ROUNDS = 50
+MOST_TRIALS = 50
 
 
 def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
-    """`while condition(): body()`; raises TraceError for what cannot be carried from one iteration to the next."""
+    """Trace `while condition(): body()`; raises TraceError for variables that cannot be carried."""
     tracer = current_tracer()
     assert tracer is not None
     loop = _Loop(tracer, condition, body, state, growing, user_location())
@@ -38,7 +38,7 @@ def looped(condition: Function, body: Function, state: State, growing: Sequence[
 
 @dataclass(frozen=True)
 class Carried:
-    """A leaf that is carried: what it is at the start, and the Python number that it was before, if it was one."""
+    """A carried leaf: its value at the start, and the Python number that it was before, if any."""
 
     start: Value
     number: Any = None
@@ -46,7 +46,7 @@ class Carried:
 
 @dataclass
 class _Loop:
-    """A loop while it is traced: again and again, until it is known what is carried."""
+    """A loop that is traced repeatedly, until all carried leaves are known."""
 
     tracer: Any
     condition: Function
@@ -58,29 +58,29 @@ class _Loop:
     parameters: tuple[Parameter, ...] = ()
 
     def run(self) -> Outcome:
-        """The outcome of the loop, which is emitted."""
+        """Emit the loop; returns its outcome."""
         before = self.state.read()
         starts = {key: self._start(key, tree) for key, tree in before.items()}
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_TRIALS):
             body = self._traced(starts, self.body)
             after: Outcome = body.run.result
             known = len(self.parameters)
             self.parameters = tuple(dict.fromkeys((*self.parameters, *body.run.states)))
-            found = {key: self._continued(key, start, after.values[key]) for key, start in starts.items()}
-            if known == len(self.parameters) and all(found[key] is starts[key] for key in starts):
+            trial = {key: self._continued(key, start, after.values[key]) for key, start in starts.items()}
+            if known == len(self.parameters) and all(trial[key] is starts[key] for key in starts):
                 outputs = self._emitted(starts, body)
                 self.state.write(before)
                 contents = {key: _filled(start, outputs) for key, start in starts.items()}
                 changes = self.state.changes(before, contents)
                 return Outcome(None, changes, {**after.unbound, **self.unbound})
-            # What has changed is carried in the next trial, where the body may treat it in another way than a constant.
-            starts = found
+            # A changed leaf is carried in the next trial, where the body may treat it differently from a constant.
+            starts = trial
         raise TraceError("What this loop changes has another type in each iteration.", self.loc)
 
-    # -- what is carried --------------------------------------------------------------------------------------
+    # -- carried leaves ---------------------------------------------------------------------------------------
 
     def _start(self, key: Any, tree: object) -> Any:
-        """A pytree in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
+        """A pytree with the leaves marked that are surely carried; in containers none are marked yet."""
         if isinstance(key, int):
             return tree
         if key.startswith("@continued"):  # belongs to one iteration of the loop
@@ -98,16 +98,16 @@ class _Loop:
         return Carried(self.tracer.constant(array_of(number, dtype)), number)
 
     def _continued(self, key: object, start: object, after: object) -> Any:
-        """The start again if the body leaves it as it is or carries it on, else another one to try."""
+        """The start itself if the body preserves it or can carry it, else the start of the next trial."""
         if start is UNBOUND or after is UNBOUND:
             return self._unbound(key, start, after)
         try:
             if structure(start) != structure(after):
                 kinds = f"{_described(start)} before its body and {_described(after)} behind it"
-                raise Unjoinable(f"This loop must keep the structure of{{name}}, which is {kinds}.")
+                raise Unmergeable(f"This loop must keep the structure of{{name}}, which is {kinds}.")
             old = leaves(start)
             new = [self._leaf(*pair) for pair in zip(old, leaves(after), strict=True)]
-        except Unjoinable as error:
+        except Unmergeable as error:
             name = key.partition(".")[0] if isinstance(key, str) else None
             if name is None or name.startswith("@"):
                 raise TraceError(str(error).format(name=" what it changes"), self.loc) from None
@@ -116,7 +116,7 @@ class _Loop:
         return start if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(start, new)
 
     def _unbound(self, key: Any, start: object, after: object) -> Any:
-        """A variable that has a value only before the loop, or only after its body; results start as zeros."""
+        """The start of a variable that is bound only before the loop or only after its body; results start as zeros."""
         if start is UNBOUND and after is not UNBOUND:
             if key == "@result":
                 return map_leaves(self._zeros, after)
@@ -136,16 +136,16 @@ class _Loop:
         if _is_number(after) and not kind.shape and KINDS[kind.dtype.kind] >= KINDS[Tensor(after).dtype.kind]:
             return start
         if not is_tensor(after) and not _is_number(after):
-            raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives something else.")
-        given = after.type if isinstance(after, Tensor) else Tensor(after).type
-        if given == kind:
+            raise Unmergeable(f"This loop must keep the type of{{name}}, {kind}, and gives something else.")
+        kind_after = after.type if isinstance(after, Tensor) else Tensor(after).type
+        if kind_after == kind:
             return start
-        if start.number is not None and not given.shape and KINDS[given.dtype.kind] >= KINDS[kind.dtype.kind]:
-            return self._number(start.number, given.dtype)
-        raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives {given}.")
+        if start.number is not None and not kind_after.shape and KINDS[kind_after.dtype.kind] >= KINDS[kind.dtype.kind]:
+            return self._number(start.number, kind_after.dtype)
+        raise Unmergeable(f"This loop must keep the type of{{name}}, {kind}, and gives {kind_after}.")
 
     def _fixed(self, start: object, after: object) -> Any:
-        """A leaf that was the same in each iteration so far."""
+        """The start of a leaf that has been constant so far."""
         if after is start or (type(start) is type(after) is Symbol and start.graph_value is after.graph_value):
             return start
         if not is_tensor(after) and type(after) is type(start) and after == start:
@@ -156,12 +156,12 @@ class _Loop:
             return self._number(start, beside if KINDS[beside.kind] >= KINDS[own.kind] else own)
         if is_tensor(start) and (is_tensor(after) or _is_number(after)):
             return Carried(self.tracer.value(start))
-        raise Unjoinable("This loop must keep{name}, which is neither a tensor nor a number.")
+        raise Unmergeable("This loop must keep{name}, which is neither a tensor nor a number.")
 
     # -- the regions ------------------------------------------------------------------------------------------
 
     def _traced(self, starts: Mapping[object, object], function: Function) -> _Region:
-        """One run of the body or the condition, on values of its own for what is carried."""
+        """Trace the body or the condition once, on parameters for the carried values."""
         carried = [c for start in starts.values() for c in leaves(start) if isinstance(c, Carried)]
         values = [c.start for c in carried] + [self.tracer.current(p) for p in self.parameters]
         own = [Value(self.tracer.builder.names.fresh(v.name), v.type) for v in values]
@@ -183,7 +183,7 @@ class _Loop:
         return _Region(run, carried, values, own)
 
     def _emitted(self, starts: Mapping[object, object], body: _Region) -> dict[int, Symbol]:
-        """The loop as a node; its outputs by the identity of what is carried."""
+        """Emit the loop as a node; returns its outputs by the identity of the carried leaves."""
         tracer = self.tracer
         test = self._traced(starts, self._answer)
         if set(test.run.states) - set(self.parameters) or any(
@@ -194,7 +194,7 @@ class _Loop:
         body.run.hoist(tracer, body.own)
         answer = test.run.result.result.graph_value
         test.run.hoist(tracer, test.own)
-        # A condition that is the same in each iteration is hoisted whole, and then never becomes false.
+        # A loop-invariant condition is hoisted completely, and then never becomes false.
         if not test.run.nodes and answer not in test.own:
             text = "This loop does not end once it begins: its body changes nothing that its condition depends on."
             raise TraceError(text, self.loc)
@@ -219,8 +219,8 @@ class _Loop:
 
     def _yields(self, starts: Mapping[object, object], body: _Region) -> list[Value]:
         after: Outcome = body.run.result
-        kept = [key for key, start in starts.items() if start is not UNBOUND]
-        pairs = [p for key in kept for p in zip(leaves(starts[key]), leaves(after.values[key]), strict=True)]
+        bound = [key for key, start in starts.items() if start is not UNBOUND]
+        pairs = [p for key in bound for p in zip(leaves(starts[key]), leaves(after.values[key]), strict=True)]
         values = [self._value(mark, leaf, body) for mark, leaf in pairs if isinstance(mark, Carried)]
         return values + [body.run.states[p] for p in self.parameters]
 
@@ -237,7 +237,7 @@ class _Loop:
 
 @dataclass
 class _Region:
-    """A run of the body or of the condition, with the values it takes for what is carried."""
+    """A trace of the body or the condition, with the carried leaves and its parameters for them."""
 
     run: Run
     carried: list[Carried]
@@ -246,12 +246,12 @@ class _Region:
 
 
 def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
-    """A pytree with the outputs of the loop in place of what is carried."""
+    """A pytree with the outputs of the loop in place of the carried leaves."""
     return map_leaves(lambda leaf: outputs[id(leaf)] if isinstance(leaf, Carried) else leaf, start)
 
 
 def _described(tree: object) -> str:
-    """The top-level type of a pytree, in words."""
+    """The top-level type of a pytree in words."""
     if tree is None or not isinstance(tree, (list, tuple, dict)):
         return "None" if tree is None else "one value"
     return f"a {type(tree).__name__} of {len(tree)}"

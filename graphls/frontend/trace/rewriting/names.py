@@ -12,14 +12,14 @@ JUMPS = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue"}
 
 
 def own(prefix: str, number: int) -> str:
-    """A name that no user's variable has."""
+    """A name that no variable of a user can have."""
     return f"@{prefix}{number}"
 
 
 def assigned(statements: Iterable[ast.AST]) -> list[str]:
-    """The variables of the function around that these statements bind or delete, each once.
+    """The variables of the enclosing function that these statements bind or delete, each once.
 
-    Functions that rewriting has made declare theirs as nonlocal.
+    Functions that rewriting has added declare theirs as nonlocal.
     """
     return list(dict.fromkeys(name for statement in statements for name in _bound(statement)))
 
@@ -53,12 +53,12 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 def attributes(statements: Iterable[ast.AST]) -> list[ast.Attribute]:
     """The attributes of names, such as `self.x`, that these statements assign, each once."""
-    found: dict[str, ast.Attribute] = {}
+    targets: dict[str, ast.Attribute] = {}
     for statement in statements:
         for node in within(statement):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_dotted(node.value):
-                found.setdefault(ast.unparse(node), node)
-    return list(found.values())
+                targets.setdefault(ast.unparse(node), node)
+    return list(targets.values())
 
 
 def _is_dotted(node: ast.AST) -> bool:
@@ -66,7 +66,7 @@ def _is_dotted(node: ast.AST) -> bool:
 
 
 def within(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what stands in it, without the bodies of functions and classes."""
+    """A node and its descendants, without the bodies of functions and classes."""
     yield node
     if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
         for child in ast.iter_child_nodes(node):
@@ -74,7 +74,7 @@ def within(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def escapes(statements: Sequence[ast.stmt]) -> set[str]:
-    """How these statements may leave their block: by return, break or continue."""
+    """The jumps by which these statements may leave their block: return, break, continue."""
     return set().union(*map(_escapes, statements)) if statements else set()
 
 
@@ -89,7 +89,7 @@ def _escapes(node: ast.AST) -> set[str]:
 
 
 def always_leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether what follows these statements is never reached."""
+    """Whether the code behind these statements is never reached."""
     if not statements:
         return False
     last = statements[-1]
@@ -99,7 +99,7 @@ def always_leaves(statements: Sequence[ast.stmt]) -> bool:
 
 
 def may_be_tensor(test: ast.expr) -> bool:
-    """Whether a condition can be a tensor, as far as its form tells."""
+    """Whether a condition can be a tensor, judging by its syntax."""
     if isinstance(test, ast.Constant):
         return False
     if isinstance(test, ast.Compare):
@@ -114,7 +114,7 @@ def may_be_tensor(test: ast.expr) -> bool:
 
 
 def grows(name: str, statements: Iterable[ast.stmt]) -> bool:
-    """Whether statements give a variable a value that is made of its own, as a counter has."""
+    """Whether statements update a variable from its own value, as those of a counter do."""
     return any(_grows(name, node) for statement in statements for node in within(statement))
 
 

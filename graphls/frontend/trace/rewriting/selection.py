@@ -26,8 +26,8 @@ def element(items: Any, index: Any) -> Any:
     """
     if not isinstance(index, (Symbol, Parameter)) or current_tracer() is None:
         return items[index]
-    is_place = index.size == 1 and index.dtype.kind in ("int", "uint")
-    if isinstance(items, Tensor) or not _is_sequence(items) or not is_place:
+    is_index = index.size == 1 and index.dtype.kind in ("int", "uint")
+    if isinstance(items, Tensor) or not _is_sequence(items) or not is_index:
         return items[index]
     elements = list(items)
     if not elements:
@@ -45,7 +45,7 @@ def _is_sequence(items: object) -> bool:
 
 
 def _chosen(elements: Sequence[object], index: object) -> Any:
-    """One of several pytrees of the same structure."""
+    """The choice of one of several pytrees of the same structure by an index."""
     if len({structure(item) for item in elements}) > 1:
         raise TraceError(_DIFFERENT.format("results of different structure"))
     columns = [_picked(column, index) for column in zip(*map(leaves, elements), strict=True)]
@@ -86,7 +86,7 @@ class Choice:
 
 
 def _called(calls: Sequence[Any], index: Any, first: int, args: tuple[Any, ...], options: dict[str, object]) -> Any:
-    """The call at an index among these, of which the first has the index `first`; by halves."""
+    """The call at an index among these, the first of which has the index `first`, by binary search."""
     if len(calls) == 1:
         return calls[0](*args, **options)
     middle = len(calls) // 2

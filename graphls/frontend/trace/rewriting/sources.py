@@ -26,22 +26,22 @@ _files: dict[str, tuple[list[str], Index]] = {}
 
 
 def definition_of(function: FunctionType) -> ScopedDefinition | None:
-    """The definition of a function; None where its source is not at hand or it is not clear which is meant."""
+    """The definition of a function; None where its source is missing or several definitions match."""
     code = function.__code__
-    found = [f for f in _index(function).get((code.co_firstlineno, code.co_name), ()) if _fits(f.node, code)]
-    return found[0] if len(found) == 1 else _innermost(found, code)
+    definitions = [f for f in _index(function).get((code.co_firstlineno, code.co_name), ()) if _fits(f.node, code)]
+    return definitions[0] if len(definitions) == 1 else _innermost(definitions, code)
 
 
-def _innermost(found: list[ScopedDefinition], code: CodeType) -> ScopedDefinition | None:
-    """Of several lambdas of one line, the smallest that holds every column of the code; None before Python 3.11."""
+def _innermost(definitions: list[ScopedDefinition], code: CodeType) -> ScopedDefinition | None:
+    """The innermost of several lambdas of one line that spans all columns of the code; None before Python 3.11."""
     positions: Iterable[tuple[Any, ...]] = getattr(code, "co_positions", tuple)()
-    places = [
+    spans = [
         ((line, start), (last, end))
         for line, last, start, end in positions
         if None not in (line, last, start, end) and end
     ]
-    holding = [f for f in found if all(_start(f.node) <= first and last <= _end(f.node) for first, last in places)]
-    if not places or not holding:
+    holding = [f for f in definitions if all(_start(f.node) <= first and last <= _end(f.node) for first, last in spans)]
+    if not spans or not holding:
         return None
     innermost = max(holding, key=lambda f: _start(f.node))
     return innermost if all(_end(innermost.node) <= _end(f.node) for f in holding) else None
@@ -66,10 +66,10 @@ def _index(function: FunctionType) -> Index:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         tree = ast.Module([], [])
     index: Index = {}
-    for found in _definitions(tree, ""):
-        node = found.node
+    for definition in _definitions(tree, ""):
+        node = definition.node
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        index.setdefault((first, getattr(node, "name", "<lambda>")), []).append(found)
+        index.setdefault((first, getattr(node, "name", "<lambda>")), []).append(definition)
     while len(_files) >= _MOST_FILES:
         del _files[next(iter(_files))]
     _files[name] = lines, index
@@ -84,7 +84,7 @@ def _definitions(node: ast.AST, owner: str) -> Iterator[ScopedDefinition]:
 
 
 def _fits(node: Definition, code: CodeType) -> bool:
-    """Whether the parameters are those of the code, and the names that it reads stand in the source."""
+    """Whether a definition has the parameters of the code and contains the names that it reads."""
     a = node.args
     names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
     names += [p.arg for p in (a.vararg, a.kwarg) if p is not None]

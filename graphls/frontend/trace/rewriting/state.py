@@ -18,12 +18,12 @@ Attributes = Sequence[tuple[Callable[[], Any], str]]
 class State:
     """Variables by name, attributes by their path, and by number the lists, dicts and symbols that functions can reach.
 
-    All of these can be read, and set to what they were or to what they are behind a `cond` or a loop.
+    All of these can be read, and set to old values or to those behind a `cond` or a loop.
     """
 
     def __init__(self, variables: Any, functions: Iterable[Any], attributes: Attributes = ()) -> None:
         self.cells: dict[str, CellType] = dict(_cells(variables))
-        self.attributes = dict(_places(attributes))
+        self.attributes = dict(_attribute_owners(attributes))
         self.reached = {name: cell for f in functions for name, cell in _cells(f)}
         self.objects = list(_mutable(_content(cell) for _, cell in sorted(self.reached.items())))
 
@@ -35,7 +35,7 @@ class State:
         return contents
 
     def ended(self, result: object) -> Outcome:
-        """A result, and what everything holds now."""
+        """The outcome: a result, and the current values of everything."""
         return Outcome(result, self.read(), objects=self.objects)
 
     def write(self, contents: Mapping[object, object]) -> None:
@@ -57,14 +57,14 @@ class State:
         return {key: item for key, item in after.items() if not _is_same(before[key], item)}
 
     def take(self, outcome: Outcome, tracer: Tracer) -> Any:
-        """Let everything hold what an outcome says; returns its result."""
+        """Write the values of an outcome; returns its result."""
         self.write(outcome.values)
         tracer.unbound.update(outcome.unbound)
         return outcome.result
 
 
 def set_cell(cell: CellType, value: object) -> None:
-    """Give a variable a value, or none."""
+    """Bind a variable, or unbind it."""
     if value is not UNBOUND:
         cell.cell_contents = value
     elif _content(cell) is not UNBOUND:
@@ -72,7 +72,7 @@ def set_cell(cell: CellType, value: object) -> None:
 
 
 def is_empty(cell: CellType) -> bool:
-    """Whether a variable has no value."""
+    """Whether a variable is unbound."""
     return _content(cell) is UNBOUND
 
 
@@ -88,8 +88,8 @@ def _content(cell: CellType) -> Any:
         return UNBOUND
 
 
-def _places(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """The attributes that are assigned, without parameters, whose writes a trace knows."""
+def _attribute_owners(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """The assigned attributes with their owners, without parameters, whose writes a trace records."""
     for i, (owner_of, name) in enumerate(attributes):
         try:
             owner = owner_of()
@@ -133,7 +133,7 @@ def _fill(item: Any, content: Any) -> None:
 
 
 def _is_same(before: Any, after: Any) -> bool:
-    """Whether a variable or a container holds the very same objects, and a symbol the same value."""
+    """Whether two contents are the same object, containers of the same objects, or symbols of the same value."""
     if before is after:
         return True
     if type(before) is Symbol and type(after) is Symbol:

@@ -1,6 +1,6 @@
 """The AST transformer for statements: conditions and loops become functions that `flow` runs.
 
-A jump out of such a function becomes a variable; what follows in the block goes into the other branch, or is guarded.
+A jump out of such a function becomes a variable; the rest of the block moves into the other branch, or is guarded.
 
     if x > 0:                       def @yes1():
         return a                        nonlocal result, returned
@@ -59,7 +59,7 @@ class Statements(Expressions):
         self.returns = any("return" in escapes([s]) for s in node.body if not isinstance(s, ast.Return))
 
     def body(self) -> list[ast.stmt]:
-        """The statements of the function in their new form."""
+        """The rewritten statements of the function."""
         body = list(self.node.body)
         text = body[:1] if ast.get_docstring(self.node, clean=False) is not None else []
         body = body[len(text) :]
@@ -83,7 +83,7 @@ class Statements(Expressions):
     # -- blocks -----------------------------------------------------------------------------------------------
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Statements in their new form; what follows a jump that may happen is guarded."""
+        """The rewritten statements of a block; the rest behind a conditional jump is guarded."""
         new: list[ast.stmt] = []
         for i, statement in enumerate(statements):
             rest = list(statements[i + 1 :])
@@ -99,7 +99,7 @@ class Statements(Expressions):
         return new
 
     def _continued(self, statement: ast.If, rest: list[ast.stmt]) -> bool:
-        """Move the rest of the block into the branch of a condition that goes on, if only one does."""
+        """Move the rest of the block into the only branch that continues; returns whether there is one."""
         if always_leaves(statement.body):
             statement.orelse = [*statement.orelse, *rest]
         elif always_leaves(statement.orelse):
@@ -109,7 +109,7 @@ class Statements(Expressions):
         return True
 
     def _are_variables(self, jumps: set[str]) -> bool:
-        """Whether jumps have become variables: returns have, and those of a loop whose body is a function."""
+        """Whether jumps become variables: returns do, and jumps of a loop whose body is a function."""
         return "return" in jumps or bool(self.loops and self.loops[-1])
 
     def _jump(self, statement: ast.stmt) -> list[ast.stmt]:
@@ -127,7 +127,7 @@ class Statements(Expressions):
         return [self._assign(name, ast.Constant(True), statement)]
 
     def _flags(self, jumps: set[str], like: ast.AST) -> ast.expr:
-        """The variables that say whether a jump has happened, as a tuple."""
+        """The tuple of variables of jumps that may have been taken."""
         names = [RETURNED] if "return" in jumps else []
         if self.loops and self.loops[-1]:
             broke, continued = self.loops[-1]
@@ -137,7 +137,7 @@ class Statements(Expressions):
     # -- statements -------------------------------------------------------------------------------------------
 
     def statement(self, statement: ast.stmt) -> list[ast.stmt]:
-        """One statement in its new form."""
+        """The rewritten form of one statement."""
         if isinstance(statement, ast.If):
             return self._if(statement)
         if isinstance(statement, ast.While):
@@ -155,7 +155,7 @@ class Statements(Expressions):
         return [self._others(statement)]
 
     def _others(self, statement: ast.stmt) -> ast.stmt:
-        """A statement that is no condition and no loop: what is in it, in its new form."""
+        """A statement other than a condition or a loop, with its parts rewritten."""
         jumps = escapes([statement])
         for parts in [statement, *(getattr(statement, "handlers", ())), *(getattr(statement, "cases", ()))]:
             for name, value in ast.iter_fields(parts):
@@ -182,7 +182,7 @@ class Statements(Expressions):
         return [placed(ast.Assign([statement.target], self.visit(statement.value)), statement)]
 
     def _inner(self, node: ast.FunctionDef) -> ast.stmt:
-        """A function that is defined inside: its defaults and decorators here, its body for itself."""
+        """An inner function: its defaults and decorators are rewritten here, its body as a function."""
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
         node.args.defaults = [self.visit(d) for d in node.args.defaults]
         node.args.kw_defaults = [d and self.visit(d) for d in node.args.kw_defaults]
@@ -242,7 +242,7 @@ class Statements(Expressions):
         return self._loop(statement, "each", [items], body, names, jumps, growing)
 
     def _inline_loop(self, statement: Any) -> ast.stmt:
-        """A loop that stays one: no jump in its body leads out of a function that rewriting makes."""
+        """A loop that remains a statement: no jump in its body leaves a function that rewriting adds."""
         self.loops.append(None)
         statement.body = self.block(statement.body)
         self.loops.pop()
@@ -295,7 +295,7 @@ class Statements(Expressions):
         return list(dict.fromkeys([*assigned(statements), *self.shared]))
 
     def _variables(self, names: Sequence[str], like: ast.AST) -> ast.expr:
-        """A function that reads these variables, and so has their cells."""
+        """A function that reads these variables, and so captures their cells."""
         return later(placed(ast.Tuple([_load(n) for n in names], ast.Load()), like))
 
     def _attributes(self, statements: Sequence[ast.stmt], like: ast.AST) -> ast.expr:
@@ -322,7 +322,7 @@ def _load(name: str) -> ast.expr:
 
 
 def is_plain(node: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether a function runs through at once and assigns no globals."""
+    """Whether a function is no generator or coroutine and assigns no globals."""
     if getattr(node, "type_params", None):
         return False
     body = node.body if isinstance(node.body, list) else [node.body]

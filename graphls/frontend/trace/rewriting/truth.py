@@ -12,17 +12,17 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Symbol, Tensor
 from graphls.frontend.trace.branch_merge import BranchResult, merge_branches
-from graphls.frontend.trace.branches import ending, explore
+from graphls.frontend.trace.branches import explore, trace_branch
 from graphls.frontend.trace.regions import once
 from graphls.frontend.trace.tracer import Tracer, current_tracer
 from graphls.ir.graph import Value
 
 MOST_NODES = 32
-"""Up to this many nodes, the second operand of `and` and `or` is computed in any case: quicker than a choice."""
+"""Nodes up to which the second operand of `and` and `or` is always computed, which is faster than a branch."""
 
 
 def condition_of(item: object) -> Value | None:
-    """The value of a condition that the graph computes; None for one that Python knows.
+    """The value of a condition that the graph computes; None for a Python condition.
 
     Raises GraphValueError for a tensor of several elements.
     """
@@ -36,7 +36,7 @@ def condition_of(item: object) -> Value | None:
 
 
 def decided(value: Value) -> bool | None:
-    """The answer that a condition has on the path that is being traced, if it has one."""
+    """The known answer of a condition on the path that is being traced, if any."""
     tracer = current_tracer()
     assert tracer is not None
     value, is_negated = tracer.aliases.canonical(value)
@@ -83,7 +83,7 @@ def either(first: object, *others: Callable[[], object]) -> Any:
 
 
 def chain(left: object, *parts: Callable[..., object]) -> Any:
-    """`left < a < b`: comparisons and what they compare with, in turn."""
+    """`left < a < b`; `parts` are comparisons and operands in turn."""
     result: Any = True
     for compare, operand in zip(parts[::2], parts[1::2], strict=True):
         right = operand()
@@ -109,7 +109,7 @@ def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Call
     loc = user_location()
     value, is_negated = tracer.aliases.canonical(condition)
     answer = (name == "logical_and") is not is_negated
-    second = ending(tracer, value, answer, loc, lambda: explore(tracer, other))
+    second = trace_branch(tracer, value, answer, loc, lambda: explore(tracer, other))
     nodes, result = second.builder.nodes, second.results
     has_effect = bool(second.states or second.shown)
     if isinstance(result, bool) and not has_effect:
@@ -118,8 +118,8 @@ def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Call
         for node in nodes:
             tracer.builder.append(node)
         return dispatch.apply(name, first, result)
-    kept = BranchResult(type(second.builder)(tracer.builder.names), first, {}, [])
-    pair = (second, kept) if answer else (kept, second)
+    skipped = BranchResult(type(second.builder)(tracer.builder.names), first, {}, [])
+    pair = (second, skipped) if answer else (skipped, second)
     return merge_branches(tracer, value, loc, *pair)
 
 
