@@ -150,8 +150,8 @@ class PipelineResult:
     seconds: dict[str, float] = field(default_factory=dict)
     folder: Path | None = None
 
-    def with_stage(self, name: str, graph: Graph) -> dict[str, Graph]:
-        """The stages with one more behind the final graph; it is written where the others are."""
+    def with_stage(self, name: str, graph: Graph) -> PipelineResult:
+        """The result with one more stage behind the final graph; it is written where the others are."""
         name = f"{len(self.stages):02d}_{name}"
         if self.folder:
             write_text(self.folder / f"{name}.ir", dump(graph))
