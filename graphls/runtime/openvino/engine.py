@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from graphls.runtime.engine import Part, PlanContext, ProfiledPart
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
-"""What it computes in. It takes float64 for float32, float16 without its limits and int64 for int32."""
+"""The dtypes that it computes in. It takes float64 for float32, float16 without its limits and int64 for int32."""
 
 MOST_UNROLLED = 4096
-"""Nodes that a scan may come to when it is written out; OpenVINO takes about a millisecond for each."""
+"""The most nodes of an unrolled scan; OpenVINO compiles each in about a millisecond."""
 
 LONGEST = 1 << 24
-"""The longest axis of which every index is a float32, by way of which an index is compared with its size."""
+"""The longest axis of which every index is a float32: indices are compared with the size of the axis in float32."""
 
 
 class Openvino:
@@ -36,10 +36,10 @@ class Openvino:
     writes_in_place = False
 
     def takes(self, node: Node) -> bool:
-        """Whether it has no integers but those that are moved, counted, become floats or are indices.
+        """Whether the only integers of a node are moved, counted, cast to floats or used as indices.
 
-        Remainders, conditions, loops but short recurrences, nodes that give or take nothing, and those that the host
-        draws stay elsewhere.
+        It takes no remainders, conditions, loops other than short recurrences, nodes with empty operands or results,
+        or host random inputs.
         """
         primitive = node.primitive
         if node.regions:
@@ -64,19 +64,19 @@ class Openvino:
         core()
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
-        """A model of a segment, or what ONNX Runtime makes of it where OpenVINO refuses it."""
+        """A model of a segment; a session of ONNX Runtime where OpenVINO refuses it."""
+        from graphls.runtime.openvino.exact_check import open_part
         from graphls.runtime.openvino.part import OpenvinoPart, unless_refused
-        from graphls.runtime.openvino.rechecked import open_part
 
         own = partial(open_part, OpenvinoPart, segment, context)
         part: Part = unless_refused(own, lambda other: other.open(segment, context))
         return part
 
     def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
-        """A model of a segment whose operators are timed, as `open` chooses."""
+        """A model of a segment, as `open` chooses it, whose operators are timed."""
+        from graphls.runtime.openvino.exact_check import open_part
         from graphls.runtime.openvino.part import unless_refused
         from graphls.runtime.openvino.profiled import ProfiledOpenvinoPart
-        from graphls.runtime.openvino.rechecked import open_part
 
         own = partial(open_part, ProfiledOpenvinoPart, segment, context)
         part: ProfiledPart = unless_refused(own, lambda other: other.profiled(segment, context, folder))
@@ -90,9 +90,9 @@ class Openvino:
 
 
 def _is_short_recurrence(node: Node) -> bool:
-    """Whether a scan is written out once for each iteration, because that is faster than a loop and soon compiled.
+    """Whether a scan is unrolled, because that is faster than a loop and takes little time to compile.
 
-    Products of bfloat16 make it so. A loop over whole steps is none.
+    That holds for recurrences with matrix products. A loop over training steps is none.
     """
     if node.primitive.name != "scan" or not node.attrs["length"]:
         return False
@@ -103,7 +103,7 @@ def _is_short_recurrence(node: Node) -> bool:
 
 
 def _may_repeat(node: Node) -> bool:
-    """Whether a node joins operands that may be one and the same, of size 1 in whatever form; see target.py."""
+    """Whether a node concatenates operands, of size 1 from the axis on, that may be the same value; see target.py."""
     kinds = {v.type for v in node.inputs}
     return node.primitive.name == "concat" and len(kinds) == 1 and prod(kinds.pop().shape[node.attrs["axis"] :]) == 1
 
@@ -113,7 +113,7 @@ def _is_exact(value: Value) -> bool:
 
 
 def _only_reads_integers(node: Node) -> bool:
-    """Whether int32 is moved, counted, compared, or chooses from floats."""
+    """Whether int32 is moved, added, compared, or indexes floats."""
     primitive = node.primitive
     if {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT != {int32}:
         return False
@@ -123,7 +123,7 @@ def _only_reads_integers(node: Node) -> bool:
 
 
 def _counts_positions(node: Node) -> bool:
-    """Whether int64 are positions in an image, which int32 holds, or become int32, which they are already."""
+    """Whether int64 are positions in an image, which int32 holds, or are cast to int32, in which they are already."""
     source = node.inputs[0].type if node.inputs else TOKEN
     if node.primitive.name == "max_pool":
         return source.dtype in EXACT and source.size < 2**31

@@ -1,9 +1,12 @@
-"""A plan segment as an OpenVINO model."""
+"""A plan segment as an OpenVINO model, and the inference requests that run it on bound arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from operator import getitem
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,17 +24,59 @@ from graphls.runtime.bound import BoundStates
 from graphls.runtime.buffers import SMALL, array_of
 from graphls.runtime.engine import PlanContext
 from graphls.runtime.lowering.lowering import Lowering
+from graphls.runtime.lowering.ports import Ports
 from graphls.runtime.lowering.types import exchanged
-from graphls.runtime.openvino.memory import large_blocks_apart
 from graphls.runtime.openvino.model import Model
-from graphls.runtime.openvino.request import Request
-from graphls.runtime.openvino.runtime import EXACT, failure
+from graphls.runtime.openvino.runtime import EXACT, failure, large_blocks_apart, load_openvino
 
 Array = np.ndarray[Any, Any]
+NO_FLAGS: Mapping[str, Array] = MappingProxyType({})
+
+
+class Request:
+    """An inference request of a compiled model, whose inputs and outputs are bound to arrays by their names.
+
+    `flags` are the arrays of its scalar outputs that are no values of the graph. The fault is the number of a node with
+    an index out of range, 0 where there is none; see indices.py.
+    """
+
+    def __init__(self, model: Any, ports: Ports, flags: Mapping[str, Array]) -> None:
+        self._retained: dict[str, Array] = {}
+        self._request = model.create_infer_request()
+        self._ports = {name: port for port in model.inputs for name in port.get_names()}
+        # Results that are one constant have the names of all of them: each takes one that no other has.
+        unassigned = {*ports.outputs, *ports.writes.values(), *flags}
+        for port in model.outputs:
+            name = next(iter(unassigned.intersection(port.get_names())))
+            unassigned.remove(name)
+            self._ports[name] = port
+        self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
+        self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
+        for name, flag in flags.items():
+            self.bind(name, flag)
+        if ports.guarded:
+            self._calls.append(partial(getitem, (None,), flags[ports.fault]))  # an IndexError where it is not 0
+
+    def bind(self, name: str, array: Array) -> None:
+        """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
+        if name in self._ports:
+            array = array if array.flags.writeable else array.copy()  # OpenVINO shares no memory that is read only
+            self._request.set_tensor(self._ports[name], self._tensor(array))
+            self._retained[name] = array  # which the tensor does not
+
+    def call(self) -> partial[object]:
+        """A callable that runs the model without Python code, so that no Ctrl-C lands in it."""
+        return partial(deque, map(partial.__call__, self._calls), 0)
+
+    def times(self) -> Iterator[tuple[str, str, int]]:
+        """The name and the type of each operator that ran, and its mean time in microseconds."""
+        for info in self._request.profiling_info:
+            if info.status.name == "EXECUTED":
+                yield info.node_name, info.node_type, round(1e6 * info.real_time.total_seconds())
 
 
 def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -> Any:
-    """The part that `opened` gives; where OpenVINO refuses it, what `otherwise` gives of the engine that takes all.
+    """The part that `opened` returns; where OpenVINO refuses it, that of `otherwise`, called with the default engine.
 
     A warning says why.
     """
@@ -43,15 +88,18 @@ def unless_refused(opened: Callable[[], Any], otherwise: Callable[[Any], Any]) -
 
 
 class OpenvinoPart(BoundStates):
-    """One segment; each of its states that is written has two buffers, as operators run in an order of their own.
+    """One segment; each state that it writes has two buffers, as OpenVINO chooses the order of its operators.
 
-    What is `small`, of what it is fed and gives, is copied to and from arrays that stay bound.
-    `flags` are arrays for the numbers that its model gives besides, and `lowering` is how it is lowered.
+    `small` inputs and outputs of the step are copied to and from arrays that stay bound. `lowering` lowers the graph,
+    and `flags` are the arrays of the scalar outputs that it adds, by their names.
     """
 
     settings: Mapping[str, object] = EXACT
 
-    def __init__(self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering) -> None:
+    def __init__(
+        self, segment: Segment, context: PlanContext, lowering: type[Lowering] = Lowering,
+        flags: Mapping[str, Array] = NO_FLAGS,
+    ) -> None:  # fmt: skip
         graph = self.graph = segment.graph
         self.segment, self.context = segment, context
         self.parameters = {v.name: context.parameters[v.name] for v in graph.states}
@@ -59,7 +107,7 @@ class OpenvinoPart(BoundStates):
         self.group = context.owner.group
         self.swapped = {name: context.swapped[name] for name in self.types if name in context.swapped}
         self.in_place = set()
-        self.model = Model(graph, self.settings, lowering)
+        self.model = Model(graph, self.settings, lowering, frozenset(flags))
         self.compiled, self.ports = self.model.open()
         inputs = list(zip(self.ports.inputs, graph.inputs, strict=True))
         outputs = list(zip(self.ports.outputs, segment.gives, strict=True))
@@ -71,18 +119,18 @@ class OpenvinoPart(BoundStates):
         self.small = {name: self._empty(kind) for name, kind in kinds if kind.nbytes <= SMALL}
         self.results: dict[Value, Array] = {}
         self.fault: Array = np.zeros((), np.int32)
-        self.flags = {self.ports.fault: self.fault} if self.ports.guarded else {}
+        self.flags = {**flags, **({self.ports.fault: self.fault} if self.ports.guarded else {})}
         self.forget_bindings()
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """In a forked process, compile the model again at the next step: the threads of this one are not there."""
+        """In a forked process, compile the model again at the next step, because its threads were not forked."""
         keep_for_ever(self.compiled, *self.bindings.values())
         self.compiled = None
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """Bind what this step is fed and gives."""
+        """Bind the inputs and results of this step."""
         self.group = self.context.owner.group
         request: Request = self.turn()
         for name, dtype, value in self.fed:
@@ -99,9 +147,9 @@ class OpenvinoPart(BoundStates):
 
     def end(self) -> Mapping[Value, Any]:
         """The results of the step that are in no boundary buffer, in the dtypes of the graph."""
-        found, self.results = self.results, {}
-        found.update((value, self.small[name].copy()) for name, _, value in self.step_outputs if name in self.small)
-        return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in found.items()}
+        results, self.results = self.results, {}
+        results.update((value, self.small[name].copy()) for name, _, value in self.step_outputs if name in self.small)
+        return {value: array.astype(value.type.dtype.numpy, copy=False) for value, array in results.items()}
 
     def failed(self, error: Exception) -> Exception:
         """The user's error, at the user's line where that is known; no state has been written."""
@@ -110,7 +158,7 @@ class OpenvinoPart(BoundStates):
         return failure("OpenVINO could not run the step", error)
 
     def has_output(self, name: str) -> bool:
-        """Whether the model gives a tensor of this name."""
+        """Whether the model has an output of this name."""
         return any(name in port.get_names() for port in self.compiled.outputs)
 
     def invalidate(self, reason: str) -> None:

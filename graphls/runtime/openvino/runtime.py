@@ -1,9 +1,11 @@
-"""Loads the module `openvino`, its one Core, and the compile properties."""
+"""Loads the module `openvino` and its one Core; the compile properties, threads and memory of its models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -21,7 +23,15 @@ EXACT = {
     "ENABLE_CPU_PINNING": False,  # other processes and engines need the cores as well
     "CPU_DENORMALS_OPTIMIZATION": False,
 }
-"""What every model is compiled with."""
+"""The properties that every model is compiled with."""
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""The numbers of `mallopt` in glibc for the sizes from which on free memory returns to the system: at the end of the
+heap, and as a block of its own."""
+
+LARGE = 1 << 17
+MOST = 1 << 25
+"""The most that glibc raises the threshold of blocks to by itself; the other threshold is twice that then."""
 
 
 def load_openvino() -> Any:
@@ -31,24 +41,24 @@ def load_openvino() -> Any:
 
 @cache
 def core() -> Any:
-    """The Core of this process; raises GraphRuntimeError where it cannot be made."""
+    """The Core of this process; raises GraphRuntimeError where it cannot be created."""
     try:
-        found = load_openvino().Core()
+        own = load_openvino().Core()
     except RuntimeError as error:
         raise GraphRuntimeError(f"OpenVINO could not be started: {first_line(error)}") from None
-    keep_for_ever(found)  # in a forked process, to end it would be to wait for threads that are not there
-    return found
+    keep_for_ever(own)  # in a forked process, its end would wait for threads that were not forked
+    return own
 
 
 call_after_fork(core.cache_clear)
 
 
 class _Threads:
-    """How many models were there at once, and are there now.
+    """The models that live now, and the most that have lived at once.
 
-    A model that is closed leaves its threads behind for the next one that is compiled. In a forked process they are
-    not there, and OpenVINO would wait for them. So no threads are left over while a process forks: models that do
-    nothing have them, and stay until others need the threads, as to compile them takes longer than the fork.
+    A model that is closed leaves its threads behind for the next one that is compiled. In a forked process these
+    threads do not exist, and OpenVINO would wait for them. So idle models take the threads that are left over before a
+    process forks, and stay until others need the threads, as compiling them takes longer than the fork.
     """
 
     def __init__(self) -> None:
@@ -57,7 +67,7 @@ class _Threads:
         self.most = 0
 
     def give(self) -> None:
-        """Leave the threads of a model that does nothing to the one that is compiled next."""
+        """Leave the threads of an idle model to the one that is compiled next."""
         with suppress(IndexError):
             self.idle.pop()
 
@@ -67,37 +77,37 @@ class _Threads:
         self.most = max(self.most, len(self.models))
         return model
 
-    def taken(self) -> list[Any]:
-        """Models that have the threads that closed ones have left behind."""
+    def occupy(self) -> list[Any]:
+        """Compile idle models for the threads that closed ones have left behind; returns all idle models."""
         left_over = self.most - len(self.models) - len(self.idle)
         self.idle += [core().compile_model(_least(), "CPU", EXACT) for _ in range(left_over)]
         return self.idle
 
     def forget(self) -> None:
-        """In a forked process there are none."""
+        """Forget all models, which a forked process has none of."""
         self.models, self.idle, self.most = WeakSet(), [], 0
 
 
 _threads = _Threads()
-call_before_fork(_threads.taken)
+call_before_fork(_threads.occupy)
 call_after_fork(_threads.forget)
 
 
 def _least() -> Any:
-    """A model that does nothing."""
+    """The smallest model."""
     ov = load_openvino()
     value = ov.opset8.parameter([1], ov.Type.f32)
     return ov.Model([ov.opset8.negative(value)], [value])
 
 
 def compiled(model: Any, settings: Mapping[str, object] = EXACT) -> Any:
-    """A model that is compiled for the CPU; raises RuntimeError where OpenVINO refuses it."""
+    """Compiles a model for the CPU; raises RuntimeError where OpenVINO refuses it."""
     _threads.give()
     return _threads.add(core().compile_model(model, "CPU", settings))
 
 
 def imported(data: memoryview, settings: Mapping[str, object]) -> Any:
-    """A compiled model that was kept; raises RuntimeError where OpenVINO refuses it."""
+    """Reads a compiled model from a cache entry; raises RuntimeError where OpenVINO refuses it."""
     _threads.give()
     return _threads.add(core().import_model(BytesIO(data), "CPU", settings))
 
@@ -108,15 +118,35 @@ def has_bfloat16() -> bool:
     return "BF16" in core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
-def failure(what: str, error: Exception) -> GraphlsError:
-    """The error for what OpenVINO raised: a GraphMemoryError where memory was wanting, else a GraphRuntimeError."""
+def failure(summary: str, error: Exception) -> GraphlsError:
+    """The error for an exception of OpenVINO: a GraphMemoryError where memory ran out, else a GraphRuntimeError."""
     if wants_memory(error):
         return too_large()
-    return GraphRuntimeError(f"{what}: {first_line(error)}")
+    return GraphRuntimeError(f"{summary}: {first_line(error)}")
 
 
 def first_line(error: Exception) -> str:
-    """The line of an error's text that says what is wrong; OpenVINO puts the place in its sources before it."""
+    """The line of an error's text with its reason; OpenVINO puts the position in its sources before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Exception from ", "Check '"))]
-    return (told or lines or [type(error).__name__])[0]
+    reasons = [line for line in lines if not line.startswith(("Exception from ", "Check '"))]
+    return (reasons or lines or [type(error).__name__])[0]
+
+
+@contextmanager
+def large_blocks_apart() -> Iterator[None]:
+    """Inside, large blocks are allocated outside of the heap, so that they return to the system when they are freed.
+
+    OpenVINO allocates memory for all inputs and outputs of a model, weights included, and frees it at the first run,
+    which uses the bound arrays instead. In the heap it would stay with the process: 373 MB for a GPT of 98 million
+    parameters.
+    """
+    options = getattr(CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if options is None:
+        yield
+        return
+    options(MMAP_THRESHOLD, LARGE)
+    try:
+        yield
+    finally:
+        options(MMAP_THRESHOLD, MOST)
+        options(TRIM_THRESHOLD, 2 * MOST)

@@ -1,8 +1,8 @@
-"""The lowering target of OpenVINO, and operators that it computes wrongly unless written differently.
+"""The lowering target of OpenVINO, the forms of operators that it computes wrongly, and probes of its kernels.
 
-Its kernels lose nan (2026.4.1): Max and Min give their second operand where the first one is nan, Relu gives 0 and Exp
-inf, and nan is greater than any number. What is compared and chosen here is fused with what stands around it; IsNaN
-would be a pass over the tensor of its own.
+Its kernels lose nan (2026.4.1): Max and Min return their second operand where the first one is nan, Relu returns 0 and
+Exp inf, and nan is greater than any number. The comparisons and choices here are fused with the operators around them;
+IsNaN would be a pass over the tensor of its own.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.graph import Node
-from graphls.ir.types import bfloat16, float32, int32
+from graphls.ir.types import DType, bfloat16, float32, int32
 from graphls.primitives.indexing import GatherElementsGradient, GatherGradient
 from graphls.primitives.logic import Comparison
 from graphls.primitives.windows import Geometry
+from graphls.runtime.lowering.kernel_checks import Array, is_right_by, model_of
 from graphls.runtime.lowering.kernel_tables import PORTABLE
 from graphls.runtime.lowering.roundings import MOVES
 from graphls.runtime.lowering.target import Form, Target
 from graphls.runtime.lowering.writer import Writer
-from graphls.runtime.openvino.runtime import has_bfloat16
+from graphls.runtime.openvino.runtime import compiled, core, has_bfloat16
 
 Attributes = Mapping[str, Any]
 
 BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "MatMul"}
-"""Operators that are computed in bfloat16, with sums in float32, where their operands are of it."""
+"""Operators that are computed in bfloat16, with sums in float32, where their operands are bfloat16."""
 
 
 @cache
 def target() -> Target:
-    """The target for the processor at hand."""
+    """The target for this processor."""
     bfloat16 = BFLOAT16 if has_bfloat16() else frozenset[str]()
     return Target(
         native_half=False, is_gpu=False, opset=PORTABLE, bfloat16=bfloat16, forms=FORMS, guards_indices=True,
@@ -41,7 +42,7 @@ def target() -> Target:
 
 
 def _one(e: Writer, kind: str, *inputs: str) -> str:
-    """The operator as it is."""
+    """An operator without attributes and with one result."""
     return e.results(kind, inputs, {}, 1)[0]
 
 
@@ -64,17 +65,18 @@ def _relu(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
 
 
 def _reciprocal(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
-    """1 / x; of a number, such as a loss scale, by a kernel of its own, since other operators stand between.
+    """1 / x; of a scalar, such as a loss scale, in a kernel of its own, by other operators between.
 
-    OpenVINO makes one kernel of it and the first product that it meets, which may be one with a large tensor that is
-    made late, and then all that is divided by the loss scale runs behind the whole backward pass (2026.4.1): all
-    products for gradients of weights, whose operands are in no cache by then. That took 2 % of the step of a GPT.
+    OpenVINO fuses it with the first product that reads it, which may be one with a large tensor that is computed late,
+    and then all quotients by the loss scale run behind the backward pass (2026.4.1): all products for gradients of
+    weights, whose operands have left the cache by then. That took 2 % of the step of a GPT.
     """
-    made = _one(e, "Reciprocal", *inputs)
+    result = _one(e, "Reciprocal", *inputs)
     node = e.node
     if node is None or node.primitive.name != "reciprocal" or node.output.type.size != 1:
-        return made
-    pair = e.results("Concat", [_one(e, "Reshape", name, e.ints((1,))) for name in (made, *inputs)], {"axis": 0}, 1)[0]
+        return result
+    rows = [_one(e, "Reshape", name, e.ints((1,))) for name in (result, *inputs)]
+    pair = e.results("Concat", rows, {"axis": 0}, 1)[0]
     first = e.results("Gather", [pair, e.ints((0,))], {"axis": 0}, 1)[0]
     return _reshaped(e, [first, e.ints(node.output.type.shape)], {})
 
@@ -87,16 +89,16 @@ def _extreme(kind: str) -> Form:
 
 
 def _reshaped(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """A matrix product of one element that is reshaped to a scalar ends the process when it is compiled."""
+    """A Reshape, or a Squeeze to a scalar: compiling a matrix product of one element reshaped to one would crash."""
     x, shape = inputs
     return _one(e, "Squeeze", x) if shape == e.ints(()) else e.results("Reshape", inputs, attributes, 1)[0]
 
 
 def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """Concatenation along an axis of size 1, written as one along all axes from there on.
+    """A concatenation along an axis of size 1, written as one along all axes from there on.
 
-    OpenVINO makes a Broadcast of operands that are one and the same, and moves an operator before it which not all of
-    its readers want (2026.4.1).
+    OpenVINO replaces equal operands by a Broadcast, and moves an operator before it that not all of its readers have
+    (2026.4.1).
     """
     node, axis = e.node, attributes["axis"]
     if node is None or node.primitive.name != "concat" or any(v.type.shape[axis] != 1 for v in node.inputs):
@@ -108,14 +110,14 @@ def _concatenation(e: Writer, inputs: Sequence[str], attributes: Attributes) -> 
 
 
 _BLOCK = 32
-"""Numbers of bfloat16 that units for products take at once; rows of such a length are joined fast."""
+"""The bfloat16 numbers that units for products read at once; rows of such lengths are concatenated fast."""
 
 
 def _product(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """Gemm as MatMul, where transpositions become part of it.
+    """A Gemm as a MatMul, which transpositions become part of.
 
-    OpenVINO multiplies by the factors of a Gemm, and adds its third operand where there is none; in bfloat16 these
-    stay, as a pass over the result that is as long as a small product (2026.4.1).
+    OpenVINO multiplies by the factors of a Gemm, and adds a third operand even where there is none; in bfloat16 that
+    stays a pass over the result, which takes as long as a small product (2026.4.1).
     """
     turned = (attributes.get("transA", 0), attributes.get("transB", 0))
     sides = [
@@ -126,58 +128,58 @@ def _product(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
 
 
 def _affine(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """A product of bfloat16 plus a row, rounded behind the sum.
+    """A product of bfloat16 plus a bias, rounded after the sum.
 
-    OpenVINO rounds a product before anything is added to it, so the row is summed by the product: the matrix has it as
-    one more row, which meets ones.
+    OpenVINO rounds a product before the bias is added, so the bias is part of the product: it is one more row of the
+    matrix, multiplied by ones.
     """
     if len(inputs) < 3:
         return _product(e, inputs, attributes)
     assert e.node is not None
-    x, matrix, row = inputs
+    x, matrix, bias = inputs
     axis = int(attributes["transB"])
     inner, outer = e.node.inputs[1].type.shape[axis], e.node.inputs[2].type.size
-    more = _BLOCK - inner % _BLOCK
-    ones = np.eye(1, more).repeat(e.node.output.type.size // outer, axis=0)
+    added = _BLOCK - inner % _BLOCK
+    ones = np.eye(1, added).repeat(e.node.output.type.size // outer, axis=0)
     x = e.results("Concat", (x, e.const(ones, bfloat16)), {"axis": 1}, 1)[0]
-    rest = e.const(np.zeros((outer, more - 1) if axis else (more - 1, outer)), bfloat16)
-    rows = _one(e, "Reshape", row, e.ints((outer, 1) if axis else (1, outer)))
-    matrix = e.results("Concat", (matrix, rows, rest) if more > 1 else (matrix, rows), {"axis": axis}, 1)[0]
+    zeros = e.const(np.zeros((outer, added - 1) if axis else (added - 1, outer)), bfloat16)
+    row = _one(e, "Reshape", bias, e.ints((outer, 1) if axis else (1, outer)))
+    matrix = e.results("Concat", (matrix, row, zeros) if added > 1 else (matrix, row), {"axis": axis}, 1)[0]
     return _product(e, (x, matrix), attributes)
 
 
 def _convolution(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """A convolution of bfloat16 plus a number for each channel, rounded behind the sum as in `_affine`.
+    """A convolution of bfloat16 plus a bias for each channel, rounded after the sum as in `_affine`.
 
-    The kernels have these numbers as those of one more channel, in one place, which sees ones in all windows. Where no
-    place lies within the images in all windows, two operators say that it is not done in bfloat16.
+    The biases are the kernels of one more channel, at one position that sees ones in all windows. Where no position
+    lies within the images in all windows, it is two operators, and so not computed in bfloat16.
     """
     if len(inputs) < 3:
         return e.results("Conv", inputs, attributes, 1)[0]
     assert e.node is not None
-    x, kernels, numbers = inputs
-    kind, shape = (v.type.shape for v in e.node.inputs[:2])
-    place = Geometry.over(shape[2:], **e.node.attrs).place_inside(kind, shape[2:])
-    if attributes["group"] > 1 or place is None:
-        return _one(e, "Add", e.results("Conv", (x, kernels), attributes, 1)[0], numbers)
-    is_there = np.zeros((1, 1, *shape[2:]), np.bool_)
-    is_there[0, 0][place] = True
-    numbers = _one(e, "Reshape", numbers, e.ints((-1, *(1,) * (len(shape) - 1))))
-    more = _one(e, "Where", e.const(is_there), numbers, e.const(0.0, bfloat16))
-    ones = e.const(np.ones((kind[0], 1, *kind[2:])), bfloat16)
-    joined = [e.results("Concat", pair, {"axis": 1}, 1)[0] for pair in ((x, ones), (kernels, more))]
+    x, kernels, bias = inputs
+    images, shape = (v.type.shape for v in e.node.inputs[:2])
+    position = Geometry.over(shape[2:], **e.node.attrs).place_inside(images, shape[2:])
+    if attributes["group"] > 1 or position is None:
+        return _one(e, "Add", e.results("Conv", (x, kernels), attributes, 1)[0], bias)
+    mask = np.zeros((1, 1, *shape[2:]), np.bool_)
+    mask[0, 0][position] = True
+    bias = _one(e, "Reshape", bias, e.ints((-1, *(1,) * (len(shape) - 1))))
+    bias_kernels = _one(e, "Where", e.const(mask), bias, e.const(0.0, bfloat16))
+    ones = e.const(np.ones((images[0], 1, *images[2:])), bfloat16)
+    joined = [e.results("Concat", pair, {"axis": 1}, 1)[0] for pair in ((x, ones), (kernels, bias_kernels))]
     return e.results("Conv", joined, attributes, 1)[0]
 
 
 LARGE = 1 << 20
-"""Bytes from which on zeros are made in each step, so that they are no part of the model."""
+"""Bytes from which on zeros are computed in each step, so that they are no part of the model."""
 
 
 def _scatter(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
-    """Scatter into zeros: large zeros are made by the model.
+    """A scatter into zeros; the model computes large ones.
 
-    A constant would be copied in each step and take as much memory once more, and OpenVINO makes one of whatever is
-    known when it compiles. So zero is the difference of an index and itself.
+    A constant would be copied in each step and take as much memory once more, and OpenVINO folds all that it can into
+    constants. So zero is the difference of an index and itself.
     """
     node = e.node
     if node is None or not _is_of_slices(node) or node.output.type.nbytes < LARGE:
@@ -190,19 +192,19 @@ def _scatter(e: Writer, inputs: Sequence[str], attributes: Attributes) -> str:
 
 
 def _is_of_slices(node: Node) -> bool:
-    """Whether a node adds float32, or bfloat16 in float32, to zeros."""
+    """Whether a node scatters float32, or bfloat16 in float32, into zeros."""
     of_floats = node.output.type.dtype in (float32, bfloat16)
     return isinstance(node.primitive, (GatherGradient, GatherElementsGradient)) and of_floats
 
 
 def _is_of_integers(e: Writer) -> bool:
-    """Whether the node of this operator compares int32."""
+    """Whether the current node compares int32."""
     node = e.node
     return node is not None and isinstance(node.primitive, Comparison) and node.inputs[0].type.dtype is int32
 
 
 def _difference_is_zero(e: Writer, x: str, y: str) -> str:
-    """Whether int32 are equal, which are compared by way of float32: there a difference is 0 only if it is."""
+    """Whether int32 are equal, by their difference: OpenVINO compares in float32, which rounds none but 0 to 0."""
     return _one(e, "Equal", _one(e, "Sub", x, y), e.const(0, int32))
 
 
@@ -242,3 +244,14 @@ FORMS: dict[str, Form] = {
     "Reshape": _reshaped,
     "ScatterElements": _scatter,
 }
+
+
+@cache
+def is_right(operator: str, dtype: DType) -> bool:
+    """Whether the kernel of an operator agrees with NumPy at the numbers where kernels tend to be wrong."""
+    return is_right_by(_run, operator, dtype)
+
+
+def _run(operator: str, *inputs: Array, outputs: int = 1, **attributes: Any) -> Array:
+    read = core().read_model(model_of(operator, inputs, outputs, PORTABLE, **attributes).SerializeToString())
+    return np.asarray(compiled(read)(list(inputs))[0])

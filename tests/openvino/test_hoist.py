@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.runtime.openvino.early import early_values
+from graphls.runtime.openvino.hoist import hoistable_values
 
 pytest.importorskip("openvino")
 ROWS, SIZE = 128, 160
@@ -39,7 +39,7 @@ def test_the_result_and_the_slope_leave_the_kernel_that_makes_a_gelu(scaled: boo
     model = parts[0].compiled.get_runtime_model()
     kernels = [o for o in model.get_ops() if "sigmoid" in o.get_rt_info()["originalLayersNames"].astype(str).lower()]
     assert [len(kernel.outputs()) for kernel in kernels] == [2]
-    assert len(early_values(parts[0].graph)) == 1
+    assert len(hoistable_values(parts[0].graph)) == 1
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -61,6 +61,6 @@ def test_a_choice_that_never_holds_keeps_what_is_not_finite(parts: list[Any]) ->
         graphls.compile(lambda x: doubled(x), x, **options)(x)
         for options in ({"engine": "openvino"}, {"backend": "numpy"})
     ]
-    assert early_values(parts[0].graph)
+    assert hoistable_values(parts[0].graph)
     for found, wanted in zip(*values, strict=True):
         np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-5)

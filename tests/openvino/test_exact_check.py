@@ -12,8 +12,8 @@ from graphls import nn
 from graphls.context import reset_context
 from graphls.runtime.cache import Cache
 from graphls.runtime.lowering.protos import operators
+from graphls.runtime.openvino.exact_check import MOST_INCONCLUSIVE, ExactCheckPart
 from graphls.runtime.openvino.part import OpenvinoPart
-from graphls.runtime.openvino.rechecked import MOST_INCONCLUSIVE, RecheckedPart
 
 pytest.importorskip("openvino")
 X, Y = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
@@ -28,9 +28,9 @@ def begun(size: int = 4) -> graphls.Compiled:
     return graphls.compile(nn.TrainOneStepWithLossScaleCell(loss, optimizer, manager), X, Y, engine="openvino")
 
 
-def rechecked_part(step: graphls.Compiled) -> RecheckedPart:
-    (found,) = (each for each in (*step._session.first, *step._session.last) if isinstance(each, RecheckedPart))
-    return found
+def exact_check_part(step: graphls.Compiled) -> ExactCheckPart:
+    (part,) = (each for each in (*step._session.first, *step._session.last) if isinstance(each, ExactCheckPart))
+    return part
 
 
 def has_conditions(opened: OpenvinoPart) -> bool:
@@ -38,7 +38,7 @@ def has_conditions(opened: OpenvinoPart) -> bool:
 
 
 @pytest.mark.parametrize("size", [4, 1 << 20])  # updated in the one segment, and in one of their own
-def test_the_exact_check_runs_where_bounds_say_too_little(size: int, parts: list[OpenvinoPart]) -> None:
+def test_the_exact_check_runs_where_bounds_are_inconclusive(size: int, parts: list[OpenvinoPart]) -> None:
     step = begun(size)
     assert [bool(step(X, Y)[1]) for _ in range(2)] == [False, False]
     (first,) = parts
@@ -59,20 +59,20 @@ def test_bounds_that_stay_inconclusive_are_no_second_run(
     for _ in range(MOST_INCONCLUSIVE):
         assert step(nan, Y)[1]
     first, exact = parts
-    rechecked = rechecked_part(step)
+    part = exact_check_part(step)
     with monkeypatch.context() as patched:
         patched.setattr(first, "turn", lambda: pytest.fail("it runs in vain"))
         assert step(nan, Y)[1] and step(nan, Y)[1]
-    assert not step(X, Y)[1] and rechecked.part is first and rechecked.exact is exact
+    assert not step(X, Y)[1] and part.part is first and part.exact is exact
 
 
 def test_bits_of_a_step_do_not_depend_on_those_before(parts: list[OpenvinoPart]) -> None:
     """The two models may differ in the last bit: which one answers must be the same for who resumes from a file."""
     step, nan = begun(), X * np.float32("nan")
-    answers, rechecked = [], rechecked_part(step)
+    answers, part = [], exact_check_part(step)
     for x in (X, nan, X, *[nan] * (MOST_INCONCLUSIVE + 2), X, X, nan, X):
         assert bool(step(x, Y)[1]) == np.isnan(x).any()
-        answers.append(rechecked.answers is not parts[0])
+        answers.append(part.answers is not parts[0])
     assert answers == [False, True, False, *[True] * (MOST_INCONCLUSIVE + 2), False, False, True, False]
 
 
