@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from graphls.context import PYNATIVE_MODE, reset_context, set_context
 from graphls.runtime.onnxruntime import ort
-from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.onnxruntime.session_options import threads
 from tests import draws, messages
 
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine fails no test

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.onnxruntime.session_options import threads
 from tests.cores import one_core
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux puts processes on cores")

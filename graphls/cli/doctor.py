@@ -12,8 +12,14 @@ from graphls.base.errors import GraphlsError
 from graphls.cli.doctor_cuda import examine_cuda
 from graphls.ir.parse import parse
 from graphls.runtime.devices import PROVIDERS
-from graphls.runtime.onnxruntime.availability import check_device, check_provider
-from graphls.runtime.onnxruntime.runtime import PACKAGES, conflict, load_runtime, package_version
+from graphls.runtime.onnxruntime.runtime import (
+    PACKAGES,
+    check_device,
+    check_provider,
+    conflict,
+    load_runtime,
+    package_version,
+)
 
 _PRODUCT = """
 graph @product(%x: f16[1], %y: f16[1]) {

@@ -29,7 +29,7 @@ from graphls.inspect.profile.texts import milliseconds, percent
 from graphls.ir.flops import flops
 from graphls.ir.graph import Graph, Node, inside
 from graphls.ir.types import Type
-from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.onnxruntime.session_options import threads
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import HasStorage
 

@@ -10,8 +10,8 @@ from typing import Any
 from graphls.base.errors import GraphlsError
 from graphls.frontend.tensors.tensor import TensorLike
 from graphls.runtime.context import set_context
-from graphls.runtime.onnxruntime.availability import check_device
 from graphls.runtime.onnxruntime.cuda_libraries import driver_here
+from graphls.runtime.onnxruntime.runtime import check_device
 
 __all__ = [
     "Event", "Stream", "StreamCtx", "current_stream", "default_stream", "device_count", "empty_cache",

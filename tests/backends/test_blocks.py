@@ -13,8 +13,7 @@ from graphls.ir.graph import Graph, Node, walk
 from graphls.ir.interpret import interpret
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.onnxruntime import ort
-from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks
-from graphls.runtime.onnxruntime.fenced import in_place_behind_readers
+from graphls.runtime.onnxruntime.blocks import Blocked, count_of_blocks, in_blocks, in_place_behind_readers
 from graphls.runtime.onnxruntime.part import OrtPart
 from graphls.runtime.plan import PlanSession
 from tests.nn.test_optimizers_in_steps import KINDS

@@ -10,8 +10,8 @@ from graphls.ir.graph import Graph
 from graphls.ir.plan import plan_of
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.boundary_buffers import boundary_buffers, overwritten
-from graphls.runtime.onnxruntime.arena import has_common_arena
 from graphls.runtime.onnxruntime.runtime import load_runtime
+from graphls.runtime.onnxruntime.session_options import has_common_arena
 
 STEP = """
 graph @step(%x: f32[4,2]) {{

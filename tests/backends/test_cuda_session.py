@@ -9,9 +9,9 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.runtime.onnxruntime import availability
-from graphls.runtime.onnxruntime.cuda_failures import cuda_failure
+from graphls.runtime.onnxruntime import runtime as installed
 from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver
+from graphls.runtime.onnxruntime.failures import cuda_failure
 from tests.cuda.double import MadeUpRuntime, make_up_a_gpu
 
 X = np.ones((2, 3), np.float32)
@@ -192,7 +192,7 @@ def test_what_an_installation_lacks_is_told_first(
 ) -> None:
     runtime = MadeUpRuntime()
     runtime.cuda_version = "13.0"
-    monkeypatch.setattr(availability, "load_runtime", lambda: runtime)
+    monkeypatch.setattr(installed, "load_runtime", lambda: runtime)
     monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.driver_here", lambda: driver)
     monkeypatch.setattr("graphls.runtime.onnxruntime.cuda_libraries.missing_libraries", lambda cuda: missing)
     with pytest.raises(RuntimeError, match=text) as caught:

@@ -15,7 +15,7 @@ import graphls
 from graphls import nn
 from graphls.ir.errors import GraphRuntimeError
 from graphls.runtime.onnxruntime import runtime
-from graphls.runtime.onnxruntime.availability import check_provider
+from graphls.runtime.onnxruntime.runtime import check_provider
 from graphls.runtime.openvino.runtime import load_openvino
 
 X = np.ones((2, 3), np.float32)

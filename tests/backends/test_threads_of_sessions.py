@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.runtime.onnxruntime import threads
+from graphls.runtime.onnxruntime import session_options
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, allowed: set[int]) -> None:
@@ -20,7 +20,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, allowed: 
         topology = folder / f"cpu{number}" / "topology"
         topology.mkdir(parents=True)
         (topology / "thread_siblings_list").write_text(f"{number % half},{number % half + half}\n")
-    monkeypatch.setattr(threads, "CPUS", folder)
+    monkeypatch.setattr(session_options, "CPUS", folder)
     monkeypatch.setattr(os, "cpu_count", lambda: count)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: allowed, raising=False)
 
@@ -33,12 +33,12 @@ def test_threads_are_the_cores_that_a_process_may_use(
     allowed: set[int], expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     machine(monkeypatch, tmp_path, 8, allowed)
-    assert threads.threads() == expected
+    assert session_options.threads() == expected
 
 
 def test_systems_that_do_not_tell_leave_it_to_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert threads.threads() == 0
+    assert session_options.threads() == 0
 
 
 def test_a_session_is_opened_with_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from graphls.ir.parse import parse
 from graphls.passes.schedule.partition import Partition
 from graphls.runtime.lowering.lowering import Lowered, lower
 from graphls.runtime.lowering.weights import serialised
+from graphls.runtime.onnxruntime.model import without_views
 from graphls.runtime.onnxruntime.part import OrtPart
-from graphls.runtime.onnxruntime.views import without_views
 
 TEXT = """
 graph @main(%x: f32[2,3], %y: f32[3,4]) {

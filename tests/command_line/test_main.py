@@ -215,7 +215,7 @@ def test_doctor_sees_a_float16_that_does_not_overflow(
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
     monkeypatch.setattr(runtime, "InferenceSession", Session)
-    monkeypatch.setattr("graphls.runtime.onnxruntime.availability.fault_of_installation", lambda runtime, number: "")
+    monkeypatch.setattr("graphls.runtime.onnxruntime.runtime.fault_of_installation", lambda runtime, number: "")
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(runtime, "get_available_providers", lambda: providers)
     assert main(["doctor"]) == 1

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from graphls.runtime.devices import PROVIDERS
-from graphls.runtime.onnxruntime import availability, model, ort
+from graphls.runtime.onnxruntime import model, ort
+from graphls.runtime.onnxruntime import runtime as installed
 from graphls.runtime.onnxruntime.runtime import load_runtime
 
 
@@ -87,7 +88,7 @@ def make_up_a_gpu(patch: pytest.MonkeyPatch) -> MadeUpRuntime:
     """Let sessions find a GPU that is none."""
     runtime = MadeUpRuntime()
     patch.setattr(ort, "load_runtime", lambda: runtime)
-    patch.setattr(availability, "load_runtime", lambda: runtime)
-    patch.setattr(availability, "fault_of_installation", lambda runtime, number=0: "")
+    patch.setattr(installed, "load_runtime", lambda: runtime)
+    patch.setattr(installed, "fault_of_installation", lambda runtime, number=0: "")
     patch.setattr(model, "is_right", lambda operator, dtype, provider: True)
     return runtime

@@ -25,8 +25,7 @@ from graphls.ir.plan import Plan, is_plan, plan_of
 from graphls.passes.schedule.host_calls import without_effects
 from graphls.runtime.engine import Profiles
 from graphls.runtime.kernels import Run, from_zero
-from graphls.runtime.numpy.reference import ReferenceSession
-from graphls.runtime.numpy.timed import TimedReference
+from graphls.runtime.numpy.reference import ReferenceSession, TimedReference
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import Copied, copies
 from graphls.runtime.step import Step

@@ -263,7 +263,7 @@ def _fault_of(target: str) -> GraphRuntimeError | None:
     if device is None:
         return GraphRuntimeError(f"The device_target {target!r} is not available; graphls runs on 'CPU' and 'GPU'.")
     if device != "cpu":
-        from graphls.runtime.onnxruntime.availability import check_device
+        from graphls.runtime.onnxruntime.runtime import check_device
 
         try:
             check_device(device)

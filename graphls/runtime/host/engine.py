@@ -21,21 +21,21 @@ class Host:
     writes_in_place = False
 
     def takes(self, node: Node) -> bool:
-        """Calls of Python, and nothing else."""
+        """Takes calls of Python functions alone."""
         return node.primitive.calls_python
 
     def check(self, device: object) -> None:
-        """It is always there."""
+        """Raises nothing, as Python is always available."""
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
-        """A segment whose calls are made with arrays."""
+        """A segment that calls its functions with arrays."""
         from graphls.runtime.host.part import HostPart
 
         return HostPart(segment, context)
 
     def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
-        """A segment whose calls are timed, one by one."""
-        from graphls.runtime.host.timed import TimedHostPart
+        """A segment whose calls are timed one by one."""
+        from graphls.runtime.host.part import TimedHostPart
 
         return TimedHostPart(segment, context)
 

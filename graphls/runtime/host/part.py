@@ -1,4 +1,4 @@
-"""A segment of a plan that calls Python."""
+"""A plan segment that calls Python functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphls.ir.graph import Node, Value
 from graphls.ir.interpret import running
 from graphls.ir.plan import Segment
 from graphls.runtime.boundary_buffers import contiguous_buffer
-from graphls.runtime.numpy.part import InterpretedPart
+from graphls.runtime.numpy.part import InterpretedPart, TimedPart
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import PlanContext
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class HostPart(InterpretedPart):
-    """Calls of Python, one after the other; each result is copied once, into its boundary buffer."""
+    """Calls Python functions one after the other; copies each result once, into its boundary buffer."""
 
     def __init__(self, segment: Segment, context: PlanContext) -> None:
         super().__init__(segment, context)
@@ -43,16 +43,16 @@ class HostPart(InterpretedPart):
         self.give([arrays[value] for value in self.graph.outputs], written)
 
     def _of_collective(self, node: Node) -> tuple[Array, Array] | None:
-        """The buffers in which all operands, and all results, of a collective lie; None where there are none."""
+        """The contiguous buffers of all operands and of all results of a collective; None where they have none."""
         if not (node.primitive.is_collective and node.inputs):
             return None
         buffers = self.context.boundary_buffers
-        given = [buffers[v] for v in node.inputs if v in buffers and buffers[v].dtype == v.type.dtype.numpy]
+        operands = [buffers[v] for v in node.inputs if v in buffers and buffers[v].dtype == v.type.dtype.numpy]
         results = [self.boundary_buffers[v] for v in node.outputs[1:] if v in self.boundary_buffers]
-        if len(given) < len(node.inputs) or len(results) < len(node.outputs) - 1:
+        if len(operands) < len(node.inputs) or len(results) < len(node.outputs) - 1:
             return None
-        sent = contiguous_buffer(given)
-        received = sent if results[0] is given[0] else contiguous_buffer(results)
+        sent = contiguous_buffer(operands)
+        received = sent if results[0] is operands[0] else contiguous_buffer(results)
         return None if sent is None or received is None else (sent, received)
 
     def _results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class HostPart(InterpretedPart):
         return results
 
     def _collective_results(self, node: Node, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The results of a collective, which lie in place already where they share one buffer."""
+        """The results of a collective, received in place where they share one buffer."""
         primitive: Any = node.primitive
         buffers = self.buffers.get(node)
         try:
@@ -85,3 +85,7 @@ class HostPart(InterpretedPart):
         if buffer is not array:
             buffer[...] = array
         return buffer
+
+
+class TimedHostPart(TimedPart, HostPart):
+    """A segment whose calls are timed one by one."""

@@ -22,21 +22,21 @@ class Numpy:
     writes_in_place = False
 
     def takes(self, node: Node) -> bool:
-        """Whatever is no call of a user's function."""
+        """Takes all nodes but calls of Python functions."""
         return not node.primitive.calls_python
 
     def check(self, device: object) -> None:
-        """It is always there."""
+        """Raises nothing, as NumPy is always available."""
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
-        """A segment that is interpreted."""
+        """A segment in the interpreter."""
         from graphls.runtime.numpy.part import InterpretedPart
 
         return InterpretedPart(segment, context)
 
     def profiled(self, segment: Segment, context: PlanContext, folder: Path) -> ProfiledPart:
-        """A segment whose nodes are timed, one by one."""
-        from graphls.runtime.numpy.timed import TimedPart
+        """A segment in the interpreter whose nodes are timed one by one."""
+        from graphls.runtime.numpy.part import TimedPart
 
         return TimedPart(segment, context)
 

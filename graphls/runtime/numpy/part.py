@@ -1,24 +1,28 @@
-"""A plan segment that the reference interpreter runs."""
+"""A plan segment in the reference interpreter, and one that times each node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphls.base.sharing.storage import array_in
-from graphls.ir.graph import Value, Write
+from graphls.ir.graph import Graph, Node, Value, Write, inside, walk
 from graphls.ir.interpret import Watch, interpret
 from graphls.ir.plan import Segment
+from graphls.runtime.kernels import Kernel, Run
 
 if TYPE_CHECKING:
     from graphls.runtime.engine import PlanContext
 
+Array = np.ndarray[Any, Any]
+
 
 class InterpretedPart:
-    """One segment, run node by node; its states have two buffers, one of which is written."""
+    """One segment, interpreted node by node; each of its states has two buffers, of which it writes the other one."""
 
     seen = -1
     watch: Watch | None = None
@@ -47,7 +51,7 @@ class InterpretedPart:
         return inputs, {v: _readable(parameters[v.name].storage.fitted_array(v.type.shape), v) for v in states}
 
     def give(self, results: Sequence[Any], written: Sequence[Any]) -> None:
-        """Put what crosses into its buffer, unless it lies there, and new states into the buffers that are next."""
+        """Copy results into their boundary buffers, unless they lie there, and new states into their second buffers."""
         buffers = self.context.boundary_buffers
         for value, array in zip(self.gives, results, strict=True):
             if value not in buffers:
@@ -59,7 +63,7 @@ class InterpretedPart:
                 self._write(write, array)
 
     def _write(self, write: Write, array: Any) -> None:
-        """Put the new value of a state where it will be when the step is complete."""
+        """Copy the new value of a state into the buffer that is current when the step is complete."""
         storage, version = self.context.parameters[write.state.name].storage, self.context.swapped[write.state.name]
         if storage.version is not version:
             storage.move(storage.local_array())
@@ -68,19 +72,73 @@ class InterpretedPart:
 
     def end(self) -> Mapping[Value, Any]:
         """The results of the step that are in no boundary buffer."""
-        found, self.results = self.results, {}
-        return found
+        results, self.results = self.results, {}
+        return results
 
     def failed(self, error: Exception) -> Exception:
-        """The error itself, which is the user's; no state has been written."""
+        """The error itself, which is the user's; no state has been changed."""
         return error
 
     def invalidate(self, reason: str) -> None:
         """Nothing is written in place."""
 
 
+class NodeTimes:
+    """The times of the nodes of a graph in each of its runs.
+
+    The interpreter reports the end of each node. So a node's own time counts from the end of the node before it, or of
+    the last node in its regions.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.inner = {n: set(inside(n)) for n in walk(graph) if n.regions}
+        self.kernels: list[Kernel] = []
+        self.outermost: list[Kernel] = []
+        self.start = self.last = 0.0
+        self.runs: list[Run] = []
+
+    def begin(self) -> None:
+        """Begin a run."""
+        self.start = self.last = perf_counter()
+        self.kernels, self.outermost = [], []
+
+    def end(self) -> None:
+        """End the run, and keep its times."""
+        kernels = sorted(self.kernels, key=lambda k: (k.start, -k.seconds))
+        self.runs.append(Run(self.start, perf_counter() - self.start, tuple(kernels)))
+
+    def watch(self, node: Node, results: tuple[Array, ...]) -> None:
+        """Record the end of a node."""
+        now = perf_counter()
+        start, inner = self.last, self.inner.get(node, ())
+        while self.outermost and self.outermost[-1].node in inner:
+            start = self.outermost.pop().start
+        self.outermost.append(Kernel(node, node.primitive.name, start, now - start, now - self.last))
+        self.kernels.append(self.outermost[-1])
+        self.last = perf_counter()
+
+
+class TimedPart(InterpretedPart):
+    """A segment in the interpreter whose nodes are timed one by one."""
+
+    def __init__(self, segment: Segment, context: PlanContext) -> None:
+        super().__init__(segment, context)
+        self.times = NodeTimes(self.graph)
+        self.watch = self.times.watch
+
+    def run(self, fed: Mapping[Value, Any]) -> None:
+        """Run the segment."""
+        self.times.begin()
+        super().run(fed)
+        self.times.end()
+
+    def profile(self) -> list[Run]:
+        """The times of the nodes in each run."""
+        return self.times.runs
+
+
 def _readable(buffer: Any, value: Value) -> Any:
-    """An array as the function may read it, in the dtype of a value, which crosses as a wider one."""
+    """A read-only view of an array in the dtype of a value, which may cross segments in a wider one."""
     array = array_in(buffer).astype(value.type.dtype.numpy, copy=False).view()
     array.flags.writeable = False
     return array

@@ -1,14 +1,15 @@
-"""The NumPy backend: a session of the reference interpreter."""
+"""The NumPy backend: sessions of the reference interpreter, also with the times of its nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import Watch, interpret
+from graphls.runtime.numpy.part import NodeTimes
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import HasStorage
 
@@ -24,7 +25,7 @@ class ReferenceSession(Session):
         self.watch = watch
 
     def step(self, inputs: Inputs) -> list[Any]:
-        """One step; where it raises, no state has changed."""
+        """Run one step; where it raises, no state has changed."""
         before = {state.name: self._value(state) for state in self.graph.states}
         results, after = interpret(self.graph, inputs, before, self.watch)
         outputs = [np.array(output) for output in results]
@@ -39,6 +40,21 @@ class ReferenceSession(Session):
         return outputs
 
     def _value(self, state: Value) -> np.ndarray[Any, Any]:
-        """The value of a state that the graph reads, which may be the shard of this rank."""
+        """The value of a state as the graph reads it, which may be the shard of this rank."""
         storage = self.parameters[state.name].storage
         return storage.fitted_array(state.type.shape).astype(storage.dtype, copy=False)
+
+
+class TimedReference(ReferenceSession):
+    """A session of the interpreter that times each node; `times.runs` are the runs."""
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage]) -> None:
+        self.times = NodeTimes(graph)
+        super().__init__(graph, parameters, self.times.watch)
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+        """Run one step; the outputs as arrays."""
+        self.times.begin()
+        outputs = super().run(inputs)
+        self.times.end()
+        return outputs

@@ -22,14 +22,14 @@ from graphls.runtime.onnxruntime.ort import OrtSession
 from graphls.runtime.states import HasStorage
 
 OLDEST = 1, 31
-"""The first runtime that is known to keep what a recording reads, such as the addresses of the parts of a Concat."""
+"""The first runtime known to retain all that a recording reads, such as the addresses of the operands of a Concat."""
 
 MOST = 16
-"""How many recordings a session makes; each takes memory, and one is needed wherever states lie elsewhere."""
+"""The most recordings of a session; each takes memory, and each set of state addresses needs its own."""
 
 
 class FixedBuffer(DeviceBuffer):
-    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere."""
+    """A tensor at an address that recordings read; `empty()` allocates a value like it elsewhere."""
 
     __slots__ = ("empty", "is_small")
 
@@ -46,7 +46,7 @@ class FixedBuffer(DeviceBuffer):
         return DeviceBuffer(value, self.id)
 
     def fill(self, source: Any, dtype: Any) -> None:
-        """Hold what an array holds, or a buffer of any device."""
+        """Copy an array, or a buffer of any device, into this one."""
         if not isinstance(source, DeviceBuffer):
             self.value.update_inplace(in_rows(source, dtype))
         else:
@@ -55,18 +55,18 @@ class FixedBuffer(DeviceBuffer):
 
 @dataclass
 class Recording:
-    """The name of a CUDA graph in a run, and whether it has been recorded."""
+    """The run options that name a CUDA graph, and whether it has been recorded."""
 
     options: Any
-    is_made: bool
+    is_recorded: bool
 
 
 class CapturedSession(OrtSession):
-    """A session whose steps are CUDA graphs, one for each place where the states lie.
+    """A session whose steps are CUDA graphs, one for each set of addresses of the states.
 
-    The runtime runs a step more than once while it records it, so that the states are put back afterwards. Inputs and
-    outputs have buffers of their own, since a recording knows addresses only. Raises GraphValueError, with the user's
-    line, for a step with a loop, which a recording cannot hold.
+    The runtime runs a step more than once while it records it, so that the states are restored afterwards. Inputs and
+    outputs have buffers of their own, since a recording has fixed addresses. Raises GraphValueError, with the user's
+    line, for a step with a loop, which cannot be recorded.
     """
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: Cuda) -> None:
@@ -91,7 +91,7 @@ class CapturedSession(OrtSession):
         self.fed[name].fill(array, dtype)
 
     def _settle(self, name: str) -> None:
-        """Bring a state to this device, to where it was before if it comes from the host, so that recordings fit."""
+        """Move a state to this device, and one from the host to its old address, so that recordings stay valid."""
         storage, homes = self.parameters[name].storage, self.homes.get(name)
         if homes is not None and isinstance(storage.current, np.ndarray):
             turn = self.version.ticks & 1 if len(homes) > 1 else 0
@@ -108,16 +108,16 @@ class CapturedSession(OrtSession):
         binding = super()._binding(turn)
         for name, buffer in self.fed.items():
             binding.bind_ortvalue_input(name, buffer.value)
-        held = [self.parameters[name].storage.buffers for name in self.ports.states]
-        place = turn, *(buffer.value.data_ptr() for buffers in held for buffer in buffers)
-        recording = self.recordings.get(place) or self._recording(len(self.recordings) + 1)
+        states = [self.parameters[name].storage.buffers for name in self.ports.states]
+        key = turn, *(buffer.value.data_ptr() for buffers in states for buffer in buffers)
+        recording = self.recordings.get(key) or self._recording(len(self.recordings) + 1)
         if len(self.recordings) < MOST:
-            self.recordings[place] = recording
+            self.recordings[key] = recording
         self.current[binding] = recording
         return binding
 
     def _recording(self, number: int) -> Recording:
-        """A recording to be made; beyond MOST of them, a name by which the runtime makes none."""
+        """A recording that the next run makes; beyond MOST of them, options with which the runtime records nothing."""
         options = self.runtime.RunOptions()
         options.add_run_config_entry("gpu_graph_id", str(number if number <= MOST else -1))
         return Recording(options, number > MOST)
@@ -127,12 +127,12 @@ class CapturedSession(OrtSession):
 
     def _run(self, binding: Any) -> None:
         recording = self.current[binding]
-        if not recording.is_made:
+        if not recording.is_recorded:
             self._record(binding, recording)
         super()._run(binding)
 
     def _record(self, binding: Any, recording: Recording) -> None:
-        """Let the runtime record the step, and put back the states that this has changed, at one go for a Ctrl-C."""
+        """Record the step and restore the states that this has changed, in one call, where no Ctrl-C can land."""
         storages = [self.parameters[name].storage for name in self.in_place]
         values = [(storage, storage.current.value, storage.current.numpy()) for storage in storages]
         back = [partial(value._ortvalue.update_inplace, array) for _, value, array in values]  # not in Python, see _run
@@ -142,19 +142,19 @@ class CapturedSession(OrtSession):
         except Exception as error:
             for storage, _, array in values:
                 storage.replace(array)
-            raise self._of_the_gpu(error) or GraphRuntimeError(
+            raise self._gpu_failure(error) or GraphRuntimeError(
                 f"ONNX Runtime could not record the step as a CUDA graph: {first_line(error)}; compile it with "
                 "graph=False."
             ) from error
-        recording.is_made = True
+        recording.is_recorded = True
 
 
-def _check_version(found: str) -> None:
-    """Older runtimes free what a recorded kernel reads again each time that it is replayed."""
-    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+def _check_version(version: str) -> None:
+    """Raise GraphRuntimeError for older runtimes, which free memory that recorded kernels read at each replay."""
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise GraphRuntimeError(
-            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
+            f"ONNX Runtime {version} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
             "the step with graph=False."
         )
 

@@ -22,7 +22,7 @@ OLDEST_CARDS = {11: (3, 5), 12: (5, 0), 13: (7, 5)}
 """The oldest compute capability that a major version of CUDA knows."""
 
 _CAPABILITY = 75, 76
-"""What `cuDeviceGetAttribute` calls the two parts of the compute capability."""
+"""The numbers of the two parts of the compute capability for `cuDeviceGetAttribute`."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver: the newest version of CUDA that it knows, and its cards; `fault` is what is wrong with it."""
+    """The NVIDIA driver: the newest version of CUDA that it supports, its cards, and its `fault`, "" without one."""
 
     cuda: tuple[int, int] = (0, 0)
     cards: tuple[Card, ...] = ()
@@ -44,8 +44,8 @@ class Driver:
 
 
 def find_driver() -> Driver:
-    """The driver of this machine, asked without the runtime."""
-    library = _opened("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    """The driver of this machine, detected without the runtime."""
+    library = _load("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     if isinstance(library, str):
         return Driver(fault="no NVIDIA driver is installed")
     status = library.cuInit(0)
@@ -77,12 +77,12 @@ def cuda_version(runtime: Any) -> tuple[int, ...]:
 
 @cache
 def _linked_version(provider: Path) -> tuple[int, ...]:
-    """The major version of the libraries that the provider is linked with; onnxruntime-training tells no other."""
+    """The major version of the libraries that the provider is linked with; onnxruntime-training reports no other."""
     if not provider.is_file():
         return ()
     with open(provider, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        found = re.search(rb"libcublas\.so\.(\d+)", data)
-        return (int(found[1]),) if found else ()
+        match = re.search(rb"libcublas\.so\.(\d+)", data)
+        return (int(match[1]),) if match else ()
 
 
 def _provider(runtime: Any) -> Path:
@@ -90,7 +90,7 @@ def _provider(runtime: Any) -> Path:
 
 
 def libraries_of(cuda: int) -> dict[str, str]:
-    """The libraries for Linux that a runtime for a major version of CUDA loads, with the packages that bring them."""
+    """The libraries for Linux that a runtime for a major version of CUDA loads, with the packages that have them."""
     suffix = "" if cuda >= 13 else f"-cu{cuda}"
     return {
         f"libcudart.so.{cuda if cuda >= 12 else '11.0'}": f"nvidia-cuda-runtime{suffix}",
@@ -105,23 +105,23 @@ def libraries_of(cuda: int) -> dict[str, str]:
 
 @cache
 def missing_libraries(cuda: int) -> tuple[str, ...]:
-    """The libraries that cannot be loaded; the others are loaded now, those that pip has installed before others."""
+    """The libraries that cannot be loaded; loads the others, those in packages of pip first."""
     return tuple(name for name in libraries_of(cuda) if not _loads(name))
 
 
 def _loads(name: str) -> bool:
-    return any(not isinstance(_opened(path), str) for path in (*_installed(name), name))
+    return any(not isinstance(_load(path), str) for path in (*_installed(name), name))
 
 
 def _installed(name: str) -> Iterator[str]:
-    """The path of a library in an installed NVIDIA package."""
+    """The paths of a library in installed NVIDIA packages."""
     packages = find_spec("nvidia")
     for folder in (packages.submodule_search_locations or ()) if packages else ():
         yield from map(str, sorted(Path(folder).glob(f"*/lib/{name}")))
 
 
-def _opened(name: str) -> Any:
-    """A library, which what is loaded later finds by its name; or the text of the error."""
+def _load(name: str) -> Any:
+    """Loads a library, so that libraries loaded later find it by its name; returns it, or the text of the error."""
     try:
         return ctypes.CDLL(name)
     except OSError as error:
@@ -129,26 +129,26 @@ def _opened(name: str) -> Any:
 
 
 def provider_fault(runtime: Any) -> str:
-    """Why the provider for CUDA cannot be loaded, in words of the dynamic linker; empty where it can, or is unknown.
+    """The dynamic linker's error for the provider for CUDA; empty where it can be loaded, or is unknown.
 
-    Not to be asked without a driver: then the provider of 1.19 ends the process.
+    Must not be called without a driver: then the provider of 1.19 ends the process.
     """
     provider = _provider(runtime)
     if not provider.is_file():
         return ""
-    _opened(str(provider.with_name("libonnxruntime_providers_shared.so")))
-    found = _opened(str(provider))
-    return found if isinstance(found, str) else ""
+    _load(str(provider.with_name("libonnxruntime_providers_shared.so")))
+    library = _load(str(provider))
+    return library if isinstance(library, str) else ""
 
 
 @cache
 def driver_here() -> Driver:
-    """The driver of this machine, asked once."""
+    """The driver of this machine, detected once."""
     return find_driver()
 
 
 def fault_of_installation(runtime: Any, number: int = 0) -> str:
-    """The first thing that a step on a GPU lacks, as a sentence that says what to do; empty where nothing is."""
+    """The first thing that a step on a GPU lacks, as a sentence with the remedy; empty where nothing is missing."""
     if not sys.platform.startswith("linux"):
         return ""
     driver, version = driver_here(), cuda_version(runtime)
@@ -172,7 +172,7 @@ def is_needed(library: str, cuda: int) -> bool:
 
 
 def driver_command(version: tuple[int, ...]) -> str:
-    """What to do for a driver."""
+    """The command that installs a driver for a version of CUDA."""
     cuda = version[0] if version else max(DRIVERS)
     oldest = DRIVERS.get(cuda, DRIVERS[max(DRIVERS)])
     text = f"install NVIDIA's driver {oldest} or newer, on Ubuntu by sudo apt-get install nvidia-driver-580"

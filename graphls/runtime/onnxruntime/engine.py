@@ -20,12 +20,12 @@ class OnnxRuntime:
     writes_in_place = True
 
     def takes(self, node: Node) -> bool:
-        """Whatever is no call of Python."""
+        """Takes all nodes but calls of Python functions."""
         return not node.primitive.calls_python
 
     def check(self, device: Any) -> None:
-        """Raise GraphRuntimeError where the runtime, or what the device needs, is missing."""
-        from graphls.runtime.onnxruntime.availability import check_device
+        """Raise GraphRuntimeError where the runtime, the device or one of its libraries is missing."""
+        from graphls.runtime.onnxruntime.runtime import check_device
 
         check_device(device)
 
@@ -42,7 +42,7 @@ class OnnxRuntime:
         return ProfiledOrtPart(segment, context, folder)
 
     def title(self, device: str) -> str:
-        """The runtime with its version, and where it runs."""
+        """The runtime with its version, and the device."""
         from graphls.runtime.onnxruntime.runtime import load_runtime
 
         return f"ONNX Runtime {load_runtime().__version__} on {device}"

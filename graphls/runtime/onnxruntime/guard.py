@@ -1,8 +1,8 @@
 """Opens sessions in a trial process first where a model might crash the runtime.
 
-Optimizers of ONNX Runtime have ended the process, or refused the model, where operators met in a way that they had not
-thought of. So a model in which operators meet that have never met before is tried in a process of its own,
-with fewer optimizations where it dies there; and one that is refused gets fewer optimizations as well.
+Optimizers of ONNX Runtime have crashed the process, or refused the model, for unusual combinations of operators. So a
+model with a pair of adjacent operators that no test has run is tried in a process of its own, with fewer optimizations
+where that crashes; and one that is refused gets fewer optimizations as well.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TRIED = Path(__file__).with_name("tried_neighbours.txt")
 TRIAL = Path(__file__).with_name("trial.py")
 LEVELS = ("ORT_ENABLE_ALL", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_BASIC", "ORT_DISABLE_ALL")
 LARGEST = 1 << 26
-"""Bytes of a model beyond which it is not tried, as the trial would take long."""
+"""Bytes beyond which a model is not tried, as the trial would take long."""
 
-MOST_LOOKS = 10_000_000, 40_000_000
+MOST_LOOKUPS = 10_000_000, 40_000_000
 """Operators times tensors up to which a model gets all optimizations, and basic ones: about 3 and 10 seconds."""
 
 PATIENCE = 20.0
-"""Seconds after which a trial counts as survived: a step that is slow is no danger."""
+"""Seconds after which a trial counts as survived: a slow step is no crash."""
 
 BODIES = ("If", "Loop", "Scan")
 _ELEMENTWISE = (
@@ -50,37 +50,37 @@ _survived: dict[str, str] = {}
 
 
 def open_guarded(runtime: Any, model: ModelProto, device: str, open_with: Opener) -> Any:
-    """The session that `open_with(level)` gives, at the highest level of optimizations that the runtime survives.
+    """The session of `open_with(level)`, at the highest level of optimizations that the runtime survives.
 
     Models for other devices than the CPU are not tried, as a second process would take memory of the device.
-    Raises GraphRuntimeError where the runtime refuses the model at every level, or dies of it at each.
+    Raises GraphRuntimeError where the runtime refuses the model at every level, or crashes at each.
     """
     levels = LEVELS[LEVELS.index(first_level(model.graph)) :]
     if device == "cpu" and is_unusual(model):
         levels = levels[levels.index(_survived_level(runtime, model, levels)) :]
-    return _opened(runtime, levels, open_with)
+    return _open(runtime, levels, open_with)
 
 
 def first_level(graph: GraphProto) -> str:
-    """All of the runtime's own optimizations; fewer for graphs on which they would take long.
+    """The level of all optimizations; a lower one for graphs on which they would take long.
 
-    Each looks at every operator, and there for its results among all outputs of the graph, and for its operands among
-    what branches and loops may read.
+    Each optimization looks up the results of every operator among all outputs of the graph, and its operands among the
+    values that branches and loops may read.
     """
     has_bodies = any(node.op_type in BODIES for node in graph.node)
-    looks = len(graph.node) * (len(graph.output) + (len(graph.input) if has_bodies else 0))
-    if looks > MOST_LOOKS[1]:
+    lookups = len(graph.node) * (len(graph.output) + (len(graph.input) if has_bodies else 0))
+    if lookups > MOST_LOOKUPS[1]:
         return "ORT_DISABLE_ALL"
-    return "ORT_ENABLE_BASIC" if looks > MOST_LOOKS[0] else "ORT_ENABLE_ALL"
+    return "ORT_ENABLE_BASIC" if lookups > MOST_LOOKUPS[0] else "ORT_ENABLE_ALL"
 
 
-def _opened(runtime: Any, levels: tuple[str, ...], open_with: Opener) -> Any:
+def _open(runtime: Any, levels: tuple[str, ...], open_with: Opener) -> Any:
     refusal: Exception | None = None
     for level in levels:
         try:
             session = open_with(getattr(runtime.GraphOptimizationLevel, level))
         except GraphlsError:
-            raise  # what is missing is missing with fewer optimizations as well
+            raise  # fewer optimizations do not help
         except Exception as error:
             refusal = refusal or error
             continue
@@ -98,19 +98,19 @@ def first_line(error: Exception) -> str:
 
 @cache
 def _tried() -> frozenset[str]:
-    """The neighbours that the tests and the random programs have run; see `make neighbours`."""
+    """The pairs of adjacent operators that tests and random programs have run; see `make neighbours`."""
     lines = TRIED.read_text(encoding="utf-8").splitlines()
     pairs = (line.partition(": ") for line in lines)
     return frozenset(f"{first} {second}" for first, _, others in pairs for second in others.split())
 
 
 def is_unusual(model: ModelProto) -> bool:
-    """Whether operators meet in a model that have never met before."""
+    """Whether a model has a pair of adjacent operators that has not been tried."""
     return not _tried().issuperset(neighbours(model))
 
 
 def neighbours(model: ModelProto) -> set[str]:
-    """Which operators read results of which, as texts of two words.
+    """The pairs of adjacent operators, "maker reader", of a model.
 
     Inputs and constants count as operators, `empty` where they have no elements. An operator with branches or a body
     is written with ^ where only those read the value.
@@ -143,7 +143,7 @@ def _captured(body: GraphProto, makers: dict[str, str], reader: str) -> Iterator
 
 
 def _survived_level(runtime: Any, model: ModelProto, levels: tuple[str, ...]) -> str:
-    """The highest of the levels at which the runtime opens a model and runs it once without ending the process."""
+    """The highest of the levels at which the runtime opens a model and runs it once without a crash."""
     if model.ByteSize() > LARGEST:
         return levels[0]
     data = model.SerializeToString(deterministic=True)
@@ -164,7 +164,7 @@ def _survived_level(runtime: Any, model: ModelProto, levels: tuple[str, ...]) ->
 
 
 def _survives(runtime: Any, model: bytes, level: str) -> bool:
-    """Whether a process lives that opens the model and runs it on zeros; true where none can be started."""
+    """Whether a process survives that opens the model and runs it on zeros; true where none can be started."""
     packages = Path(runtime.__file__).parents[1]
     command = [sys.executable, "-I", str(TRIAL), str(packages), level]
     try:
@@ -187,7 +187,7 @@ def _remembered(key: str) -> str | None:
 
 
 def _remember(key: str, level: str) -> None:
-    """Note the result of a trial for other runs; where no file can be written each run tries for itself."""
+    """Save the result of a trial for other runs; where no file can be written, each run tries for itself."""
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         write_parts(_folder() / key, [f"{key} {level}".encode("ascii")], follows_links=False)

@@ -14,7 +14,7 @@ from graphls.runtime.lowering.kernel_tables import best_opset
 
 @cache
 def is_right(operator: str, dtype: DType, provider: str = "CPUExecutionProvider") -> bool:
-    """Whether a provider's kernel of an operator gives what NumPy gives, at the numbers that are known to need care."""
+    """Whether a provider's kernel of an operator agrees with NumPy at the numbers where kernels tend to be wrong."""
     return is_right_by(partial(_run, provider), operator, dtype)
 
 

@@ -20,10 +20,10 @@ _SIZES: dict[str, int] = {kind: dtype.itemsize for dtype, kind in KINDS.items()}
 
 @dataclass
 class Tensor:
-    """Facts about a tensor: its element type, its bytes, and where it is made and read.
+    """A tensor of a model: its element type, its bytes, its device, and the operators that compute and read it.
 
-    `device` is "" for a constant, which is wherever it is read; `maker` and `readers` are operators by their numbers,
-    the readers by the devices that they run on, the first on each.
+    `device` is "" for a constant, which is available on every device; `maker` and `readers` are operators by their
+    numbers, the readers by the devices that they run on, the first on each.
     """
 
     kind: str = ""
@@ -38,7 +38,7 @@ Scope = ChainMap[str, Tensor]
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """An operator with the device that has a kernel for it, "" for none, and why that is not the one asked for."""
+    """An operator, the device of its kernel, "" for none, and the reason where that is not the requested one."""
 
     proto: NodeProto
     device: str
@@ -46,7 +46,7 @@ class KernelChoice:
 
 
 class Search:
-    """A walk over a model whose operators should run on a device with the kernels `own`, or with those of the CPU."""
+    """Assigns the operators of a model to a device with the kernels `own`, or else to the CPU."""
 
     def __init__(self, typed: ModelProto, device: str, own: KernelTable, cpu: KernelTable) -> None:
         self.device, self.own, self.cpu = device, own, cpu
@@ -56,7 +56,7 @@ class Search:
         self._walk(typed.graph, ChainMap())
 
     def _walk(self, graph: GraphProto, outer: Scope) -> None:
-        """Place the operators of a graph, each before those of the graphs inside of it."""
+        """Assign the operators of a graph, each before those of its subgraphs."""
         is_main = not outer.maps[0]
         scope = outer.new_child(self._declared(graph))
         for proto in graph.node:
@@ -67,21 +67,21 @@ class Search:
             _read(scope, info.name, self.device, len(self.choices))
 
     def _declared(self, graph: GraphProto) -> dict[str, Tensor]:
-        """The tensors that a graph declares: its inputs lie on the device."""
-        found = {info.name: _declared_tensor(info) for info in (*graph.output, *graph.value_info, *graph.input)}
+        """The tensors that a graph declares; its inputs are on the device."""
+        tensors = {info.name: _declared_tensor(info) for info in (*graph.output, *graph.value_info, *graph.input)}
         for info in graph.input:
-            found[info.name].device = self.device
+            tensors[info.name].device = self.device
         for constant in graph.initializer:
             kind = _KINDS.get(constant.data_type, "")
-            found[constant.name] = Tensor(kind, prod(constant.dims) * _SIZES.get(kind, 0))
-        self.tensors += found.items()
-        return found
+            tensors[constant.name] = Tensor(kind, prod(constant.dims) * _SIZES.get(kind, 0))
+        self.tensors += tensors.items()
+        return tensors
 
     def _place(self, proto: NodeProto, scope: Scope) -> None:
         its = signature(proto.op_type, self.opsets.get(proto.domain, 1), proto.domain)
         inputs, outputs = ([_kind(scope, name) for name in names] for names in (proto.input, proto.output))
         types = its.types(inputs, outputs) if its else {}
-        if proto.op_type == "Constant":  # which is a constant of the model once the runtime has read it
+        if proto.op_type == "Constant":  # which the runtime turns into an initializer
             return self._make(proto, "", its, types, scope)
         device, reason = self._kernel(proto, its, types)
         for name in proto.input:
@@ -104,29 +104,29 @@ class Search:
         return "cpu", "" if self.device == "cpu" else reason
 
     def _make(self, proto: NodeProto, device: str, its: Signature | None, types: Types, scope: Scope) -> None:
-        """Note where the results are; what inference does not tell of their types is told by the signature."""
+        """Record the device of the results, and types that inference lacks from the signature."""
         kinds = [types.get(variable, "") for _, variable in its.outputs] if its else []
-        for place, name in enumerate(proto.output):
+        for position, name in enumerate(proto.output):
             if name not in scope.maps[0]:
                 scope[name] = Tensor()
                 self.tensors.append((name, scope[name]))
             tensor = scope[name]
-            tensor.kind = tensor.kind or (kinds[min(place, len(kinds) - 1)] if kinds else "")
+            tensor.kind = tensor.kind or (kinds[min(position, len(kinds) - 1)] if kinds else "")
             tensor.device, tensor.maker = device, len(self.choices) if device else None
 
     def copies(self) -> dict[int, list[int]]:
-        """The bytes of each tensor that is read elsewhere than where it is, by the operators that are elsewhere."""
-        found: dict[int, list[int]] = {}
+        """The bytes of each tensor that is read on another device, by the numbers of the operators on the CPU."""
+        copies: dict[int, list[int]] = {}
         for _, tensor in self.tensors:
             for device, reader in tensor.readers.items():
                 if tensor.device and device and device != tensor.device:
                     number = reader if device == "cpu" or tensor.maker is None else tensor.maker
-                    found.setdefault(number, []).append(tensor.bytes)
-        return found
+                    copies.setdefault(number, []).append(tensor.bytes)
+        return copies
 
 
 def element_types(model: ModelProto) -> dict[str, str]:
-    """The element types of the tensors of a model by their names, as far as they follow from it."""
+    """The element types of the tensors of a model by their names, as far as they can be inferred."""
     search = Search(with_types(model), "", KernelTable({}, ()), KernelTable({}, ()))
     return {name: tensor.kind for name, tensor in search.tensors}
 
@@ -148,7 +148,7 @@ def _declared_tensor(info: ValueInfoProto) -> Tensor:
 
 
 def _kind_of(kind: TypeProto) -> str:
-    """An element type; of a sequence or an optional value, what it is of."""
+    """The name of an element type, or of a sequence or optional type with its element type."""
     if kind.HasField("sequence_type"):
         return f"seq({_kind_of(kind.sequence_type.elem_type)})"
     if kind.HasField("optional_type"):

@@ -1,8 +1,7 @@
 """Sessions for single operations and small graphs outside of a trace.
 
 Operations that differ in the sizes of their operands alone share a session, where their models are the same but for the
-declared sizes: a network of fifty convolutions has a handful. The threads of a session stop to spin as a run ends,
-since those of many sessions would keep the cores busy with waiting.
+declared sizes: a network of fifty convolutions has a handful.
 """
 
 from __future__ import annotations
@@ -19,22 +18,21 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import Operation
 from graphls.ir.types import Type
 from graphls.runtime.buffers import in_rows
-from graphls.runtime.onnxruntime.arena import has_common_arena
 from graphls.runtime.onnxruntime.guard import is_unusual
 from graphls.runtime.onnxruntime.model import Model
 from graphls.runtime.onnxruntime.runtime import load_runtime
-from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.onnxruntime.session_options import take_turns, threads
 
 Array = np.ndarray[Any, Any]
-Made = TypeVar("Made")
+Cached = TypeVar("Cached")
 
 MOST_SESSIONS = 64
 MOST_OPERATIONS = 1024
-"""As many are kept, and the oldest given up for the next."""
+"""The most that are cached; the oldest is evicted for the next."""
 
 
 class Ready(NamedTuple):
-    """A model that computes the outputs of a graph without states, in a session that is opened when there is none."""
+    """A model that computes the outputs of a graph without states, in a cached session or one opened now."""
 
     model: bytes
     inputs: tuple[str, ...]
@@ -56,21 +54,21 @@ _sessions: dict[bytes, Any] = {}
 _operations: dict[object, Any] = {}
 
 
-def cached(key: Hashable, make: Callable[[], Made]) -> Made:
+def cached(key: Hashable, make: Callable[[], Cached]) -> Cached:
     """The cached object of a key, such as a `ready` model, or one made now."""
-    found: Made = _cached(_operations, MOST_OPERATIONS, key, make)
-    return found
+    item: Cached = _cached(_operations, MOST_OPERATIONS, key, make)
+    return item
 
 
-def _cached(kept: dict[Any, Any], most: int, key: object, make: Callable[[], Any]) -> Any:
-    """The cached object of a key, or one made now; the oldest is evicted where there are too many."""
-    found = kept.get(key)
-    if found is None:
-        found = make()
-        for oldest in list(kept)[: max(0, len(kept) + 1 - most)]:
-            kept.pop(oldest, None)
-        kept[key] = found
-    return found
+def _cached(items: dict[Any, Any], most: int, key: object, make: Callable[[], Any]) -> Any:
+    """The cached item of a key, or one made now; the oldest is evicted where there are too many."""
+    item = items.get(key)
+    if item is None:
+        item = make()
+        for oldest in list(items)[: max(0, len(items) + 1 - most)]:
+            items.pop(oldest, None)
+        items[key] = item
+    return item
 
 
 def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[str, Any], result: int = 0) -> Graph:
@@ -82,13 +80,13 @@ def one_operation(operation: Operation, types: tuple[Type, ...], attrs: Mapping[
 
 
 def ready(graph: Graph) -> Ready:
-    """The model that computes the outputs of a graph, for inputs of any sizes that it takes."""
+    """The model that computes the outputs of a graph, for inputs of any sizes that its operators take."""
     lowered = Model(graph, "cpu", load_runtime()).lowered
     return Ready(_of_any_size(lowered.model), lowered.inputs, lowered.outputs, is_unusual(lowered.model))
 
 
 def _of_any_size(model: ModelProto) -> bytes:
-    """The model without the declared sizes of what enters and leaves it, which no operator depends on."""
+    """The model without the declared sizes of its inputs and outputs, which no operator depends on."""
     for info in (*model.graph.input, *model.graph.output):
         for size in info.type.tensor_type.shape.dim:
             size.Clear()
@@ -98,7 +96,7 @@ def _of_any_size(model: ModelProto) -> bytes:
 
 
 def _opened(model: bytes, is_unusual: bool) -> Any:
-    """A session, without optimizations where they have not been tried on such operators, for which see guard.py."""
+    """Opens a session, without optimizations where these have not been tried on such operators; see guard.py."""
     runtime = load_runtime()
     options = runtime.SessionOptions()
     level = "ORT_DISABLE_ALL" if is_unusual else "ORT_ENABLE_ALL"
@@ -106,15 +104,13 @@ def _opened(model: bytes, is_unusual: bool) -> Any:
     options.intra_op_num_threads = threads()
     options.log_severity_level = 4
     options.enable_mem_pattern = False
-    if has_common_arena(runtime):
-        options.add_session_config_entry("session.use_env_allocators", "1")
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    take_turns(options, runtime)
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 
 @call_after_fork
 def _forget() -> None:
-    """Sessions whose threads are in the process that has forked stay in memory, since ending them would wait."""
+    """In a forked process, forget sessions without ending them, which would wait for threads that were not forked."""
     keep_for_ever(*_sessions.values())
     _sessions.clear()
     _operations.clear()

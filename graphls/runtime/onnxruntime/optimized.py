@@ -21,12 +21,12 @@ from graphls.runtime.lowering.types import ELEMENT_TYPES
 
 WEIGHTS = "weights"
 DTYPES = {number: dtype.numpy for dtype, number in ELEMENT_TYPES.items() if dtype is not bfloat16}
-"""What NumPy calls the dtypes of tensors that a session takes as arrays, by their numbers in ONNX."""
+"""The NumPy dtypes of tensors that a session takes as arrays, by their numbers in ONNX."""
 
 
 @contextmanager
 def written_to(entry: CacheEntry, ports: Ports) -> Iterator[Path | None]:
-    """A file for the block to let the runtime write its model to, which becomes the entry; None where none is used."""
+    """A file to which the block lets the runtime write its model, which becomes the entry; None where none is used."""
     if not entry.is_used:
         yield None
         return
@@ -38,14 +38,14 @@ def written_to(entry: CacheEntry, ports: Ports) -> Iterator[Path | None]:
 
 
 def write_optimized(options: Any, file: Path, has_weights: bool) -> None:
-    """Let a session write its optimized model to a file, with large arrays beside it where it cannot hold all."""
+    """Let a session write its optimized model to a file, with large arrays in a second file if it has external ones."""
     options.optimized_model_filepath = str(file)
     if has_weights:
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", WEIGHTS)
 
 
 def _write(entry: CacheEntry, file: Path, ports: Ports) -> None:
-    """Write an optimized model to its entry, but for one whose arrays a session could not be given."""
+    """Write an optimized model to its entry, unless it has external arrays that a session cannot take."""
     model, weights = file.read_bytes(), file.with_name(WEIGHTS)
     if not weights.exists():
         entry.write(ports, {MODEL: model}, weights=[])
@@ -64,13 +64,13 @@ def _is_outside(tensor: TensorProto) -> bool:
 
 
 def _described(tensor: TensorProto) -> list[Any]:
-    """Name, dtype, shape and offset of an array in the file beside a model."""
+    """The name, dtype, shape and offset of an external array of a model."""
     offset = next((int(entry.value) for entry in tensor.external_data if entry.key == "offset"), 0)
     return [tensor.name, tensor.data_type, list(tensor.dims), offset]
 
 
 def read_weights(table: Mapping[str, Any], parts: Mapping[str, memoryview]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of an entry that its model does not hold, by the names of their tensors."""
+    """The external arrays of the model of an entry, by the names of their tensors."""
     return {name: _array(parts[WEIGHTS], *described) for name, *described in table[WEIGHTS]}
 
 

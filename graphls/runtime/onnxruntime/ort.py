@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
-from graphls.base.reporting import checked
+from graphls.base.reporting import checked, warn
 from graphls.base.sharing.arrays import empty
 from graphls.base.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.ir.graph import Graph, Value
@@ -22,26 +23,24 @@ from graphls.runtime.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
 from graphls.runtime.host_random import HostValues
 from graphls.runtime.lowering.lowering import Lowered
+from graphls.runtime.lowering.protos import operators
 from graphls.runtime.lowering.types import exchanged
-from graphls.runtime.onnxruntime.availability import check_device, check_provider
 from graphls.runtime.onnxruntime.blocks import Blocked, block_size, in_blocks
-from graphls.runtime.onnxruntime.cuda_failures import cuda_failure
-from graphls.runtime.onnxruntime.failures import Torn, failed_node, failure, states_behind
+from graphls.runtime.onnxruntime.failures import Torn, cuda_failure, failed_node, failure, states_behind
 from graphls.runtime.onnxruntime.guard import first_line
 from graphls.runtime.onnxruntime.model import Model
-from graphls.runtime.onnxruntime.runtime import load_runtime
-from graphls.runtime.onnxruntime.scattered import warn_of_scattered_sums
-from graphls.runtime.onnxruntime.threads import threads
+from graphls.runtime.onnxruntime.runtime import check_device, check_provider, load_runtime
+from graphls.runtime.onnxruntime.session_options import threads
 from graphls.runtime.session import Inputs, Session
 from graphls.runtime.states import HasStorage
 
 
 class OrtSession(Session, BoundStates):
-    """One graph in one session: inputs are bound each step, states once.
+    """One graph in one session: inputs are bound at each step, states once.
 
-    A state that the order pass proved is updated in its own buffer; any other has two, which change places
-    after each step. Nothing waits for a result before it is read. `is_cached` says whether its model goes to the cache,
-    and `in_any_shape` whether on a CPU outputs are bound in the shapes in which they are made.
+    A state that the order pass proved is updated in its own buffer; any other has two buffers, which are swapped after
+    each step. Nothing waits for a result before it is read. `is_cached` says whether its model has a cache entry, and
+    `in_any_shape` whether on a CPU outputs are bound in the shapes in which operators compute them.
     """
 
     is_cached = True
@@ -63,7 +62,7 @@ class OrtSession(Session, BoundStates):
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v)}
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.graph = graph
-        # A small state that an index out of range might find written already is swapped, so that it stays as it was.
+        # A small state that is written before an index may turn out of range is swapped, so that it stays intact.
         early = early_states(graph)
         self.in_place = {w.state.name for w in blocked.graph.writes if w.in_place and w.state.name not in early}
         self.swapped = {w.state.name: self.version for w in graph.writes if w.state.name not in self.in_place}
@@ -81,24 +80,24 @@ class OrtSession(Session, BoundStates):
 
     @property
     def plan(self) -> Plan:
-        """The graph as one segment, with the writes marked that it does in place."""
+        """The graph as one segment, with its writes in place marked."""
         marked = (replace(w, in_place=w.state.name in self.in_place) for w in self.graph.writes)
         return plan_of(self.graph.replace(writes=tuple(marked)))
 
     @property
     def lowered(self) -> Lowered:
-        """The model before the runtime optimized it; one that was kept is lowered for that."""
+        """The model before the runtime optimized it; for a cached model, the graph is lowered at the first use."""
         return self.model.lowered
 
     @property
-    def whole(self) -> Lowered | None:
-        """The model of the graph as it is; None where the session runs some of it in blocks."""
+    def unblocked(self) -> Lowered | None:
+        """The model of the unchanged graph; None where the session runs some of it in blocks."""
         return self.lowered if self.model.graph is self.graph else None
 
     def renew(self) -> None:
-        """In a forked process, open another session at the next step: the threads of this one are not there.
+        """In a forked process, open another session at the next step, because the threads of this one were not forked.
 
-        It stays in memory, because ending it would wait for them.
+        This one stays in memory, because ending it would wait for its threads.
         """
         keep_for_ever(self.session, *self.bindings.values())
         self.session = None
@@ -118,7 +117,7 @@ class OrtSession(Session, BoundStates):
     def _open(self) -> None:
         self.session, self.ports = self.model.open(self._created, self.is_cached)
         if self.model.in_any_shape:
-            self.made_shapes = {made.name: made.shape for made in self.session.get_outputs()}
+            self.output_shapes = {output.name: output.shape for output in self.session.get_outputs()}
         check_provider(self.session, self.device)
 
     def _created(self, model: bytes, change: Callable[[Any], None]) -> Any:
@@ -128,37 +127,38 @@ class OrtSession(Session, BoundStates):
         try:
             return self.runtime.InferenceSession(model, options, providers=[provider], enable_fallback=0)
         except Exception as error:
-            raise self._of_the_gpu(error) or error from None
+            raise self._gpu_failure(error) or error from None
 
     def _provider_options(self) -> dict[str, str]:
         if self.device == "cpu":
             return {}
-        held = sum(t.nbytes * (2 if name in self.swapped else 1) for name, t in self.types.items())
+        state_bytes = sum(t.nbytes * (2 if name in self.swapped else 1) for name, t in self.types.items())
         limit = self.cuda.memory_limit
-        if limit is not None and held >= limit:
-            text = f"The states of this step take {held:,} bytes, which is beyond its memory_limit of {limit:,}."
+        if limit is not None and state_bytes >= limit:
+            text = f"The states of this step take {state_bytes:,} bytes, which is beyond its memory_limit of {limit:,}."
             raise GraphMemoryError(text)
-        return self.cuda.provider_options(held)
+        return self.cuda.provider_options(state_bytes)
 
-    def _of_the_gpu(self, error: Exception) -> GraphlsError | None:
+    def _gpu_failure(self, error: Exception) -> GraphlsError | None:
+        """The error for a failure of the GPU; None for any other error."""
         return None if self.device == "cpu" else cuda_failure(str(error), self.cuda.graph)
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = threads()
         options.use_deterministic_compute = self.cuda.deterministic
-        options.enable_mem_pattern = self.device != "cpu"  # whose memory comes on top of what a first run took
-        options.log_severity_level = 4  # what is worth telling is raised
+        options.enable_mem_pattern = self.device != "cpu"  # on a CPU it takes memory beside that of the first run
+        options.log_severity_level = 4  # errors are raised
         return options
 
     def step(self, inputs: Inputs) -> list[Any]:
-        """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        """Run one step; the outputs are arrays on the CPU, DeviceBuffers elsewhere."""
         random_state = self.random_state
-        drawn = [] if random_state is None else self.host.draw(random_state)
+        random_inputs = [] if random_state is None else self.host.draw(random_state)
         binding = self.turn()
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
             self._bind_input(binding, name, dtype, array)
-        for (_, name), array in zip(self.ports.host, drawn, strict=True):
+        for (_, name), array in zip(self.ports.host, random_inputs, strict=True):
             self._bind_input(binding, name, None, array)
         results = self._bind_outputs(binding)
         if self.swapped:
@@ -183,7 +183,7 @@ class OrtSession(Session, BoundStates):
         return results
 
     def _run(self, binding: Any) -> None:
-        """Run what is bound; not by methods of the runtime in Python, in which a Ctrl-C could land (see `complete`)."""
+        """Run the bound step by a call into C, since a Ctrl-C could land in the runtime's Python (see `complete`)."""
         try:
             self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, self._run_options(binding)))
         except Exception as error:
@@ -194,13 +194,13 @@ class OrtSession(Session, BoundStates):
         return None
 
     def failed(self, error: Exception) -> GraphlsError:
-        """The user's error; no step goes on from states that this one may have written before it failed."""
+        """The user's error; states that may be half written are invalidated."""
         node = failed_node(error, self.lowered.origins)
         intact = set() if node is None else states_behind(self.model.graph, node)
-        self._mark_torn(self.in_place - intact, first_line(error))
-        return self._of_the_gpu(error) or failure(error, node)
+        self._invalidate(self.in_place - intact, first_line(error))
+        return self._gpu_failure(error) or failure(error, node)
 
-    def _mark_torn(self, names: Iterable[str], reason: str) -> None:
+    def _invalidate(self, names: Iterable[str], reason: str) -> None:
         for name in names:
             self.parameters[name].storage.replace(Torn(name, reason))
 
@@ -214,7 +214,7 @@ class OrtSession(Session, BoundStates):
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
-        binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
+        binding.bind_ortvalue_output(name, self._value(self._as_output(name, buffer)))
         return buffer
 
     def _empty(self, kind: Type) -> Any:
@@ -246,13 +246,12 @@ class OrtSession(Session, BoundStates):
                 binding.bind_ortvalue_output(self.ports.writes[name], self._value(self._as_written(name, new)))
         for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
             if buffer is not None:
-                binding.bind_ortvalue_output(name, self._value(self._as_made(name, buffer)))
+                binding.bind_ortvalue_output(name, self._value(self._as_output(name, buffer)))
         return binding
 
-
-    def _as_made(self, output: str, buffer: Any) -> Any:
-        """The buffer of an output in the shape in which the model makes it."""
-        return buffer.reshape(self.made_shapes[output]) if self.model.in_any_shape else buffer
+    def _as_output(self, name: str, buffer: Any) -> Any:
+        """The buffer of an output in the shape in which the model computes it."""
+        return buffer.reshape(self.output_shapes[name]) if self.model.in_any_shape else buffer
 
     def _as_written(self, name: str, buffer: Any) -> Any:
         """The buffer of a state in the shape in which the model writes it, which may be that of blocks."""
@@ -260,6 +259,23 @@ class OrtSession(Session, BoundStates):
 
 
 def _wider(value: Value) -> Any:
-    """The NumPy dtype in which a value crosses the border of the model, or None where that is its own."""
+    """The NumPy dtype of a value as an input or output of the model, or None where that is its own."""
     kind = exchanged(value.type)
     return None if kind == value.type else kind.dtype.numpy
+
+
+def warn_of_scattered_sums(lowered: Lowered) -> None:
+    """Warn of the first scatter-add, whose order of summation on a GPU varies from run to run, at the user's line."""
+    node = next((node for node in operators(lowered.model.graph.node) if _is_scatter_add(node)), None)
+    if node is None:
+        return
+    origin = lowered.origins.get(node.name)
+    warn(
+        "The runtime has no deterministic kernel for sums at positions of an index, such as the gradient of an "
+        "embedding, so that the last bits of this step differ from run to run.",
+        None if origin is None else origin.loc,
+    )
+
+
+def _is_scatter_add(node: NodeProto) -> bool:
+    return node.op_type.startswith("Scatter") and any(a.name == "reduction" and a.s == b"add" for a in node.attribute)

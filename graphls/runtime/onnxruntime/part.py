@@ -11,12 +11,12 @@ import numpy as np
 from graphls.ir.graph import Value
 from graphls.ir.plan import Segment
 from graphls.runtime.engine import PlanContext
-from graphls.runtime.onnxruntime.arena import has_common_arena
 from graphls.runtime.onnxruntime.ort import OrtSession
+from graphls.runtime.onnxruntime.session_options import take_turns
 
 
 class OrtPart(OrtSession):
-    """One segment; what crosses between segments is bound once, where the states are."""
+    """One segment; boundary buffers are bound once, like the states."""
 
     in_any_shape = True
 
@@ -34,20 +34,17 @@ class OrtPart(OrtSession):
         for i, value in enumerate(segment.gives):
             if value in shared:
                 self.buffers[i], self.small[i] = shared[value], False
-        given = (shared[v] for v in segment.gives if v in shared)
-        self.on_host = {id(array) for array in (*given, *(array for _, array in self.boundary_buffers))}
+        outputs = (shared[v] for v in segment.gives if v in shared)
+        self.on_host = {id(array) for array in (*outputs, *(array for _, array in self.boundary_buffers))}
         self.results: list[Any] = []
 
     def _options(self) -> Any:
         options = super()._options()
-        # The threads of a session go on looking for work when its run has ended, and would take the cores of the next.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
-        if self.device == "cpu" and has_common_arena(self.runtime):
-            options.add_session_config_entry("session.use_env_allocators", "1")
+        take_turns(options, self.runtime, self.device == "cpu")
         return options
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """Bind what this step is fed and gives."""
+        """Bind the inputs and results of this step."""
         self.group = self.context.owner.group
         binding = self.turn()
         for name, dtype, value in self.fed:
@@ -65,8 +62,8 @@ class OrtPart(OrtSession):
         return {value: array for value, array in pairs if value not in self.context.boundary_buffers}
 
     def invalidate(self, reason: str) -> None:
-        """Mark the states that this segment has written."""
-        self._mark_torn(self.in_place, reason)
+        """Invalidate the states that this segment has written in place."""
+        self._invalidate(self.in_place, reason)
 
     def _binding(self, turn: int) -> Any:
         binding = super()._binding(turn)

@@ -1,6 +1,6 @@
 """Operator placement of a model: on the device, on the CPU, or refused.
 
-It is predicted from the tables of kernels (onnx/kernel_tables.py), so that it needs neither a card nor the runtime.
+It is predicted from the tables of kernels (lowering/kernel_tables.py), and needs neither a card nor the runtime.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from graphls.runtime.onnxruntime.kernel_search import Search
 class PlacedNode:
     """An operator of a model and where it runs.
 
-    `device` is where it has a kernel: the one that was asked for, "cpu", or "" where the runtime refuses the model;
-    `reason` says why it is not the first. `line` is the user's, "" where the model does not tell. `copies` and `copied`
-    are how many tensors, and bytes of tensors whose shapes are known, are copied for it between device and CPU.
+    `device` is the device of its kernel: the requested one, "cpu", or "" where the runtime refuses the model; `reason`
+    says why it is not the requested one. `line` is the user's, "" where the model has none. `copies` and `copied` are
+    the numbers of tensors, and of bytes of tensors with known shapes, copied for it between device and CPU.
     """
 
     operator: str
@@ -38,9 +38,9 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class Placement:
-    """The operators of a model, those of branches and bodies included, with where each runs.
+    """The operators of a model, those of branches and bodies included, and the device of each.
 
-    `unknown` is a sentence on what the tables of kernels do not tell of this version, or "".
+    `unknown` is a sentence on gaps of the tables of kernels for this version, or "".
     """
 
     runtime: str
@@ -51,7 +51,7 @@ class Placement:
 
     @property
     def elsewhere(self) -> tuple[PlacedNode, ...]:
-        """The operators that run on the CPU for want of a kernel on the device."""
+        """The operators that run on the CPU for lack of a kernel on the device."""
         return tuple(node for node in self.nodes if node.device not in (self.device, ""))
 
     @property
@@ -61,37 +61,37 @@ class Placement:
 
     @property
     def copies(self) -> int:
-        """How many tensors a run copies between the device and the CPU."""
+        """The number of tensors that a run copies between the device and the CPU."""
         return sum(node.copies for node in self.nodes)
 
     @property
     def copied(self) -> int:
-        """How many bytes that is, of tensors whose shapes are known."""
+        """The bytes that a run copies between the device and the CPU, of tensors with known shapes."""
         return sum(node.copied for node in self.nodes)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences about the placement: none where every operator has a kernel on the device."""
-        found = []
+        sentences = []
         if self.elsewhere:
             copied = f"{self.copies} copies of {size(self.copied)} in a run"
-            found.append(f"{_count(self.elsewhere)} on the CPU and not on {self.device!r}, with {copied}.")
+            sentences.append(f"{_count(self.elsewhere)} on the CPU and not on {self.device!r}, with {copied}.")
         if self.refused:
-            found.append(f"{_count(self.refused)} nowhere, so that ONNX Runtime {self.runtime} refuses the model.")
-        return (*found, *filter(None, [self.unknown if found else ""]))
+            sentences.append(f"{_count(self.refused)} nowhere, so that ONNX Runtime {self.runtime} refuses the model.")
+        return (*sentences, *filter(None, [self.unknown if sentences else ""]))
 
     @property
     def groups(self) -> list[tuple[int, PlacedNode]]:
-        """The operators that are not on the device, those of one reason and line together: how many, and all as one."""
-        found: dict[tuple[str, str, str], list[PlacedNode]] = {}
+        """The operators that are not on the device, by reason and line: the count, and their sum as one node."""
+        groups: dict[tuple[str, str, str], list[PlacedNode]] = {}
         for node in self.nodes:
             if node.device != self.device:
-                found.setdefault((node.device, node.reason, node.line), []).append(node)
-        return [(len(nodes), _joined(nodes)) for nodes in found.values()]
+                groups.setdefault((node.device, node.reason, node.line), []).append(node)
+        return [(len(nodes), _joined(nodes)) for nodes in groups.values()]
 
     def __str__(self) -> str:
-        whole = f"ONNX Runtime {self.runtime}, {self.device}, opset {self.opset}: {len(self.nodes)} operators"
-        return "\n".join([f"{whole}, {self._located()}.", *self.sentences, *map(_line, self.groups)])
+        head = f"ONNX Runtime {self.runtime}, {self.device}, opset {self.opset}: {len(self.nodes)} operators"
+        return "\n".join([f"{head}, {self._located()}.", *self.sentences, *map(_line, self.groups)])
 
     def _located(self) -> str:
         if len(self.nodes) == len(self.elsewhere) + len(self.refused):
@@ -109,7 +109,7 @@ def _joined(nodes: Sequence[PlacedNode]) -> PlacedNode:
 
 
 def _line(group: tuple[int, PlacedNode]) -> str:
-    """A line of text on operators with one reason."""
+    """A line of text about operators with one reason."""
     count, node = group
     times = f"{count} times " if count > 1 else ""
     place = "on the CPU" if node.device else "refused"
@@ -122,22 +122,22 @@ def place(
     model: ModelProto, runtime: str, device: str = "cuda", origins: Mapping[str, Node] | None = None,
     infer: Callable[[ModelProto], ModelProto] = with_types,
 ) -> Placement:  # fmt: skip
-    """Where the operators of a model run on a version of ONNX Runtime, with the provider of a device beside the CPU's.
+    """The placement of the operators of a model by a version of ONNX Runtime, with a device's provider and the CPU's.
 
-    The model may be any; `infer` gives one with the types of its tensors. `origins` tells the nodes that operators come
-    from, by the names of these, and so the user's lines; else they are those that a model which graphls has saved tells
-    itself. What the attributes of an operator ask for is not looked at, and neither is what the runtime makes of a
-    model before it places it, such as the operators that it puts in the place of one that is defined by others. Raises
-    GraphValueError for a device or a version without a table.
+    The model may be any; `infer` returns it with the types of its tensors. `origins` maps the names of operators to
+    their nodes, and so to the user's lines; without it, the lines are those in a model that graphls has saved. Limits:
+    attributes of operators are not read, and neither are the changes that the runtime makes to a model before it
+    places it, such as replacing an operator by others that define it. Raises GraphValueError for a device or a version
+    without a table.
     """
     search = Search(infer(model), device, table(device, runtime), table("cpu", runtime))
     copies = search.copies()
     nodes = []
-    for number, found in enumerate(search.choices):
+    for number, choice in enumerate(search.choices):
         bytes_copied = copies.get(number, [])
-        line = _user_line(found.proto, origins)
+        line = _user_line(choice.proto, origins)
         numbers = len(bytes_copied), sum(bytes_copied)
-        nodes.append(PlacedNode(found.proto.op_type, found.proto.name, found.device, found.reason, line, *numbers))
+        nodes.append(PlacedNode(choice.proto.op_type, choice.proto.name, choice.device, choice.reason, line, *numbers))
     return Placement(runtime, device, search.opsets.get("", 1), tuple(nodes), unknown(device, runtime))
 
 

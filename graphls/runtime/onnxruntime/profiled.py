@@ -24,13 +24,13 @@ from graphls.runtime.states import HasStorage
 
 ENDING = "_kernel_time"
 EXECUTOR = "SequentialExecutor::Execute"
-"""The event of a whole graph or body. What of it is in no kernel is the runtime's own time, and its profiler's."""
+"""The event of a complete graph or body; its time outside of kernels is that of the runtime and of its profiler."""
 
 
 class _Profiled(OrtSession):
     """A mixin for sessions that write their profile, and the model as optimized by the runtime, into a folder.
 
-    The names of the graph must be plain, because ONNX Runtime writes them into its JSON as they are.
+    The names of the graph must be plain, because ONNX Runtime does not escape them in its JSON.
     """
 
     is_cached = False
@@ -48,17 +48,17 @@ class _Profiled(OrtSession):
         return self.folder / "optimized.onnx"
 
     def end_profile(self) -> Path:
-        """End the profile and write it; the file."""
+        """End the profile; returns the file that it was written to."""
         return Path(self.session.end_profiling())
 
     def runs(self, profile: Path) -> list[Run]:
-        """Every step that a profile of this session holds from beginning to end: of its first million events."""
+        """Every complete step in a profile of this session, which has its first million events."""
         nodes = attribution(self.lowered, onnx.load(str(self._optimized), load_external_data=False))
         return recorded_runs(profile, {name: self.origins.get(node, node) for name, node in nodes.items()})
 
 
 class ProfiledSession(_Profiled):
-    """A session of a whole step."""
+    """A profiled session of a complete step."""
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda, folder: Path) -> None:
         self.folder = folder
@@ -66,14 +66,14 @@ class ProfiledSession(_Profiled):
 
 
 class ProfiledOrtPart(_Profiled, OrtPart):
-    """A session of a segment."""
+    """A profiled session of a segment."""
 
     def __init__(self, segment: Segment, context: PlanContext, folder: Path) -> None:
         self.folder = folder
         OrtPart.__init__(self, segment, context)
 
     def profile(self) -> list[Run]:
-        """The kernels of each run that the profile holds."""
+        """The kernels of each run in the profile."""
         return self.runs(self.end_profile())
 
 
@@ -81,7 +81,7 @@ Event = Mapping[str, Any]
 
 
 def recorded_runs(path: Path, nodes: Mapping[str, Node]) -> list[Run]:
-    """The runs in a profile of ONNX Runtime that are whole, with the nodes of its operators by their names.
+    """The complete runs in a profile of ONNX Runtime; `nodes` are those of its operators by their names.
 
     A line of the file holds one event. Times are whole microseconds.
     """
@@ -89,7 +89,7 @@ def recorded_runs(path: Path, nodes: Mapping[str, Node]) -> list[Run]:
 
 
 def _read(path: Path) -> Iterator[tuple[Event, list[Event]]]:
-    """Each run with the events of its kernels and of the graphs that hold them."""
+    """Each run with the events of its kernels and of the graphs that contain them."""
     events: list[Event] = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -103,7 +103,7 @@ def _read(path: Path) -> Iterator[tuple[Event, list[Event]]]:
 
 
 def _run(run: Event, events: Sequence[Event], nodes: Mapping[str, Node]) -> Run:
-    """A run from its events; of those with one start and end, the runtime writes the inner one first."""
+    """A run from its events; of events with the same start and end, the runtime writes the inner one first."""
     ordered = sorted(reversed(events), key=lambda e: (e["ts"], -e["dur"]))
     own = own_times([(e["ts"], e["dur"]) for e in ordered])
     kernels = (
@@ -117,20 +117,20 @@ def _run(run: Event, events: Sequence[Event], nodes: Mapping[str, Node]) -> Run:
 def attribution(lowered: Lowered, optimized: ModelProto) -> dict[str, Node]:
     """The node of each operator of an optimized model, by the operator's name.
 
-    An operator has the name that it was lowered with; or, fused, that of the operator it grew from with more behind it;
-    or it makes a tensor that is known. What only prepares a tensor belongs to the operator that reads it.
+    An operator has the name that it was lowered with; or, fused, that of one of its operators with a suffix; or its
+    result is a known tensor. An operator that only prepares a tensor belongs to the one that reads it.
     """
     origins = lowered.origins
     makers = {name: origins.get(op.name) for op in operators(lowered.model.graph.node) for name in op.output}
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     readers: dict[str, Node] = {}
     for operator in reversed(list(operators(optimized.graph.node))):
         node = _named(operator.name, origins) or _first(makers, operator.output) or _first(readers, operator.output)
         node = node or _first(makers, operator.input)
         if node is not None:
-            found[operator.name] = node
+            nodes[operator.name] = node
             readers.update((name, node) for name in operator.input)
-    return found
+    return nodes
 
 
 def _named(name: str, origins: Mapping[str, Node]) -> Node | None:

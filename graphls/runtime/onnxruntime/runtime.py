@@ -1,4 +1,4 @@
-"""Loads the module `onnxruntime` and checks its version and its packages."""
+"""Loads the module `onnxruntime`, and checks its version, its packages and that a device is available."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 from graphls.base.errors import GraphRuntimeError
 from graphls.base.reporting import load_package, warn
 from graphls.base.sharing.forks import call_after_fork
+from graphls.runtime.devices import PROVIDERS, Cuda, kind_of
+from graphls.runtime.onnxruntime.cuda_libraries import fault_of_installation
 
 OLDEST = (1, 18)
-"""The oldest version that is taken."""
+"""The oldest supported version."""
 
 INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'
 PACKAGES = (
@@ -24,7 +26,7 @@ PACKAGES = (
     "onnxruntime-training",
     "onnxruntime-openvino",
 )
-"""They all install a module of one name, so that only one of them can be there."""
+"""Packages that all install the module `onnxruntime`, so that only one of them may be installed."""
 
 
 def load_runtime() -> Any:
@@ -32,13 +34,13 @@ def load_runtime() -> Any:
     onnxruntime = load_package("onnxruntime", "ONNX Runtime", INSTALL)
     _warn_of_several()
     _let_children_end()
-    found = getattr(onnxruntime, "__version__", None)
-    if found is None:  # what is left of two packages when one of them was uninstalled
+    version_text = getattr(onnxruntime, "__version__", None)
+    if version_text is None:  # the remains of two packages of which one was uninstalled
         text = "The package of ONNX Runtime is damaged: a part of it is not installed"
         raise GraphRuntimeError(f"{text}; uninstall {_installed_text()}, then run {INSTALL}.")
-    if tuple(int(n) for n in re.findall(r"\d+", found)[:2]) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise GraphRuntimeError(f"ONNX Runtime {found} is too old: graphls needs {oldest} or newer; run {INSTALL}.")
+    if tuple(int(n) for n in re.findall(r"\d+", version_text)[:2]) < OLDEST:
+        reason = f"is too old: graphls needs {'.'.join(map(str, OLDEST))} or newer"
+        raise GraphRuntimeError(f"ONNX Runtime {version_text} {reason}; run {INSTALL}.")
     return onnxruntime
 
 
@@ -51,17 +53,17 @@ def package_version(package: str) -> str | None:
 
 
 def installed_version() -> str | None:
-    """The version of the ONNX Runtime that is installed, or None; nothing is imported for that."""
+    """The version of the installed ONNX Runtime, or None; imports nothing."""
     return next(filter(None, map(package_version, PACKAGES)), None)
 
 
 def conflict() -> str:
-    """The conflict of several installed packages of ONNX Runtime, with what to do; else an empty text."""
-    found = [name for name in PACKAGES if package_version(name)]
-    if len(found) < 2:
+    """A sentence on several installed packages of ONNX Runtime, with the remedy; empty where there is at most one."""
+    installed = [name for name in PACKAGES if package_version(name)]
+    if len(installed) < 2:
         return ""
-    text = f"{' and '.join(found)} are installed and overwrite each other"
-    return f"{text}; run pip uninstall {' '.join(found)}, then {INSTALL}."
+    text = f"{' and '.join(installed)} are installed and overwrite each other"
+    return f"{text}; run pip uninstall {' '.join(installed)}, then {INSTALL}."
 
 
 def _installed_text() -> str:
@@ -76,9 +78,9 @@ def _warn_of_several() -> None:
 
 @cache
 def _let_children_end() -> None:
-    """Let a forked process end as soon as Python has ended there, and what C has buffered is written.
+    """Let a forked process exit as soon as Python has ended there and the buffers of C are flushed.
 
-    What ONNX Runtime 1.31 registers for the end of a process would wait for threads of the first process for ever.
+    The exit handlers of ONNX Runtime 1.31 would wait for ever, for threads of the parent process.
     """
     library: Any = ctypes.CDLL(None) if hasattr(os, "register_at_fork") else None
     if not hasattr(library, "on_exit"):  # which is glibc's
@@ -89,3 +91,28 @@ def _let_children_end() -> None:
         # The last function that is registered is called first; `_exit` gets the exit code from `on_exit`.
         library.on_exit(library._exit, None)
         library["__cxa_atexit"](library.fflush, None, None)
+
+
+def check_device(device: str | Cuda) -> None:
+    """Raise GraphValueError for an unknown device, GraphRuntimeError for one that is missing or lacks a library."""
+    provider = PROVIDERS[kind_of(device)]
+    runtime = load_runtime()
+    available = runtime.get_available_providers()
+    if provider not in available:
+        raise GraphRuntimeError(
+            f"This ONNX Runtime has no {provider} (it has {', '.join(available)}); "
+            'uninstall it and run pip install "graphls[cuda]", with an NVIDIA driver.'
+        )
+    if device != "cpu":
+        fault = fault_of_installation(runtime, device.id if isinstance(device, Cuda) else 0)
+        if fault:
+            raise GraphRuntimeError(fault)
+
+
+def check_provider(session: Any, device: str) -> None:
+    """Raise GraphRuntimeError where a session runs on the CPU because its own provider could not be loaded."""
+    if PROVIDERS[device] not in session.get_providers():
+        raise GraphRuntimeError(
+            f"{PROVIDERS[device]} could not be loaded: an NVIDIA driver or the CUDA libraries are missing, "
+            "which graphls doctor tells more about."
+        )

@@ -1,6 +1,6 @@
 """A trial process that opens a model and runs it on zeros, and may crash; it imports nothing of graphls.
 
-It is called with the folder of the packages and the level of optimizations, and reads the model from its input.
+Its arguments are the folder of the packages and the level of optimizations; it reads the model from its input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ DTYPES = {"float": "float32", "double": "float64"}
 
 
 def main(packages: str, level: str) -> None:
-    """Any exception is no death, and the business of who opens the session in earnest."""
+    """Open and run the model; an exception is no crash, and the session that is opened later raises it."""
     sys.path.append(packages)
     import numpy as np
     import onnxruntime as runtime

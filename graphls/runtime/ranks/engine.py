@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Ranks:
-    """Gathers shards into the states, where they are; no Python runs in it, so that a step is complete or has not been.
+    """Gathers shards into the buffers of the states, without Python code, so that the step stays atomic.
 
-    The other collectives, whose results a step goes on with, run on the host.
+    The other collectives, whose results the step computes with, run on the host.
     """
 
     name = "ranks"
@@ -22,14 +22,14 @@ class Ranks:
     writes_in_place = True
 
     def takes(self, node: Node) -> bool:
-        """What gathers shards."""
+        """Takes `gather_shards` alone."""
         return node.primitive.name == "gather_shards"
 
     def check(self, device: object) -> None:
-        """It is there where several ranks are."""
+        """Raises nothing, as only steps of several ranks have such nodes."""
 
     def open(self, segment: Segment, context: PlanContext) -> Part:
-        """A segment that gathers."""
+        """A segment that gathers shards."""
         from graphls.runtime.ranks.part import RanksPart
 
         return RanksPart(segment, context)

@@ -31,9 +31,9 @@ Task = partial[Any]
 
 
 class RanksPart(BoundStates):
-    """Copies shards behind each other, sends them, and copies what all ranks have sent to where it belongs.
+    """Packs shards into one array, gathers those of all ranks, and copies the rows into the parameters.
 
-    All of that is calls into C, one after the other.
+    All of it is calls into C, one after the other.
     """
 
     def __init__(self, segment: Segment, context: PlanContext) -> None:
@@ -48,7 +48,7 @@ class RanksPart(BoundStates):
         self.forget_bindings()
 
     def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
-        """All calls of this step as one."""
+        """All calls of this step as one callable."""
         self.group = self.context.owner.group
         tasks = self.turn()
         for node in self.graph.nodes:
@@ -63,26 +63,26 @@ class RanksPart(BoundStates):
         """The results of the step that are in no boundary buffer."""
         WAITING.end()
         pairs = zip(self.gives, self.graph.outputs, strict=True)
-        found = {given: np.array(self.own_results[v], v.type.dtype.numpy) for given, v in pairs}
-        for value in self.context.boundary_buffers.keys() & found.keys():
-            self.context.boundary_buffers[value][...] = found.pop(value)
-        return found
+        results = {value: np.array(self.own_results[v], v.type.dtype.numpy) for value, v in pairs}
+        for value in self.context.boundary_buffers.keys() & results.keys():
+            self.context.boundary_buffers[value][...] = results.pop(value)
+        return results
 
     def failed(self, error: Exception) -> Exception:
-        """The error itself; what it may have written is marked."""
+        """The error itself; states that may be half written are invalidated."""
         WAITING.end()
         self.invalidate(str(error))
         return error
 
     def invalidate(self, reason: str) -> None:
-        """Mark the states that are written in place."""
+        """Invalidate the states that are written in place."""
         for name in self.in_place:
             self.parameters[name].storage.replace(Torn(name, reason))
 
     # -- states -----------------------------------------------------------------------------------------------
 
     def _reopen(self) -> None:
-        """Nothing is closed by a fork."""
+        """Do nothing, as a fork closes nothing."""
 
     def _is_here(self, buffer: Any) -> bool:
         return isinstance(buffer, np.ndarray)
@@ -100,7 +100,7 @@ class RanksPart(BoundStates):
         return [task for node in self.graph.nodes for task in self._tasks(node, homes)]
 
     def _tasks(self, node: Node, homes: Mapping[Value, Iterable[Array]]) -> Iterator[Task]:
-        """The calls for one communication."""
+        """The calls of one gather."""
         group = apart(find_group(node.attrs["group"]), "gather")
         shards = [self.context.boundary_buffers[v] for v in node.inputs]
         rows = self.context.scratch.array((group.size, sum(shard.size for shard in shards)), shards[0].dtype)
@@ -119,7 +119,7 @@ class RanksPart(BoundStates):
 
 
 def _copies(rows: Array, flat: Array) -> Iterator[Task]:
-    """The calls that copy rows, one behind the other, into as many elements as there are."""
+    """The calls that copy rows one after the other into a flat array, until it is full."""
     length = rows.shape[1]
     full = flat.size // length
     yield partial(setitem, flat[: full * length].reshape(full, length), ..., rows[:full])

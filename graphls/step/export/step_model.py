@@ -33,7 +33,7 @@ def graph_of(step: Step) -> Graph:
 def lowered(step: Step, opset: int | None = None) -> Lowered:
     """The model of the session or, at another opset, a model for any runtime."""
     graph = graph_of(step)
-    of_session: Lowered | None = getattr(step.session, "whole", None) if graph is step.graph else None
+    of_session: Lowered | None = getattr(step.session, "unblocked", None) if graph is step.graph else None
     return of_session if of_session is not None and opset is None else _lower(step, graph, opset)
 
 

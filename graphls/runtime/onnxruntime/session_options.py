@@ -1,0 +1,56 @@
+"""Options of ONNX Runtime sessions: the number of threads, and the memory arena that sessions on a CPU share."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CPUS = Path("/sys/devices/system/cpu")
+"""The folder in which Linux lists the processors of each core."""
+
+
+def threads() -> int:
+    """The number of cores that this process may use, or 0 where it may use all, which leaves it to the runtime.
+
+    The runtime counts all cores of the machine, even those that `taskset`, a scheduler or `mpiexec` exclude.
+    """
+    allowed: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if not allowed or len(allowed) >= (os.cpu_count() or 1):
+        return 0
+    return len({_core(number) for number in allowed})
+
+
+def _core(processor: int) -> str:
+    """The processors of the core of a processor, as text; the processor alone where the system lists none."""
+    try:
+        return (CPUS / f"cpu{processor}/topology/thread_siblings_list").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeError):
+        return str(processor)
+
+
+@cache
+def has_common_arena(runtime: Any) -> bool:
+    """Whether sessions can share an arena, which the first call creates; it lives as long as the process.
+
+    A session keeps all memory that it has allocated, so that each segment of a plan would keep its own peak.
+    """
+    native = runtime.capi._pybind_state
+    try:
+        kind = native.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+        memory = native.OrtMemoryInfo("Cpu", kind, 0, native.OrtMemType.DEFAULT)
+        runtime.create_and_register_allocator(memory, native.OrtArenaCfg(0, -1, -1, -1))
+    except (AttributeError, RuntimeError):  # a build without it, or one in which a script has registered its own
+        return False
+    return True
+
+
+def take_turns(options: Any, runtime: Any, is_cpu: bool = True) -> None:
+    """Set the options of a session that runs in turn with others: it shares the arena, and its threads do not spin.
+
+    Threads that look for work after the end of a run would take the cores of the next session.
+    """
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if is_cpu and has_common_arena(runtime):
+        options.add_session_config_entry("session.use_env_allocators", "1")
