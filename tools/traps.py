@@ -12,13 +12,13 @@ _TABLE = re.compile(r"(<!-- traps: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
-    """The page with the calls that there are now."""
+    """The page with the current calls."""
     return _TABLE.sub(lambda match: f"{match[1]}{listed()}{match[2]}", page)
 
 
 def listed() -> str:
     """A table of the calls."""
-    lines = ["| call | graphls and MindSpore | PyTorch | PyTorch's, written here | it warns where |"]
+    lines = ["| call | graphls and MindSpore | PyTorch | how to get PyTorch's meaning | warns if |"]
     lines.append("|---|---|---|---|---|")
     lines += [f"| {t.call} | {t.here} | {t.elsewhere} | {t.instead} | {t.looks} |" for t in TRAPS]
     return "\n".join(lines) + "\n"
