@@ -76,7 +76,7 @@ PUBLIC = (
 )  # fmt: skip
 """Modules that users import by these names."""
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-PICTURE = PAGE.partition("## The line of packages")[2]
+PICTURE = PAGE.partition("## Layers of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = (
