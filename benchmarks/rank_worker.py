@@ -77,7 +77,7 @@ class Graphls:
     def told(self, seconds: float) -> dict[str, Any]:
         """What a prediction needs: the network between ranks, or the work of one."""
         from graphls.cli.simulate import measured_nodes
-        from graphls.distributed.network import measured
+        from graphls.distributed.cost import measured
         from graphls.distributed.world import world
         from graphls.inspect.profile.scaling import one_rank, workload
 

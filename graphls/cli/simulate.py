@@ -18,8 +18,7 @@ from graphls.base.text.plain import size
 from graphls.base.text.tables import Table
 from graphls.cli.dump import read_graph
 from graphls.distributed.communication import init
-from graphls.distributed.cost import ALL_REDUCE, Network
-from graphls.distributed.network import measured
+from graphls.distributed.cost import ALL_REDUCE, Network, measured
 from graphls.distributed.world import world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor

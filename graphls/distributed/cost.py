@@ -1,4 +1,4 @@
-"""Cost model of collectives: their time from the latency and the bandwidth of the network.
+"""Cost model of collectives: their time from the latency and the bandwidth of the network, which it also measures.
 
 Each message of m bytes takes latency + m / bandwidth, and all ranks send and receive at the same time: the model of
 Thakur, Rabenseifner and Gropp (Optimization of collective communication operations in MPICH, 2005), in which adding
@@ -7,9 +7,19 @@ is part of the bandwidth. No network is shared in it, and no rank is late.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
+from time import perf_counter
+
+import numpy as np
+
+from graphls.distributed.collectives import Array, all_objects, all_reduce, barrier
+from graphls.distributed.world import Group
+
+LARGE = 25 << 20
+"""Bytes of the array that measures the bandwidth: a full bucket of gradients."""
+SMALL_TIMES, LARGE_TIMES = 100, 5
 
 
 @dataclass(frozen=True)
@@ -80,3 +90,29 @@ def fitted(ranks: int, small: float, large: float, size: int, memory: float = Ne
     latency = small / halvings(ranks)
     rest = max(large - 2 * small, large / 10)
     return Network(latency, 2 * (ranks - 1) / ranks * size / rest, memory=memory)
+
+
+def measured(group: Group) -> Network:
+    """The latency and bandwidth of all-reduces as steps run them, with their copies, and the bandwidth of memory."""
+    small, large = (_seconds(group, _added, *most) for most in ((4, SMALL_TIMES), (LARGE, LARGE_TIMES)))
+    return fitted(group.size, small, large, LARGE, 2 * LARGE / _seconds(group, _scaled, LARGE, LARGE_TIMES))
+
+
+def _added(group: Group, array: Array) -> None:
+    all_reduce(group, [array], "sum")
+
+
+def _scaled(group: Group, array: Array) -> None:
+    np.multiply(array, array.dtype.type(1))
+
+
+def _seconds(group: Group, act: Callable[[Group, Array], None], size: int, times: int) -> float:
+    """The median time of an operation on so many bytes that all ranks run together, on the slowest rank."""
+    array, seconds = np.ones(size // 4, np.float32), []
+    for _ in range(times):
+        barrier(group)
+        begin = perf_counter()
+        act(group, array)
+        seconds.append(perf_counter() - begin)
+    each: Sequence[Sequence[float]] = all_objects(group, seconds)
+    return float(np.median(np.max(each, axis=0)))

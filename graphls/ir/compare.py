@@ -1,14 +1,16 @@
-"""Structural equality of graphs: values correspond by position, not by identity."""
+"""Equality: of graphs by structure, and of attributes and constants by hashable keys."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.types import DType, type_of
+
+_PLAIN = frozenset((bool, int, str, type(None), DType))
 
 
 def same(first: Graph, second: Graph) -> bool:
@@ -27,7 +29,7 @@ def same(first: Graph, second: Graph) -> bool:
 
 
 class _Comparison:
-    """Compares two graphs; `partner` pairs the values at the same positions, one to one."""
+    """Compares two graphs by structure; `partner` pairs the values at the same positions, one to one."""
 
     def __init__(self) -> None:
         self.partner: dict[Value, Value] = {}
@@ -84,3 +86,24 @@ def _attribute_key(value: object) -> tuple[Any, ...]:
             # The text of a float differs from that of every other one, also for -0.0 and nan.
             return kind, float.__repr__(value) if isinstance(value, float) else value
     return object, id(value)
+
+
+def key_of_constant(constant: object) -> Hashable:
+    """A key that is equal for constants that compile to the same graph; raises TypeError for other objects."""
+    kind = type(constant)
+    if kind in _PLAIN:
+        return kind, constant
+    if isinstance(constant, float):
+        return kind, constant.hex()
+    if isinstance(constant, (tuple, list)):
+        return kind, *map(key_of_constant, constant)
+    raise TypeError(f"{constant!r} is no plain constant.")
+
+
+def constant_key(constant: object) -> Any:
+    """A key that is equal for interchangeable constants: of one class and value, zeros of one sign, all nans alike."""
+    if isinstance(constant, float):
+        return type(constant), constant.hex()
+    if isinstance(constant, complex):
+        return type(constant), constant.real.hex(), constant.imag.hex()
+    return type(constant), constant

@@ -14,17 +14,17 @@ from graphls.base.errors import GraphAttributeError, GraphKeyError, GraphTypeErr
 from graphls.base.location import user_location
 from graphls.base.reporting import guarded, warn
 from graphls.frontend.names.habits import CELL, KEYWORDS, instead
+from graphls.frontend.registry import compiler
 from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.casting import Casting
 from graphls.frontend.trace.cells import call_cell
 from graphls.frontend.trace.closure_variables import PLAIN
-from graphls.frontend.trace.compiler import compiler
 from graphls.frontend.trace.custom import with_custom_gradient
 from graphls.frontend.trace.rewriting.functions import rewritten
 from graphls.frontend.trace.tracer import current_tracer
-from graphls.ir.keys import constant_key
+from graphls.ir.compare import constant_key
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell_calls import call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import CellDisplay

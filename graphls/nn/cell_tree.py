@@ -11,9 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
+from graphls.frontend.registry import compiler
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import TensorLike
-from graphls.frontend.trace.compiler import compiler
 from graphls.nn.declared_inputs import declared_inputs
 
 Self = TypeVar("Self", bound="CellSettings")

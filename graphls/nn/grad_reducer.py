@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.distributed.agreement import require_equal_parameters
+from graphls.distributed.groups import require_equal_parameters
 from graphls.distributed.world import find_group, world
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike

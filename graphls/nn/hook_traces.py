@@ -16,7 +16,7 @@ from graphls.frontend.tensors.pytree import leaves, rebuild, structure
 from graphls.frontend.tensors.tape import noting
 from graphls.frontend.tensors.tensor import Array, Symbol, Tensor, is_tensor
 from graphls.frontend.trace.branches import explore
-from graphls.frontend.trace.frames import Fork
+from graphls.frontend.trace.calls import Fork
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import inside
 from graphls.nn.hook_kinds import function_of

@@ -12,10 +12,10 @@ from graphls import ops
 from graphls.base.checks import boolean, positive_int, probability
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.reporting import warn
+from graphls.frontend.registry import compiler
 from graphls.frontend.tensors import executor
 from graphls.frontend.tensors.parameter import Parameter, ParameterTuple
 from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.frontend.trace.compiler import compiler
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import Running

@@ -3,7 +3,7 @@
 Every module declares its operations by records (`record.py`), which make the names of this package.
 """
 
-from graphls.frontend.tensors import vocabulary as _vocabulary
+from graphls.frontend.registry import register as _register
 from graphls.ops import (  # noqa: F401
     collectives,
     composite,
@@ -64,7 +64,7 @@ from graphls.ops.record import FUNCTIONS, OPERATORS
 # Behind the modules above, whose operator classes it lists.
 from graphls.ops.operations import __getattr__ as __getattr__
 
-_vocabulary.register(**FUNCTIONS)
+_register(**FUNCTIONS)
 globals().update(FUNCTIONS)
 __all__ = sorted(FUNCTIONS)
 

@@ -9,10 +9,10 @@ from functools import wraps
 from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.registry import compiler
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild
 from graphls.frontend.tensors.tensor import Symbol, TensorLike, is_tensor
-from graphls.frontend.trace.compiler import compiler
 from graphls.frontend.trace.custom import with_custom_gradient
 from graphls.frontend.trace.gradients import gradient
 from graphls.frontend.trace.regions import once

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from graphls.frontend.registry import function as registered
 from graphls.frontend.tensors.executor import executor
-from graphls.frontend.tensors.vocabulary import function as registered
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -12,7 +12,7 @@ from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import COMPILED, SAME, Noted
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.ir.keys import key_of_constant
+from graphls.ir.compare import key_of_constant
 from graphls.ops.directions import vjp
 
 Place = tuple[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphls.ir.keys import key_of_constant
+from graphls.ir.compare import key_of_constant
 
 
 def test_constants_are_told_apart_by_class_and_sign() -> None:

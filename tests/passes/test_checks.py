@@ -10,9 +10,8 @@ import pytest
 from graphls.ir import Graph, parse
 from graphls.ir.plan import plan_of
 from graphls.ir.verify import verify
-from graphls.passes.overflow import checks
-from graphls.passes.overflow.checks import in_parts
-from graphls.passes.schedule import plans
+from graphls.passes.schedule import cut, plans
+from graphls.passes.schedule.cut import split_checks
 from graphls.passes.schedule.partition import Partition
 from graphls.passes.simplify.dce import Dce
 from graphls.runtime.numpy.reference import ReferenceSession
@@ -34,9 +33,9 @@ def checked(length: int) -> Graph:
 
 
 def test_a_check_of_many_values_is_made_of_parts_behind_the_last_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "MOST", 4)
+    monkeypatch.setattr(cut, "MOST_CHECKED", 4)
     graph = checked(10)
-    made = in_parts(graph)
+    made = split_checks(graph)
     verify(made)
     names = [n.primitive.name for n in made.nodes]
     found = [n for n in made.nodes if n.primitive.is_check]
@@ -54,15 +53,15 @@ def test_a_check_of_many_values_is_made_of_parts_behind_the_last_of_each(monkeyp
 def test_the_parts_of_a_check_see_what_it_sees(
     x: tuple[float, float], bad: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "MOST", 4)
+    monkeypatch.setattr(cut, "MOST_CHECKED", 4)
     graph, array = checked(10), np.array(x, np.float32)
-    whole, parts = (ReferenceSession(g, {}).run([array]) for g in (graph, in_parts(graph)))
+    whole, parts = (ReferenceSession(g, {}).run([array]) for g in (graph, split_checks(graph)))
     assert bool(whole[0]) is bool(parts[0]) is bad
 
 
 def test_a_check_of_few_values_stays() -> None:
     graph = checked(10)
-    assert in_parts(graph) is graph
+    assert split_checks(graph) is graph
 
 
 def test_no_segment_of_a_large_plan_reads_all_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +69,7 @@ def test_no_segment_of_a_large_plan_reads_all_gradients(monkeypatch: pytest.Monk
     monkeypatch.setattr("graphls.passes.schedule.cut.MOST_NODES", 70)
     segments = plan_of(Partition().run(checked(600))).segments
     assert len(segments) > 8
-    assert max(len(s.graph.inputs) for s in segments) <= 2 * checks.MOST
+    assert max(len(s.graph.inputs) for s in segments) <= 2 * cut.MOST_CHECKED
 
 
 def test_each_segment_is_proven_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,9 +165,9 @@ MEASURED = """
     from io import StringIO
 
     from graphls.cli.main import main
-    from graphls.distributed import network
+    from graphls.distributed import cost
 
-    network.LARGE, network.LARGE_TIMES = 1 << 20, 2
+    cost.LARGE, cost.LARGE_TIMES = 1 << 20, 2
     with redirect_stdout(StringIO()) as told:
         assert main(["simulate", "--measure"]) == 0
     print(told.getvalue().strip())

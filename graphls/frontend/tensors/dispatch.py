@@ -12,12 +12,12 @@ import numpy as np
 import graphls.primitives  # noqa: F401  (registers the primitives)
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.base.sharing.locks import holding_all
+from graphls.frontend.registry import function, register
 from graphls.frontend.tensors.executor import executor
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tape import note
 from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of
-from graphls.frontend.tensors.vocabulary import function, register
-from graphls.ir.keys import key_of_constant
+from graphls.ir.compare import key_of_constant
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, bool_, float32, int64, type_of
 

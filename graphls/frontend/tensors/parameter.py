@@ -11,11 +11,11 @@ from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.reporting import checked
 from graphls.base.sharing.arrays import copy
 from graphls.base.sharing.storage import Storage
+from graphls.frontend.registry import function
 from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.executor import current_tracer
 from graphls.frontend.tensors.tape import SAME, note
 from graphls.frontend.tensors.tensor import Array, Symbol, Tensor, array_of
-from graphls.frontend.tensors.vocabulary import function
 from graphls.ir.types import DType, DTypeLike, as_dtype, type_of
 
 

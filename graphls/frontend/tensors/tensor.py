@@ -9,13 +9,13 @@ import numpy as np
 
 from graphls.base.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.frontend.names.habits import TENSOR, instead
+from graphls.frontend.registry import function
 from graphls.frontend.tensors.configuration import Configuration
 from graphls.frontend.tensors.dynamic_sizes import Declared, Size, known_sizes, zeros
 from graphls.frontend.tensors.executor import current_tracer
 from graphls.frontend.tensors.foreign import offered_array, offers_array
 from graphls.frontend.tensors.methods import METHODS, Methods
 from graphls.frontend.tensors.tape import SAME, note
-from graphls.frontend.tensors.vocabulary import function
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
 

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.base.errors import GraphlsError, TraceError
 from graphls.base.location import Location, is_own
 from graphls.frontend.trace.branch_merge import BranchResult, merge_branches
-from graphls.frontend.trace.frames import Fork, Frame
+from graphls.frontend.trace.calls import Fork, Frame
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import Value
 

@@ -11,10 +11,9 @@ from graphls.base.errors import GraphlsError
 from graphls.frontend.tensors.pytree import leaves, map_leaves
 from graphls.frontend.tensors.tensor import Symbol
 from graphls.frontend.trace.branches import explore
-from graphls.frontend.trace.calls import CallRecord, CellCall
+from graphls.frontend.trace.calls import CallRecord, CellCall, Recorded
 from graphls.frontend.trace.casting import in_dtype
 from graphls.frontend.trace.cell_passes import run_passes
-from graphls.frontend.trace.frames import Recorded
 from graphls.frontend.trace.recompute import recomputed
 from graphls.frontend.trace.states import StateSymbol, copies
 from graphls.frontend.trace.tracer import Tracer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from graphls.ir.keys import constant_key
+from graphls.ir.compare import constant_key
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 FIXED_MODULES = ("graphls", "mindspore", "numpy")

@@ -13,8 +13,8 @@ from graphls.frontend.tensors.foreign import offers_array
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, structure
 from graphls.frontend.tensors.tensor import DeferredData, Symbol, Tensor, array_of, as_known, is_tensor
+from graphls.ir.compare import constant_key
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.keys import constant_key
 from graphls.ir.types import Type, type_of
 
 Array = np.ndarray[Any, Any]

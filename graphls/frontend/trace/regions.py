@@ -10,7 +10,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Symbol, is_tensor
 from graphls.frontend.trace.branches import explore
-from graphls.frontend.trace.frames import Recorded
+from graphls.frontend.trace.calls import Recorded
 from graphls.frontend.trace.states import copies
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import Node, Value, needs, with_blocks

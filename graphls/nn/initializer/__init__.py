@@ -10,8 +10,8 @@ import numpy as np
 
 from graphls.base.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.base.reporting import checked
+from graphls.frontend.registry import register
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.frontend.tensors.vocabulary import register
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, as_dtype, float32
 from graphls.nn.initializer.base import Initializer, fans

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.build import Names
+from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.interpret import run_node
 from graphls.ir.types import Type
 from graphls.passes.rewrite import Rewriter
-from graphls.passes.simplify.cse import attributes_key
 from graphls.passes.simplify.dce import Dce
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +37,7 @@ _SMALL = 1024
 
 def constants(graph: Graph) -> set[Hashable]:
     """A key that identifies the constants of a graph."""
-    return {attributes_key(node) for node in graph.nodes if node.primitive.is_constant}
+    return {attributes_key(node.attrs) for node in graph.nodes if node.primitive.is_constant}
 
 
 def fold_weights(
@@ -102,7 +102,7 @@ class _FoldWeights(Rewriter):
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.primitive.is_constant:
-            if self.steady is None or attributes_key(node) in self.steady:
+            if self.steady is None or attributes_key(node.attrs) in self.steady:
                 self.weights[node.output] = lambda: node.attrs["value"]
         elif self.is_known(node):
             return self.known(node)

@@ -1,10 +1,10 @@
-"""Assigns an engine to each node and cuts the graph into a graph of segments."""
+"""Assigns an engine to each node, splits large overflow checks, and cuts the graph into a graph of segments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from graphls.ir.build import Names, copy_nodes, substitute
 from graphls.ir.engines import find_engine
@@ -14,7 +14,6 @@ from graphls.ir.reachability import descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.distributed.communication_overlap import overlap_communication
-from graphls.passes.overflow.checks import in_parts
 from graphls.passes.schedule.groups import Piece, grouped, in_pieces
 from graphls.passes.schedule.list_schedule import list_schedule
 
@@ -27,6 +26,9 @@ MOST_WHOLE = 16_000
 
 MOST_NODES = 2000
 """The nodes of each segment of a larger graph."""
+
+MOST_CHECKED = 64
+"""The most values of one overflow check; a runtime tests so many at once (runtime/lowering/finite.py)."""
 
 HOST = "host"
 """The engine of the nodes that call Python."""
@@ -48,7 +50,7 @@ class Cut:
         # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
         self.is_large = not has_stacks and is_too_large(graph, on_host)
-        self.graph = graph = in_parts(graph) if self.is_large else graph
+        self.graph = graph = split_checks(graph) if self.is_large else graph
         self.bucket = bucket
         self.names = Names.of(graph)
         self.host_random = [node for node in walk(graph) if node.primitive.on_host]
@@ -204,6 +206,40 @@ def waits(graph: Graph) -> int:
             total += number - 1 - max((position[v] for v in needs(node) if v in position), default=-1)
             position.update(dict.fromkeys(node.outputs, number))
     return total
+
+
+def split_checks(graph: Graph) -> Graph:
+    """The graph with checks of at most MOST_CHECKED values, each behind the last of them, and a check of their flags.
+
+    The window has been proven for the original check: a part checks some of its values as soon as these are computed,
+    and the check itself keeps its position and checks the flags of the parts.
+    """
+    names = Names.of(graph)
+    position = {value: number for number, node in enumerate(graph.nodes) for value in node.outputs}
+    parts: dict[int, list[Node]] = {}
+    joined: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node.primitive.is_check and len(node.inputs) > MOST_CHECKED + 1:
+            joined[node] = _split_check(node, names, position, parts)
+    if not joined:
+        return graph
+    numbered = ((n, joined.get(node, node)) for n, node in enumerate(graph.nodes))
+    nodes = chain(parts.get(-1, ()), *((node, *parts.get(n, ())) for n, node in numbered))
+    return graph.replace(nodes=tuple(nodes))
+
+
+def _split_check(check: Node, names: Names, position: dict[Value, int], parts: dict[int, list[Node]]) -> Node:
+    """A check of the flags of its parts, which are added to `parts` by the index of the node before them."""
+    tokens = tuple(v for v in check.inputs if v.type == TOKEN)
+    values = iter(sorted((v for v in check.inputs if v.type != TOKEN), key=lambda v: position.get(v, -1)))
+    flags: list[Value] = []
+    for some in iter(lambda: tuple(islice(values, MOST_CHECKED)), ()):
+        flag = Value(names.fresh(check.output.name), check.output.type)
+        part = replace(check, inputs=(*tokens, *some), outputs=(flag,), after=())
+        behind = max(position.get(v, -1) for v in part.inputs)
+        parts.setdefault(behind, []).append(part)
+        flags.append(flag)
+    return replace(check, inputs=(*tokens, *flags))
 
 
 def _counts(node: Node) -> bool:

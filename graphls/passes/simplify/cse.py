@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import TOKEN, type_of
+from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter, gradient_nodes
 
@@ -61,22 +60,9 @@ class _Merge(Rewriter):
         if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
             return node
         # Control edges are part of the key: a node that waits for another one may not run earlier.
-        key = (node.primitive.name, node.inputs, attributes_key(node), frozenset(node.after))
+        key = (node.primitive.name, node.inputs, attributes_key(node.attrs), frozenset(node.after))
         first = self.seen.get(key)
         if first is None:
             self.seen[key] = node.outputs
             return node
         return first
-
-
-def attributes_key(node: Node) -> Any:
-    """A hashable key that is equal for equal attributes only: 1, 1.0 and true differ, as do 0.0 and -0.0."""
-    return frozenset((name, _key(value)) for name, value in node.attrs.items())
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return type_of(value), value.tobytes()
-    if isinstance(value, tuple):
-        return tuple(map(_key, value))
-    return type(value), repr(value) if isinstance(value, float) else value

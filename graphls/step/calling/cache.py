@@ -14,7 +14,7 @@ from graphls.frontend.tensors.pytree import leaves, structure
 from graphls.frontend.tensors.tensor import as_known
 from graphls.frontend.trace.closure_variables import ClosureVariables, is_cell
 from graphls.frontend.trace.inputs import is_input
-from graphls.ir.keys import constant_key
+from graphls.ir.compare import constant_key
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.nn.declared_inputs import check_declared, has_declarations

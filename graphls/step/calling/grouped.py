@@ -11,8 +11,8 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.frontend.trace.inputs import input_checks
 from graphls.frontend.trace.trace import Traced, fill_outputs, trace
+from graphls.ir.compare import key_of_constant
 from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.keys import key_of_constant
 from graphls.ir.types import Type, float32
 from graphls.passes import as_pipeline
 from graphls.passes.inference.inference import recognised

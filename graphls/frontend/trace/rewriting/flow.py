@@ -10,10 +10,10 @@ from types import CellType
 from typing import Any
 
 from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.registry import function as registered
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.tensor import Symbol, Tensor
 from graphls.frontend.trace.rewriting.branching import branch, chosen
-from graphls.frontend.trace.rewriting.forms import rewritten
 from graphls.frontend.trace.rewriting.loops import Function, looped
 from graphls.frontend.trace.rewriting.selection import element
 from graphls.frontend.trace.rewriting.state import Attributes, State
@@ -27,7 +27,7 @@ def callee(function: object) -> Any:
     """The callee of a call: a user's function in its rewritten form."""
     if current_tracer() is None:
         return function
-    return boolean if function is bool else rewritten(function)
+    return boolean if function is bool else registered("rewritten")(function)
 
 
 # -- loops ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from graphls.base.location import is_own
-from graphls.frontend.trace.rewriting import flow, forms
+from graphls.frontend.registry import register
+from graphls.frontend.trace.rewriting import flow
 from graphls.frontend.trace.rewriting.expressions import Declined, Expressions, new_function
 from graphls.frontend.trace.rewriting.sources import ScopedDefinition, definition_of
 from graphls.frontend.trace.rewriting.statements import Statements, is_plain
@@ -151,7 +152,7 @@ def _inner_codes(code: CodeType) -> Iterator[CodeType]:
     return (constant for constant in code.co_consts if isinstance(constant, CodeType))
 
 
-forms.register(rewritten)
+register(rewritten=rewritten)
 
 
 Node = TypeVar("Node", bound=ast.AST)

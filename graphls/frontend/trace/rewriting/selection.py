@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import TraceError
+from graphls.frontend.registry import function
 from graphls.frontend.tensors import dispatch
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild, structure
 from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.frontend.tensors.vocabulary import function
 from graphls.frontend.trace.rewriting.branching import branch
-from graphls.frontend.trace.rewriting.forms import rewritten
 from graphls.frontend.trace.tracer import current_tracer
 
 
@@ -81,7 +80,7 @@ class Choice:
     def __call__(self, *args: Any, **options: Any) -> Any:
         count = len(self.functions)
         index = self.index + count * dispatch.cast(self.index < 0, self.index.dtype)
-        calls = [rewritten(function) for function in self.functions]
+        calls = list(map(function("rewritten"), self.functions))
         return _called(calls, index, 0, args, options)
 
 

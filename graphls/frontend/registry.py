@@ -1,6 +1,8 @@
-"""The registry of the compile function that cells use outside of a trace.
+"""Registries that upper packages fill: functions that tensors and traces call, and the compiler of cell calls.
 
-`graphls.step.calling`, which stands above, registers itself as it is imported; `import graphls` imports it.
+`graphls.ops`, `graphls.initializer` and `graphls.step.calling`, which stand above, register theirs as they are
+imported. Python runs `graphls/__init__.py`, which imports all of them, before any module of the package: so no tensor
+is ever without them, and `import graphls.ir` loads them, too.
 """
 
 from __future__ import annotations
@@ -9,6 +11,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Function = Callable[..., Any]
+
+_functions: dict[str, Function] = {}
+
+
+def register(**functions: Function) -> None:
+    """Register functions by the names under which `function` finds them."""
+    _functions.update(functions)
+
+
+def function(name: str) -> Function:
+    """The function that was registered by a name."""
+    return _functions[name]
 
 
 class Compiler(Protocol):
@@ -27,11 +41,11 @@ class Compiler(Protocol):
 _compilers: list[Compiler] = []
 
 
-def register(compiler: Compiler) -> None:
-    """Register the compiler of calls outside of a trace."""
+def register_compiler(compiler: Compiler) -> None:
+    """Register the compiler of cell calls outside of a trace."""
     _compilers.append(compiler)
 
 
 def compiler() -> Compiler:
-    """The compiler of calls outside of a trace."""
+    """The compiler of cell calls outside of a trace."""
     return _compilers[-1]
