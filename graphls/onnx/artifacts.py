@@ -1,10 +1,9 @@
-"""`graphls.onnx.artifacts(...)` writes what trains a model; with the names of `onnxruntime.training.artifacts`."""
+"""`graphls.onnx.artifacts(...)` generates the files of a training, as `onnxruntime.training.artifacts` does."""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from graphls.onnx.training.generation import LossType, OptimType, generate_artifacts
 
@@ -12,11 +11,9 @@ __all__ = ["LossType", "OptimType", "generate_artifacts"]
 
 
 class _Callable(ModuleType):
-    """A module that can be called, as code does that knows `generate_artifacts` by its short name."""
+    """A callable module, because `artifacts(...)` is the short form of `generate_artifacts(...)`."""
 
-    def __call__(self, *arguments: Any, **options: Any) -> None:
-        """See `generate_artifacts`."""
-        generate_artifacts(*arguments, **options)
+    __call__ = staticmethod(generate_artifacts)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -23,13 +23,12 @@ from graphls.ir.build import Names
 from graphls.ir.types import DTYPES
 from graphls.nn.cell import Cell
 from graphls.nn.cell_calls import runs_eagerly
+from graphls.onnx.analysis import KnownConstants, products
 from graphls.onnx.dynamic_fallback import DynamicFallback
 from graphls.onnx.importing.files import Original
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.interpreter import Interpreter
-from graphls.onnx.known import Analysis
-from graphls.onnx.products import products
-from graphls.onnx.program import Program, program_of
+from graphls.onnx.program import Block, Program, program_of
 from graphls.onnx.tensors import Stored
 from graphls.onnx.values import Dynamic, Input, ModelValue, PlainValue, plain, value_of
 from graphls.ops.math.elementwise import cast
@@ -64,7 +63,7 @@ class OnnxCell(Cell):
         fixed: Mapping[str, TensorLike] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        analysis = Analysis()
+        analysis = KnownConstants()
         self.__dict__["shaping"] = [name for name in program.main.inputs if name in analysis.block(program.main)]
         self.__dict__["original"] = original
         self.__dict__["program"] = program
@@ -81,7 +80,7 @@ class OnnxCell(Cell):
         self.__dict__["_fallback"] = DynamicFallback(self.original, main, parameters) if is_dynamic else None
         self.__dict__["_with_sources"] = _WithSources(self) if is_dynamic else None
 
-    def _make_parameters(self, analysis: Analysis, trainable: Choice, frozen: Choice) -> None:
+    def _make_parameters(self, analysis: KnownConstants, trainable: Choice, frozen: Choice) -> None:
         names = Names()
         candidates = {names.fresh(stored.name): stored for stored in self.program.stored if stored.is_float}
         trained = _chosen("trainable", trainable, candidates)
@@ -129,9 +128,10 @@ class OnnxCell(Cell):
         """The inputs of the model that the cell takes: all but those that `fixed` gives."""
         return tuple(name for name in self.program.main.inputs if name not in self._fixed)
 
-    def _constructed(self, inputs: Sequence[ModelValue]) -> Any:
+    def _constructed(self, inputs: Sequence[ModelValue]) -> PlainValue | dict[str, PlainValue]:
         """The outputs of the model: a tuple, the one tensor or, while `named` runs, tensors by name."""
-        block, fallback = self.program.main, self._fallback
+        block: Block = self.program.main
+        fallback: DynamicFallback | None = self._fallback
         values = {**self._fixed, **dict(zip(self.open_inputs, inputs, strict=True))}
         operands = [_checked(name, self.program.types.get(name), values[name]) for name in block.inputs]
         interpreter = Interpreter(self, fallback)
@@ -222,7 +222,7 @@ def cell_of(
 def _kind(names: tuple[str, ...]) -> type[OnnxCell]:
     """The class of cells whose `construct` takes inputs of these names."""
 
-    def construct(self: OnnxCell, *inputs: ModelValue) -> Any:
+    def construct(self: OnnxCell, *inputs: ModelValue) -> PlainValue | dict[str, PlainValue]:
         return self._constructed(inputs)
 
     arguments = [Argument(name, Argument.POSITIONAL_OR_KEYWORD) for name in ("self", *names)]

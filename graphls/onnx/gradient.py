@@ -22,7 +22,7 @@ from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Source, read
 from graphls.onnx.importing.types import element_type
 from graphls.onnx.program import program_of
-from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, given_inputs, set_sizes
+from graphls.onnx.training.sizes import attempts, dynamic_sizes, examples, model_inputs, set_sizes
 from graphls.passes import as_pipeline
 from graphls.runtime.lowering import Lowered, lower
 from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
@@ -76,7 +76,7 @@ def write_gradient(
 
 def _chosen(model: ModelProto, cell: OnnxCell, wrt: Iterable[str] | None) -> tuple[list[int], list[Parameter]]:
     """The positions of the inputs, and the parameters, with respect to which gradients are computed."""
-    inputs = given_inputs(model.graph)
+    inputs = model_inputs(model.graph)
     floats = {i.name: n for n, i in enumerate(inputs) if element_type(i.type.tensor_type.elem_type).is_float}
     parameters = {p.name: p for p in cell.get_parameters()}
     if wrt is None:
@@ -126,7 +126,7 @@ class _Model:
 
     def lowered(self, sizes: Point) -> tuple[Lowered, dict[str, Parameter]]:
         """The lowered graph of outputs and gradients for some sizes."""
-        inputs = examples(given_inputs(self.proto.graph), sizes)
+        inputs = examples(model_inputs(self.proto.graph), sizes)
         types = [value.type for value in trace_graph(self.outputs, *inputs).graph.outputs]
         vectors = [np.zeros(kind.shape, kind.dtype.numpy) for kind in types if kind.dtype.is_float]
         self.cotangents = [
@@ -150,7 +150,7 @@ class _Model:
         """The outputs for the inputs, and the gradients for the cotangents, which are the last arguments."""
         tracer = current_tracer()
         assert tracer is not None
-        count = len(given_inputs(self.proto.graph))
+        count = len(model_inputs(self.proto.graph))
         cotangents = arguments[count:]
         outputs, by_input, by_weight = gradient(
             tracer, self.outputs, arguments[:count], self.positions, self.parameters, cotangents
@@ -169,7 +169,7 @@ class _Model:
 
     def names(self, lowered: Lowered, states: Mapping[str, Parameter]) -> dict[str, str]:
         """The final names of inputs, outputs and constants by their names in the lowered model."""
-        inputs = [info.name for info in given_inputs(self.proto.graph)]
+        inputs = [info.name for info in model_inputs(self.proto.graph)]
         outputs = [info.name for info in self.proto.graph.output]
         stored = {id(parameter): stored.name for stored, parameter in self.cell.stored.items()}
         constants = {tensor: stored.get(id(states[name]), name) for name, tensor in lowered.states.items()}

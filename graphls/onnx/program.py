@@ -137,7 +137,7 @@ def program_of(model: ModelProto, folder: Path | None, outputs: Sequence[str] | 
 
 
 def _collects(node: OnnxNode) -> bool:
-    """Whether it is a loop that collects results, whose number may depend on data."""
+    """True for a loop that collects results, whose number may depend on data."""
     return (node.domain, node.kind) == ("", "Loop") and len(node.outputs) > max(len(node.inputs) - 2, 0)
 
 

@@ -81,7 +81,7 @@ def plain(value: _Plain | Quantized) -> _Plain | Tensor:
 
 
 def is_known(value: object) -> bool:
-    """Whether the elements of a value are known while the graph is traced."""
+    """True for a value whose elements are known while the graph is traced."""
     return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not isinstance(value, (Symbol, Parameter)))
 
 

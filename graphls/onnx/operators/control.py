@@ -63,7 +63,7 @@ def _truth(condition: Input) -> bool | None:
 
 
 def _computes_condition(body: Block) -> bool:
-    """Whether the body of a loop computes the condition of the next iteration, rather than passing True on."""
+    """True if the body of a loop computes the condition of the next iteration, rather than passing True on."""
     name = body.outputs[0]
     makers = {output: inner for inner in body.nodes for output in inner.outputs}
     while name in makers and makers[name].kind in ("Identity", "Cast"):

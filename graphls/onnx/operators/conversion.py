@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import helper
 
@@ -72,7 +70,7 @@ def cast(x: Input, *, to: int, saturate: int = 1, round_mode: str = "up") -> Inp
     return ops.cast(x, dtype)
 
 
-def _is_supported(dtype: np.dtype[Any]) -> bool:
+def _is_supported(dtype: np.dtype[np.generic]) -> bool:
     return isinstance(value_of(np.zeros((), dtype)), Tensor)
 
 

@@ -1,4 +1,4 @@
-"""The state of a training: parameters, gradients, what the optimizer keeps, and properties of the user."""
+"""The state of a training: parameters, gradients, the state of the optimizer, and properties of the user."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from graphls.base.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.frontend.tensors.tensor import TensorLike
-from graphls.onnx.training.memory import Array, Device, HostMemory, Row
+from graphls.frontend.tensors.tensor import Array, TensorLike
+from graphls.onnx.training.memory import Device, HostMemory, Row
 from graphls.onnx.training.parameters import Content, Kind, Property, read, write
 
 
 class CheckpointState:
-    """What outlives the steps of a training; `CheckpointState.load_checkpoint` makes it.
+    """The state of a training between its steps; create it by `CheckpointState.load_checkpoint`.
 
-    Raises GraphTypeError where it is made in another way.
+    Raises GraphTypeError where it is created in another way.
 
     Examples:
         >>> import numpy as np
@@ -41,7 +41,7 @@ class CheckpointState:
         self._moments: dict[str, Row] = {}
         self._step = HostMemory(1, np.dtype(np.int64))
         self._is_nominal = not content.values and bool(content.kinds)
-        self._place(Device("cpu", None))
+        self._allocate(Device("cpu"))
 
     @classmethod
     def load_checkpoint(cls, checkpoint_uri: object) -> CheckpointState:
@@ -60,12 +60,12 @@ class CheckpointState:
         Raises GraphFileError where that cannot be, GraphRuntimeError for a nominal state.
         """
         state._require_values()
-        held = state._content
-        content = Content(held.kinds, {name: state._get(name) for name in state._kinds}, held.properties)
+        current = state._content
+        content = Content(current.kinds, {name: state._get(name) for name in state._kinds}, current.properties)
         if include_optimizer_state:
-            content.optimizer = held.optimizer
+            content.optimizer = current.optimizer
             names = state._names(True)
-            content.moments = {name: row.joined(names) for name, row in state._moments.items()} or held.moments
+            content.moments = {name: row.joined(names) for name, row in state._moments.items()} or current.moments
         write(content, checkpoint_uri)
 
     @property
@@ -75,11 +75,11 @@ class CheckpointState:
 
     @property
     def properties(self) -> Properties:
-        """Numbers and texts of the user by name, which checkpoints keep."""
+        """Numbers and strings of the user by name, which checkpoints contain."""
         return Properties(self)
 
-    def _place(self, device: Device) -> None:
-        """Have all parameters in the memory of a device."""
+    def _allocate(self, device: Device) -> None:
+        """Move all parameters to the memory of a device."""
         values = {} if self._is_nominal else {name: self._get(name) for name in self._kinds}
         self._rows = {}
         for key in dict.fromkeys(_key(kind) for kind in self._kinds.values()):
@@ -92,7 +92,7 @@ class CheckpointState:
         return self._rows[_key(self._kinds[name])]
 
     def _get(self, name: str) -> Array:
-        """The value of a parameter: of its memory or, before that, of the file."""
+        """The value of a parameter: in its memory or, before it is allocated, of the file."""
         return self._row(name).get(name) if self._rows else self._content.values[name]
 
     def _set(self, values: dict[str, Array]) -> None:
@@ -111,7 +111,7 @@ class CheckpointState:
 
 
 def _key(kind: Kind) -> str:
-    """Parameters of one key lie in one row: those that are trained by themselves."""
+    """The key of the row of a parameter: trained and frozen parameters of a dtype have a row each."""
     return f"{'trained' if kind.is_trained else 'frozen'} {kind.dtype}"
 
 
@@ -134,11 +134,11 @@ class Parameter:
 
     @data.setter
     def data(self, value: TensorLike) -> None:
-        """Give it another value of the same shape and dtype; raises GraphValueError for another one."""
+        """Set its value; raises GraphValueError for another shape or dtype."""
         array, kind = np.asarray(value), self._kind
         if (array.shape, array.dtype.name) != (kind.shape, kind.dtype):
-            wanted, found = f"{kind.dtype}{list(kind.shape)}", f"{array.dtype}{list(array.shape)}"
-            raise GraphValueError(f"The parameter {self.name!r} is {wanted}, and is not set to {found}.")
+            declared, other = f"{kind.dtype}{list(kind.shape)}", f"{array.dtype}{list(array.shape)}"
+            raise GraphValueError(f"The parameter {self.name!r} is {declared}, and is not set to {other}.")
         self._state._require_values()
         self._state._set({self.name: array})
 
@@ -150,7 +150,7 @@ class Parameter:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it is trained."""
+        """True for a trained parameter."""
         return self._kind.is_trained
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ class Parameters:
         return Parameter(self._state._kinds[name], self._state)
 
     def __setitem__(self, name: str, value: TensorLike) -> None:
-        """Give a parameter another value; raises GraphKeyError and, for another shape or dtype, GraphValueError."""
+        """Set the value of a parameter; raises GraphKeyError and, for another shape or dtype, GraphValueError."""
         self[name].data = value
 
     def __contains__(self, name: object) -> bool:
@@ -192,29 +192,29 @@ class Properties:
     """The properties of a state: integers, floats and strings by name."""
 
     def __init__(self, state: CheckpointState) -> None:
-        self._held = state._content.properties
+        self._properties = state._content.properties
 
     def __getitem__(self, name: str) -> Property:
         """A property; raises GraphKeyError for a name that none has."""
         if name not in self:
             raise GraphKeyError(f"Property {name} not found.")
-        return self._held[name]
+        return self._properties[name]
 
     def __setitem__(self, name: str, value: Property) -> None:
-        """Set a property; raises GraphTypeError for what is no integer, float or string."""
+        """Set a property; raises GraphTypeError for a value of another type than integer, float and string."""
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise GraphTypeError(f"A property is an integer, a float or a string, not {value!r}.")
-        self._held[name] = value
+        self._properties[name] = value
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held
+        return name in self._properties
 
     def __iter__(self) -> Iterator[tuple[str, Property]]:
         """Pairs of names and values, in the order of the names."""
-        return iter(sorted(self._held.items()))
+        return iter(sorted(self._properties.items()))
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._properties)
 
     def __repr__(self) -> str:
-        return str(sorted(self._held))
+        return str(sorted(self._properties))

@@ -1,4 +1,4 @@
-"""Writing what a training needs: a training, an evaluation and an optimizer model, and a checkpoint."""
+"""Generates the files of a training: a training, an evaluation and an optimizer model, and a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from onnx import ModelProto
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError
 from graphls.base.files.files import as_path
 from graphls.onnx.importing.files import read
-from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.gradient_model import name_output_sizes
 from graphls.onnx.training.onnxblock.accessor import base, empty_base
 from graphls.onnx.training.onnxblock.blocks import Block, PassThrough
@@ -22,6 +20,7 @@ from graphls.onnx.training.onnxblock.loss import BCEWithLogitsLoss, CrossEntropy
 from graphls.onnx.training.onnxblock.optim import SGD, AdamW
 from graphls.onnx.training.parameters import save_checkpoint
 from graphls.onnx.training.sizes import set_sizes
+from graphls.onnx.training.training_models import training_models
 from graphls.runtime.lowering.weights import write_model
 from graphls.runtime.onnxruntime.runtime import load_runtime
 
@@ -117,27 +116,23 @@ def generate_artifacts(
         results = block(*(loss_input_names or [info.name for info in proto.graph.output]))
         names = [results] if isinstance(results, str) else [*results]
         set_outputs(block, [*names, *(additional_output_names or ())])
-        made = built(accessor.model, original.path, list(requires_grad or ()), list(frozen_params or ()))
+        built = training_models(accessor.model, original.path, list(requires_grad or ()), list(frozen_params or ()))
     folder = Path.cwd() if artifact_directory is None else as_path(artifact_directory)
-    models = {"training_model": made.training, "eval_model": made.evaluation}
+    models = {"training_model": built.training, "eval_model": built.evaluation}
     if optimizer_block is not None:
         with empty_base():
-            optimizer_block((made.trained, made.frozen))
+            optimizer_block((built.trained, built.frozen))
             models["optimizer_model"] = optimizer_block.to_model_proto()
     for name, content in models.items():
         write_model(folder / f"{prefix}{name}.onnx", content, {})
         if ort_format:
             _write_ort_format(folder / f"{prefix}{name}.onnx", custom_op_library)
-    _write_checkpoints(made, folder, prefix, nominal_checkpoint)
+    save_checkpoint((built.trained, built.frozen), folder / f"{prefix}checkpoint")
+    if nominal_checkpoint:
+        save_checkpoint((built.trained, built.frozen), folder / f"{prefix}nominal_checkpoint", True)
 
 
-def _write_checkpoints(made: Built, folder: Path, prefix: str, is_nominal_wanted: bool) -> None:
-    save_checkpoint((made.trained, made.frozen), folder / f"{prefix}checkpoint")
-    if is_nominal_wanted:
-        save_checkpoint((made.trained, made.frozen), folder / f"{prefix}nominal_checkpoint", True)
-
-
-def _loss(loss: Any) -> Block:
+def _loss(loss: object) -> Block:
     if loss is None:
         return PassThrough()
     if isinstance(loss, LossType):
@@ -147,7 +142,7 @@ def _loss(loss: Any) -> Block:
     raise GraphRuntimeError(f"Unknown loss {loss!r}; give a LossType or a Block of graphls.onnx.training.onnxblock.")
 
 
-def _optimizer(optimizer: Any) -> AdamW | SGD | None:
+def _optimizer(optimizer: object) -> AdamW | SGD | None:
     if optimizer is None or isinstance(optimizer, (AdamW, SGD)):
         return optimizer
     if isinstance(optimizer, OptimType):
@@ -156,8 +151,8 @@ def _optimizer(optimizer: Any) -> AdamW | SGD | None:
     raise GraphTypeError(f"Unknown optimizer {optimizer!r}; {text}.")
 
 
-def _write_ort_format(path: Path, custom_op_library: Any) -> None:
-    """Write a model beside it in the format of ONNX Runtime."""
+def _write_ort_format(path: Path, custom_op_library: str | os.PathLike[str] | None) -> None:
+    """Write a saved model in the format of ONNX Runtime beside it."""
     runtime = load_runtime()
     options = runtime.SessionOptions()
     options.add_session_config_entry("session.save_model_format", "ORT")

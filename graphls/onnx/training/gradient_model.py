@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from graphls.base.errors import GraphlsError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
+from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.graph import Graph
 from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Original
 from graphls.onnx.program import program_of
-from graphls.onnx.training.sizes import attempts, describe, dynamic_sizes, examples, given_inputs
+from graphls.onnx.training.sizes import attempts, describe, dynamic_sizes, examples, model_inputs
 from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
 from graphls.runtime.lowering import Lowered, lower
@@ -26,12 +26,12 @@ from graphls.runtime.lowering.protos import rename, replace_items
 from graphls.step.export.dynamic_sizes import PASSES, Point, derive
 
 GRADIENT, UPDATED = "_grad", ".updated"
-"""What is put behind the name of a parameter to name its gradient, and the new value of one that the step writes."""
+"""The suffixes of a parameter's name in the names of its gradient and of its new value."""
 
 
 @dataclass(frozen=True)
 class TrainingModel:
-    """A training model, the parameters that get gradients, and those that its steps write, such as running means."""
+    """A training model, the names of trained parameters, and of those that its steps write, such as running means."""
 
     model: ModelProto
     trained: tuple[str, ...]
@@ -52,15 +52,15 @@ def training_model(original: Original, trained: Sequence[str] | None, frozen: Se
 
 
 def name_output_sizes(original: Original, model: ModelProto) -> None:
-    """Give the outputs of a model, in place, the sizes that they have for those of its inputs.
+    """Name the sizes of the outputs of a model, in place, by those of its inputs.
 
-    Exporters give them names of their own, or none, where an input that is like an output, such as the target of a
-    loss, needs to know them.
+    Exporters give them other names, or none; an input of the shape of an output, such as the target of a loss, needs
+    them.
     """
     known = set(dynamic_sizes(model))
     if all(_is_known(info, known) for info in model.graph.output):
         return
-    cell, inputs = _cell(original, None, ()), given_inputs(model.graph)
+    cell, inputs = _cell(original, None, ()), model_inputs(model.graph)
 
     def name(graphs: Sequence[Graph], sizes: Sequence[Point]) -> None:
         for number, info in enumerate(model.graph.output):
@@ -100,7 +100,7 @@ class _Tracing:
         self.proto = model
         self.cell = cell
         self.frozen = set(frozen)
-        self.inputs = given_inputs(model.graph)
+        self.inputs = model_inputs(model.graph)
         self.trained = [p for p in cell.get_parameters() if p.requires_grad]
         self.names = {id(parameter): stored.name for stored, parameter in cell.stored.items()}
 
@@ -119,35 +119,34 @@ class _Tracing:
         graph = as_pipeline(PASSES).run(traced.graph, source="trace").graph
         return lower(graph), traced.parameters
 
-    def _step(self, *inputs: Any) -> Any:
-        found = value_and_grad(self._outputs, None, self.trained, has_aux=True)(*inputs)
-        (loss, *others), gradients = found
+    def _step(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        (loss, *others), gradients = value_and_grad(self._outputs, None, self.trained, has_aux=True)(*inputs)
         return loss, *others, *gradients
 
-    def _outputs(self, *inputs: Any) -> tuple[Any, ...]:
-        found = self.cell(*inputs)
-        return found if isinstance(found, tuple) else (found,)
+    def _outputs(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        results = self.cell(*inputs)
+        return results if isinstance(results, tuple) else (results,)
 
     def _hold_constants(
         self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter], written: Sequence[str]
     ) -> None:
-        """Make constants of the states that are no parameters of the training model."""
-        kept = {*(p.name for p in self.trained), *self.frozen, *written}
-        held = {
+        """Replace the states that are no parameters of the training model by constants."""
+        parameters = {*(p.name for p in self.trained), *self.frozen, *written}
+        constants = {
             tensor: states[state] for state, tensor in lowered.states.items()
-            if self.names.get(id(states[state]), state) not in kept
+            if self.names.get(id(states[state]), state) not in parameters
         }  # fmt: skip
-        for name in (info.name for info in model.graph.input if info.name in held):
-            array = np.ascontiguousarray(held[name].asnumpy())
+        for name in (info.name for info in model.graph.input if info.name in constants):
+            array = np.ascontiguousarray(constants[name].asnumpy())
             model.graph.initializer.append(numpy_helper.from_array(array, name))
-        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in held])
+        replace_items(model.graph.input, [info for info in model.graph.input if info.name not in constants])
 
     def _name(self, model: ModelProto, lowered: Lowered, states: Mapping[str, Parameter]) -> None:
-        """Give inputs and outputs the names that they have in the model that is trained."""
+        """Rename inputs and outputs as in the original model."""
         graph = self.proto.graph
         results = [info.name for info in graph.output] + [p.name + GRADIENT for p in self.trained]
-        wanted = dict(zip(lowered.inputs, (info.name for info in self.inputs), strict=True))
-        wanted |= {tensor: self.names.get(id(states[name]), name) for name, tensor in lowered.states.items()}
-        wanted |= dict(zip(lowered.outputs, results, strict=True))
-        wanted |= {tensor: self.names.get(id(states[name]), name) + UPDATED for name, tensor in lowered.writes.items()}
-        rename(model.graph, wanted)
+        names = dict(zip(lowered.inputs, (info.name for info in self.inputs), strict=True))
+        names |= {tensor: self.names.get(id(states[name]), name) for name, tensor in lowered.states.items()}
+        names |= dict(zip(lowered.outputs, results, strict=True))
+        names |= {tensor: self.names.get(id(states[name]), name) + UPDATED for name, tensor in lowered.writes.items()}
+        rename(model.graph, names)

@@ -1,44 +1,63 @@
-"""Memory that sessions read and write: arrays one after the other in one row, on the CPU or a GPU."""
+"""Memory that sessions read and write: buffers on the CPU or a GPU, and arrays packed into one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from math import prod
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from graphls.frontend.tensors.tensor import Array
+from graphls.runtime.onnxruntime.runtime import load_runtime
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 STEP = 16
-"""Elements that the place of an array is a multiple of, so that kernels find it aligned."""
+"""The alignment of packed arrays, in elements."""
+
+
+class OrtValue(Protocol):
+    """A tensor of ONNX Runtime, `onnxruntime.OrtValue`."""
+
+    def numpy(self) -> Array:
+        """A copy of its elements."""
+
+    def data_ptr(self) -> int:
+        """The address of its memory."""
+
+    def update_inplace(self, array: Array) -> None:
+        """Replace its elements."""
 
 
 class Memory:
-    """Elements in a row; `get` gives them as an array, which may be the memory itself, and `set` takes one."""
+    """A buffer of one dtype; `get` returns its elements, possibly as a view of the buffer, and `set` replaces them."""
 
-    def __init__(self, address: int, dtype: Any, device: tuple[str, int] = ("cpu", 0)) -> None:
+    def __init__(self, address: int, dtype: np.dtype[np.generic], device: tuple[str, int] = ("cpu", 0)) -> None:
         self.address = address
         self.dtype = dtype
         self.device = device
 
-    def at(self, place: int) -> int:
+    def at(self, index: int) -> int:
         """The address of an element."""
-        offset: int = place * self.dtype.itemsize
-        return self.address + offset
+        return self.address + index * self.dtype.itemsize
 
     def get(self) -> Array:
         """The elements."""
         raise NotImplementedError
 
-    def set(self, whole: Array) -> None:
-        """Take over elements."""
+    def set(self, elements: Array) -> None:
+        """Replace the elements."""
         raise NotImplementedError
 
 
 class HostMemory(Memory):
-    """Memory of the CPU, on a boundary of 64 bytes."""
+    """Memory of the CPU, aligned to 64 bytes."""
 
-    def __init__(self, count: int, dtype: Any) -> None:
+    def __init__(self, count: int, dtype: np.dtype[np.generic]) -> None:
         size = count * dtype.itemsize
         raw = np.zeros(size + 64, np.uint8)
         start = -raw.ctypes.data % 64
@@ -48,58 +67,62 @@ class HostMemory(Memory):
     def get(self) -> Array:
         return self.array
 
-    def set(self, whole: Array) -> None:
-        if whole is not self.array:
-            self.array[...] = whole
+    def set(self, elements: Array) -> None:
+        if elements is not self.array:
+            self.array[...] = elements
 
 
 class DeviceMemory(Memory):
     """Memory of a device."""
 
-    def __init__(self, count: int, dtype: Any, device: Device) -> None:
+    def __init__(self, count: int, dtype: np.dtype[np.generic], device: Device) -> None:
         zeros = np.zeros(count, dtype)
-        self.value = device.runtime.OrtValue.ortvalue_from_numpy(zeros, device.kind, device.number)
+        self.value: OrtValue = device.runtime.OrtValue.ortvalue_from_numpy(zeros, device.kind, device.number)
         super().__init__(self.value.data_ptr(), dtype, (device.kind, device.number))
 
     def get(self) -> Array:
-        copied: Array = self.value.numpy()
-        return copied
+        return self.value.numpy()
 
-    def set(self, whole: Array) -> None:
-        self.value.update_inplace(np.ascontiguousarray(whole))
+    def set(self, elements: Array) -> None:
+        self.value.update_inplace(np.ascontiguousarray(elements))
 
 
 class Device:
-    """Where sessions run: its name and number as ONNX Runtime has them."""
+    """The device that sessions run on, such as "cuda:0", with its name and number as ONNX Runtime has them."""
 
-    def __init__(self, text: str, runtime: Any) -> None:
+    def __init__(self, text: str) -> None:
         kind, _, number = text.partition(":")
         self.kind = kind
         self.number = int(number or 0)
-        self.runtime = runtime
+
+    @cached_property
+    def runtime(self) -> ModuleType:
+        """ONNX Runtime."""
+        runtime: ModuleType = load_runtime()
+        return runtime
 
     @property
-    def providers(self) -> list[Any]:
+    def providers(self) -> list[str | tuple[str, dict[str, int]]]:
         """The execution providers of a session."""
         if self.kind == "cpu":
             return ["CPUExecutionProvider"]
         return [(f"{self.kind.upper()}ExecutionProvider", {"device_id": self.number}), "CPUExecutionProvider"]
 
-    def memory(self, count: int, dtype: Any) -> Memory:
-        """Zeros."""
+    def memory(self, count: int, dtype: np.dtype[np.generic]) -> Memory:
+        """New memory of zeros."""
         return HostMemory(count, dtype) if self.kind == "cpu" else DeviceMemory(count, dtype, self)
 
 
 class Row:
-    """Arrays of one dtype by name, in one piece of memory; what is between them is zero."""
+    """Arrays of one dtype by name, packed into one buffer with zeros between them."""
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], dtype: Any, device: Device) -> None:
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], dtype: DTypeLike, device: Device) -> None:
         self.shapes = dict(shapes)
         self.dtype = np.dtype(dtype)
         self.device = device
-        self.places, self.count = {}, 0
+        self.offsets, self.count = {}, 0
         for name, shape in self.shapes.items():
-            self.places[name] = self.count
+            self.offsets[name] = self.count
             self.count += -(-max(prod(shape), 1) // STEP) * STEP
         self.memory = device.memory(self.count, self.dtype)
 
@@ -108,19 +131,19 @@ class Row:
         return np.array(self._view(self.memory.get(), name))
 
     def set(self, values: Mapping[str, Array]) -> None:
-        """Give arrays new elements."""
-        whole = self.memory.get()
+        """Replace the elements of arrays."""
+        elements = self.memory.get()
         for name, value in values.items():
-            self._view(whole, name)[...] = value
-        self.memory.set(whole)
+            self._view(elements, name)[...] = value
+        self.memory.set(elements)
 
-    def _view(self, whole: Array, name: str) -> Array:
-        start, shape = self.places[name], self.shapes[name]
-        found: Array = whole[start : start + prod(shape)].reshape(shape)
-        return found
+    def _view(self, elements: Array, name: str) -> Array:
+        start, shape = self.offsets[name], self.shapes[name]
+        view: Array = elements[start : start + prod(shape)].reshape(shape)
+        return view
 
     def joined(self, names: Iterable[str]) -> Array:
         """Arrays one after the other, without gaps."""
-        whole = self.memory.get()
-        parts = [self._view(whole, name).reshape(-1) for name in names]
+        elements = self.memory.get()
+        parts = [self._view(elements, name).reshape(-1) for name in names]
         return np.concatenate(parts) if parts else np.zeros(0, self.dtype)

@@ -1,4 +1,4 @@
-"""Steps of the optimizer model that `artifacts` wrote, and a schedule of its learning rate."""
+"""Steps of the optimizer model that `artifacts` writes, and a schedule of its learning rate."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class Optimizer:
         self._session = open_session(optimizer_uri, module._device, module._options)
         names = {info.name for info in self._session.get_inputs()}
         self._numbers = {name: HostMemory(1, np.dtype(np.float32)) for name in (RATE, NORM) if name in names}
-        held = self._state._content.optimizer
+        saved = self._state._content.optimizer
         self._step = self._state._step
-        self._step.array[0] = int(held.get(STEP, 0))
-        self.set_learning_rate(held.get(RATE, FIRST_RATE))
+        self._step.array[0] = int(saved.get(STEP, 0))
+        self.set_learning_rate(saved.get(RATE, FIRST_RATE))
         self._state._moments = {name: self._moment(name) for name in MOMENTS if name in names}
         self._parts = self._bound(names)
 
     def _moment(self, name: str) -> Row:
-        """A moment of each parameter: zeros, or what the checkpoint had."""
-        row, joined, place = self._module._row(), self._state._content.moments.get(name), 0
+        """A moment of each parameter: zeros, or the values of the checkpoint."""
+        row, joined, offset = self._module._row(), self._state._content.moments.get(name), 0
         if name in self._state._moments:
             return self._state._moments[name]
         if joined is None:
@@ -68,13 +68,13 @@ class Optimizer:
         values = {}
         for parameter, shape in row.shapes.items():
             count = self._state._kinds[parameter].size
-            values[parameter] = joined[place : place + count].reshape(shape)
-            place += count
+            values[parameter] = joined[offset : offset + count].reshape(shape)
+            offset += count
         row.set(values)
         return row
 
     def _bound(self, names: set[str]) -> list[Bound]:
-        """A binding for each part of the parameters, in place: on a CPU, of as many as its caches hold."""
+        """A binding for each part of the parameters, in place: on a CPU, of as many as fit its caches."""
         gradients = self._state._gradients
         assert gradients is not None
         if not self._module._names:
@@ -82,24 +82,24 @@ class Optimizer:
         rows = {PARAMETERS: self._state._row(self._module._names[0]), GRADIENTS: gradients, **self._state._moments}
         size = block_size() if self._module._device.kind == "cpu" else gradients.count
         return [
-            self._part(rows, place, min(size, gradients.count - place), names)
-            for place in range(0, gradients.count, size)
+            self._part(rows, offset, min(size, gradients.count - offset), names)
+            for offset in range(0, gradients.count, size)
         ]
 
-    def _part(self, rows: dict[str, Row], place: int, count: int, names: set[str]) -> Bound:
+    def _part(self, rows: dict[str, Row], offset: int, count: int, names: set[str]) -> Bound:
         bound = Bound(self._session, self._module._device)
         for name, row in rows.items():
-            bound.take_at(name, row.memory, place, (count,))
+            bound.bind_input_at(name, row.memory, offset, (count,))
             if name != GRADIENTS:
-                bound.give_at(f"{name}.updated", row.memory, place, (count,))
+                bound.bind_output_at(f"{name}.updated", row.memory, offset, (count,))
         for name, memory in self._numbers.items():
-            bound.take_at(name, memory, 0, (1,))
+            bound.bind_input_at(name, memory, 0, (1,))
         if STEP in names:
-            bound.take_at(STEP, self._step, 0, (1,))
+            bound.bind_input_at(STEP, self._step, 0, (1,))
         return bound
 
     def step(self) -> None:
-        """Update the parameters by the gradients that they have."""
+        """Update the parameters by their gradients."""
         self._state._require_values()
         self._step.array[0] += 1
         if NORM in self._numbers:

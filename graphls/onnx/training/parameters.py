@@ -1,4 +1,4 @@
-"""The file of a checkpoint: parameters, what is known of them, and what the optimizer keeps, as safetensors."""
+"""The file of a checkpoint: parameters, their descriptions, and the state of the optimizer, as safetensors."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, parse_json, read_bytes, write_bytes
+from graphls.frontend.tensors.tensor import Array
 from graphls.interop.formats.safetensors import decode, encode
 from graphls.onnx.training import flat
 
-Array = np.ndarray[Any, Any]
 Property = int | float | str
 HEAD, OPTIMIZER = "onnx.training", "optimizer/"
 MOMENTS = ("first_order_moments", "second_order_moments")
-"""What the optimizer keeps, as its model calls it."""
+"""The moments of the optimizer, by their names in its model."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a parameter without its value."""
+    """The description of a parameter without its value."""
 
     name: str
     shape: tuple[int, ...]
@@ -41,7 +40,7 @@ class Kind:
 
 @dataclass
 class Content:
-    """What a checkpoint holds; a nominal one has no values of parameters.
+    """The content of a checkpoint; a nominal one has no values of parameters.
 
     `moments` are rows for all trained parameters, one after the other, by their names in the optimizer model.
     """
@@ -54,7 +53,7 @@ class Content:
 
 
 def write(content: Content, path: object) -> None:
-    """Write a checkpoint; raises GraphFileError where that cannot be, GraphRuntimeError without safetensors."""
+    """Write a checkpoint; raises GraphFileError where it cannot be written, GraphRuntimeError without safetensors."""
     head = {
         "parameters": [[kind.name, list(kind.shape), kind.dtype, kind.is_trained] for kind in content.kinds],
         "properties": content.properties,
@@ -65,35 +64,35 @@ def write(content: Content, path: object) -> None:
 
 
 def read(path: object) -> Content:
-    """What a checkpoint holds; raises GraphFileError for a file that cannot be read, GraphValueError for another."""
-    place = as_path(path)
-    data = read_bytes(place)
+    """Read a checkpoint; raises GraphFileError for a file that cannot be read, GraphValueError for another."""
+    file = as_path(path)
+    data = read_bytes(file)
     try:
         return _content_of_flatbuffer(data) if data[4:8] == flat.MARK else _content(decode(data))
     except (IndexError, KeyError, TypeError, ValueError, struct.error) as error:
         reason = error.message if isinstance(error, GraphValueError) else str(error)
-        raise GraphValueError(f"{place} is no checkpoint of a training, or is damaged: {reason}.") from None
+        raise GraphValueError(f"{file} is no checkpoint of a training, or is damaged: {reason}.") from None
 
 
 def _content_of_flatbuffer(data: bytes) -> Content:
-    """What a checkpoint of ONNX Runtime training holds."""
-    checkpoint, found = flat.root(data), Content([])
+    """The content of a checkpoint of ONNX Runtime training."""
+    checkpoint, content = flat.root(data), Content([])
     module, properties = checkpoint.table(1), checkpoint.table(3)
     if module is None or module.value(2, "?", False):
         raise GraphValueError("it has no values of parameters; give the complete one")
     for number, is_trained in ((0, True), (1, False)):
         for tensor in module.tables(number):
             name = tensor.text(0)
-            found.values[name] = array = flat.array_of(tensor, name)
-            found.kinds.append(Kind(name, array.shape, array.dtype.name, is_trained))
+            content.values[name] = array = flat.array_of(tensor, name)
+            content.kinds.append(Kind(name, array.shape, array.dtype.name, is_trained))
     for group in checkpoint.tables(2):
-        found.optimizer = {"step": group.value(1, "q"), "learning_rate": group.value(2, "f")}
-        found.moments = _moments(group, found.kinds)
+        content.optimizer = {"step": group.value(1, "q"), "learning_rate": group.value(2, "f")}
+        content.moments = _moments(group, content.kinds)
     if properties is not None:
         for number, kind in enumerate("qf"):
-            found.properties |= {p.text(0): p.value(1, kind) for p in properties.tables(number)}
-        found.properties |= {p.text(0): p.text(1) for p in properties.tables(2)}
-    return found
+            content.properties |= {p.text(0): p.value(1, kind) for p in properties.tables(number)}
+        content.properties |= {p.text(0): p.text(1) for p in properties.tables(2)}
+    return content
 
 
 def _moments(group: flat.Table, kinds: Sequence[Kind]) -> dict[str, Array]:
@@ -105,16 +104,15 @@ def _moments(group: flat.Table, kinds: Sequence[Kind]) -> dict[str, Array]:
     return {name: np.concatenate(row) for name, row in zip(MOMENTS, rows, strict=False)}
 
 
-def _content(entries: Mapping[str, Any]) -> Content:
-    head = parse_json(entries[HEAD])
+def _content(entries: Mapping[str, Array | str]) -> Content:
+    head = parse_json(str(entries[HEAD]))
+    arrays = {name: entry for name, entry in entries.items() if isinstance(entry, np.ndarray)}
     kinds = [Kind(name, tuple(shape), dtype, bool(trained)) for name, shape, dtype, trained in head["parameters"]]
-    values = {kind.name: entries[kind.name] for kind in kinds if kind.name in entries}
+    values = {kind.name: arrays[kind.name] for kind in kinds if kind.name in arrays}
     for kind in kinds:
         if values and (values[kind.name].shape, values[kind.name].dtype.name) != (kind.shape, kind.dtype):
             raise GraphValueError(f"{kind.name!r} is {values[kind.name].dtype}{values[kind.name].shape} in it")
-    moments = {
-        name.removeprefix(OPTIMIZER): row for name, row in entries.items() if name.startswith(OPTIMIZER)
-    }  # fmt: skip
+    moments = {name.removeprefix(OPTIMIZER): row for name, row in arrays.items() if name.startswith(OPTIMIZER)}
     return Content(kinds, values, dict(head["properties"]), moments, dict(head["optimizer"]))
 
 

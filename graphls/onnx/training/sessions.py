@@ -1,20 +1,19 @@
-"""Sessions of ONNX Runtime on written models, and their inputs and outputs in memory that stays."""
+"""Sessions of ONNX Runtime on saved models, with inputs and outputs bound to memory that outlives a run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from graphls.base.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path
-from graphls.frontend.tensors.tensor import TensorLike
-from graphls.onnx.training.memory import Device, Memory, Row
-from graphls.runtime.onnxruntime.runtime import load_runtime
+from graphls.frontend.tensors.tensor import Array
+from graphls.onnx.training.memory import Device, Memory, OrtValue, Row
 
-TYPES: dict[str, Any] = {
+TYPES: dict[str, type[np.generic]] = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
     "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int16)": np.int16, "tensor(int8)": np.int8,
     "tensor(uint64)": np.uint64, "tensor(uint32)": np.uint32, "tensor(uint16)": np.uint16, "tensor(uint8)": np.uint8,
@@ -22,56 +21,103 @@ TYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def open_session(path: object, device: Device, options: Any = None) -> Any:
-    """A session of a model in a file; raises GraphFileError where it is not there, GraphValueError for no model."""
-    place = as_path(path)
-    if not os.path.isfile(place):
-        raise GraphFileError(f"There is no model {os.fspath(place)!r}; give the path that artifacts wrote it to.")
+class TensorInfo(Protocol):
+    """An input or output of a session, `onnxruntime.NodeArg`."""
+
+    name: str
+    type: str
+    shape: Sequence[int | str | None]
+
+
+class Binding(Protocol):
+    """The inputs and outputs of a session, `onnxruntime.IOBinding`."""
+
+    def bind_input(self, name: str, kind: str, number: int, dtype: object, shape: list[int], address: int) -> None:
+        """Read an input from memory."""
+
+    def bind_output(
+        self, name: str, kind: str, number: int, dtype: object = None, shape: list[int] | None = None,
+        address: int | None = None,
+    ) -> None:  # fmt: skip
+        """Write an output to memory, or to new memory of a device."""
+
+    def bind_cpu_input(self, name: str, array: Array) -> None:
+        """Read an input from an array."""
+
+    def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
+        """Read an input from a tensor."""
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last run, in the order in which they were bound."""
+
+
+class Session(Protocol):
+    """A loaded model, `onnxruntime.InferenceSession`."""
+
+    def get_inputs(self) -> list[TensorInfo]:
+        """The inputs of the model."""
+
+    def get_outputs(self) -> list[TensorInfo]:
+        """The outputs of the model."""
+
+    def io_binding(self) -> Binding:
+        """A new binding."""
+
+    def run_with_iobinding(self, binding: Binding) -> None:
+        """Run the model on the inputs of a binding."""
+
+
+def open_session(path: object, device: Device, options: object = None) -> Session:
+    """A session of a model in a file; raises GraphFileError without the file, GraphValueError for no model."""
+    file = as_path(path)
+    if not os.path.isfile(file):
+        raise GraphFileError(f"There is no model {os.fspath(file)!r}; give the path that artifacts wrote it to.")
     try:
-        return load_runtime().InferenceSession(str(place), options, providers=device.providers)
+        session: Session = device.runtime.InferenceSession(str(file), options, providers=device.providers)
     except Exception as error:  # of many kinds, which no public module of the runtime has
-        raise GraphValueError(f"ONNX Runtime does not run {place}: {error}") from None
+        raise GraphValueError(f"ONNX Runtime does not run {file}: {error}") from None
+    return session
 
 
 class Bound:
-    """A session with a binding of its inputs and outputs; memory stays bound, and there, others are for one run."""
+    """A session with a binding of its inputs and outputs: to memory, which it retains, or for one run only."""
 
-    def __init__(self, session: Any, device: Device) -> None:
+    def __init__(self, session: Session, device: Device) -> None:
         self.session = session
         self.device = device
         self.binding = session.io_binding()
-        self.held: list[Memory] = []
+        self.retained: list[Memory] = []
 
-    def take(self, name: str, row: Row, of: str) -> None:
+    def bind_input(self, name: str, row: Row, of: str) -> None:
         """Read an input from an array of a row."""
-        self.take_at(name, row.memory, row.places[of], row.shapes[of])
+        self.bind_input_at(name, row.memory, row.offsets[of], row.shapes[of])
 
-    def take_at(self, name: str, memory: Memory, place: int, shape: Sequence[int]) -> None:
-        """Read an input from a place in memory."""
-        self.held.append(memory)
-        self.binding.bind_input(name, *memory.device, memory.dtype, list(shape), memory.at(place))
+    def bind_input_at(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
+        """Read an input from an offset in memory."""
+        self.retained.append(memory)
+        self.binding.bind_input(name, *memory.device, memory.dtype, list(shape), memory.at(offset))
 
-    def give(self, name: str, row: Row, of: str) -> None:
+    def bind_output(self, name: str, row: Row, of: str) -> None:
         """Write an output to an array of a row."""
-        self.give_at(name, row.memory, row.places[of], row.shapes[of])
+        self.bind_output_at(name, row.memory, row.offsets[of], row.shapes[of])
 
-    def give_at(self, name: str, memory: Memory, place: int, shape: Sequence[int]) -> None:
-        """Write an output to a place in memory."""
-        self.held.append(memory)
-        self.binding.bind_output(name, *memory.device, memory.dtype, list(shape), memory.at(place))
+    def bind_output_at(self, name: str, memory: Memory, offset: int, shape: Sequence[int]) -> None:
+        """Write an output to an offset in memory."""
+        self.retained.append(memory)
+        self.binding.bind_output(name, *memory.device, memory.dtype, list(shape), memory.at(offset))
 
-    def give_new(self, names: Sequence[str], on_host: bool = True) -> None:
-        """Make new outputs in the next run."""
-        place = ("cpu", 0) if on_host else (self.device.kind, self.device.number)
+    def bind_new_outputs(self, names: Sequence[str], on_host: bool = True) -> None:
+        """Allocate outputs in the next run."""
+        device = ("cpu", 0) if on_host else (self.device.kind, self.device.number)
         for name in names:
-            self.binding.bind_output(name, *place)
+            self.binding.bind_output(name, *device)
 
     def run(self) -> None:
-        """Run the session on what is bound."""
+        """Run the session on the bound inputs."""
         self.session.run_with_iobinding(self.binding)
 
 
-def checked(info: Any, value: TensorLike) -> Any:
+def checked(info: TensorInfo, value: object) -> Array:
     """An input as a contiguous array; raises GraphTypeError for another dtype, GraphValueError for another shape."""
     array = np.asarray(value, order="C")
     dtype = TYPES.get(info.type)

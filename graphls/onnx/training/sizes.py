@@ -1,14 +1,14 @@
-"""The dynamic sizes of a model, and examples of inputs in which they have values."""
+"""The dynamic sizes of a model, and example inputs for given sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.base.errors import GraphValueError
+from graphls.frontend.tensors.tensor import Array
 from graphls.ir.types import bfloat16
 from graphls.onnx.importing.types import element_type
 from graphls.runtime.lowering.size_terms import integer_formula
@@ -17,23 +17,23 @@ from graphls.step.export.dynamic_sizes import BATCH, LARGE, SMALL, Point, points
 
 
 def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
-    """Name the dynamic sizes of the inputs of a model by their axes where they have no name, and give some a value.
+    """Name the unnamed dynamic sizes of the inputs of a model by their axes, and set the values of some.
 
     The first axis of all inputs counts as the same size, `batch`, the second as `axis_1` and so on; `state:1` is that
     of one input. Raises GraphValueError for a size that the model does not have, and for an input whose rank it does
     not tell.
     """
     known = set()
-    for info in given_inputs(model.graph):
+    for info in model_inputs(model.graph):
         if not info.type.tensor_type.HasField("shape"):
             raise GraphValueError(f"The model does not say how many axes its input {info.name!r} has; export it so.")
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
-            place = f"{info.name}:{axis}"
-            if place in sizes:
-                known.add(place)
-                dim.dim_value = sizes[place]
+            key = f"{info.name}:{axis}"
+            if key in sizes:
+                known.add(key)
+                dim.dim_value = sizes[key]
             else:  # Paddle writes -1, and ? as the name of all sizes that it does not know
                 name = dim.dim_param.strip("?")
                 dim.dim_param = name or (BATCH if axis == 0 else f"axis_{axis}")
@@ -49,32 +49,32 @@ def set_sizes(model: ModelProto, sizes: Mapping[str, int]) -> None:
 
 def dynamic_sizes(model: ModelProto) -> list[str]:
     """The names of the dynamic sizes, in the order of the inputs."""
-    dims = (dim for info in given_inputs(model.graph) for dim in info.type.tensor_type.shape.dim)
+    dims = (dim for info in model_inputs(model.graph) for dim in info.type.tensor_type.shape.dim)
     return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
 
 
 def attempts(model: ModelProto) -> list[list[Point]]:
-    """Values for the dynamic sizes to try, large and small primes that stand nowhere in the shapes of the model."""
-    taken = {dim.dim_value for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
-    taken |= {size for tensor in model.graph.initializer for size in tensor.dims}
+    """Values for the dynamic sizes to try, large and small primes that occur in no shape of the model."""
+    used = {dim.dim_value for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
+    used |= {size for tensor in model.graph.initializer for size in tensor.dims}
     names = dynamic_sizes(model)
-    return [points(names, least, taken) for least in ((LARGE, SMALL) if names else (LARGE,))]
+    return [points(names, least, used) for least in ((LARGE, SMALL) if names else (LARGE,))]
 
 
-def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
-    """Arrays of zeros as inputs declare them."""
-    made = []
+def examples(inputs: Sequence[ValueInfoProto], sizes: Mapping[str, int]) -> list[Array]:
+    """Arrays of zeros of the declared types of inputs."""
+    arrays = []
     for info in inputs:
         dtype = element_type(info.type.tensor_type.elem_type)
         if dtype not in ELEMENT_TYPES or dtype is bfloat16:
             raise GraphValueError(f"The input {info.name!r} of the model has a type that no array of NumPy has.")
         shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in info.type.tensor_type.shape.dim]
-        made.append(np.zeros(shape, dtype.numpy))
-    return made
+        arrays.append(np.zeros(shape, dtype.numpy))
+    return arrays
 
 
 def describe(info: ValueInfoProto, shapes: Sequence[Sequence[int]], sizes: Sequence[Mapping[str, int]]) -> None:
-    """Give a tensor the shape that it has at some sizes, with the names of the sizes that stand in it."""
+    """Set the shape of a tensor from its shapes at some sizes, with the names of dynamic sizes."""
     shape = info.type.tensor_type.shape
     shape.SetInParent()
     del shape.dim[:]
@@ -88,7 +88,7 @@ def describe(info: ValueInfoProto, shapes: Sequence[Sequence[int]], sizes: Seque
             dim.dim_param = formula.size
 
 
-def given_inputs(graph: GraphProto) -> list[ValueInfoProto]:
-    """The inputs that are no constants, which early versions list as inputs, too."""
-    held = {tensor.name for tensor in graph.initializer}
-    return [info for info in graph.input if info.name not in held]
+def model_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs without the initializers, which early versions list as inputs, too."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in initializers]

@@ -1,4 +1,4 @@
-"""The model that blocks add to while one is open."""
+"""The model that blocks add operators to, as a context variable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelAccessor:
 
     @property
     def has_path(self) -> bool:
-        """Whether the model is from a file."""
+        """True for a model from a file."""
         return self.path is not None
 
 

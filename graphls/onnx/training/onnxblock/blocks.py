@@ -1,10 +1,10 @@
-"""Blocks, which add operators to the end of a model; those of `onnxruntime.training.onnxblock.blocks`."""
+"""Blocks, which append operators to a model; those of `onnxruntime.training.onnxblock.blocks`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
@@ -12,9 +12,14 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 from graphls.base.errors import GraphKeyError, GraphRuntimeError
 from graphls.onnx.training.onnxblock.accessor import current, fresh_name, inferred
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Attribute: TypeAlias = "int | float | str | Sequence[int] | Sequence[float]"
+
 
 class Block(ABC):
-    """Something that adds operators to a model: `build` takes and gives names of tensors, and changes `base`.
+    """A builder of operators in a model: `build` takes and returns names of tensors, and changes `base`.
 
     Examples:
         >>> from graphls.onnx.training import onnxblock
@@ -34,7 +39,7 @@ class Block(ABC):
 
     @abstractmethod
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """Add what the block does to `base`; gives the names of the results."""
+        """Add the operators of the block to `base`; returns the names of the results."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The names of the results of the block on tensors of these names."""
@@ -44,26 +49,27 @@ class Block(ABC):
         """A copy of the model with the shapes of its tensors."""
         return inferred(self.base)
 
-    def append(self, kind: str, inputs: Sequence[str], domain: str = "", **attributes: Any) -> str:
+    def append(self, kind: str, inputs: Sequence[str], domain: str = "", **attributes: Attribute) -> str:
         """Add an operator; the name of its one result."""
         name = fresh_name(f"{kind.lower()}_output")
-        node = helper.make_node(kind, list(inputs), [name], fresh_name(kind), domain=domain, **attributes)
+        node = helper.make_node(kind, list(inputs), [name], fresh_name(kind), domain=domain)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
         self.base.graph.node.append(node)
         return name
 
-    def constant(self, value: Any, token: str = "initializer") -> str:
+    def constant(self, value: ArrayLike, token: str = "initializer") -> str:
         """Add a constant; its name."""
         name = fresh_name(token)
         self.base.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def info(self, name: str) -> ValueInfoProto:
-        """What is known of the type of a tensor; raises GraphKeyError where the model has none of this name."""
+        """The name and type of a tensor; raises GraphKeyError where the model has none of this name."""
         graph = self.infer_shapes_on_base().graph
         for info in (*graph.input, *graph.output, *graph.value_info):
             if info.name == name:
-                found: ValueInfoProto = info
-                return found
+                typed: ValueInfoProto = info
+                return typed
         raise GraphKeyError(f"The model has no tensor {name!r} whose shape is known.")
 
 
@@ -77,13 +83,13 @@ class _Operator(Block):
         if not cls.kind and not cls.__name__.startswith("_"):
             cls.kind = cls.__name__
 
-    def __init__(self, **attributes: Any) -> None:
+    def __init__(self, **attributes: Attribute) -> None:
         super().__init__()
         self._attributes = attributes
 
     def build(self, *input_names: str) -> str:
         """The name of the result for inputs of these names."""
-        return self.append(self.kind, input_names, **self._attributes)
+        return self.append(self.kind, input_names, "", **self._attributes)
 
 
 class _Reduction(_Operator):
@@ -173,12 +179,12 @@ class Cast(_Operator):
 
 
 class PassThrough(Block):
-    """What goes in."""
+    """The inputs themselves."""
 
     def __init__(self, **_: object) -> None:
         super().__init__()
 
-    def build(self, *input_names: str) -> Any:
+    def build(self, *input_names: str) -> tuple[str, ...]:
         return input_names
 
 
@@ -205,23 +211,23 @@ class Linear(Block):
         super().__init__()
         self._shape = in_features, out_features
         self._bias = bias
-        self._factors: dict[str, Any] = {"alpha": alpha, "beta": beta}
+        self._factors: dict[str, Attribute] = {"alpha": alpha, "beta": beta}
 
     def build(self, linear_input_name: str) -> str:
         draw = np.random.default_rng()
         names = [self.constant(draw.normal(size=self._shape).astype(np.float32), "linear.weight")]
         if self._bias:
             names.append(self.constant(draw.normal(size=self._shape[1:]).astype(np.float32), "linear.bias"))
-        return self.append("Gemm", [linear_input_name, *names], **self._factors)
+        return self.append("Gemm", [linear_input_name, *names], "", **self._factors)
 
 
 def tensor_exists(model: ModelProto, name: str) -> bool:
-    """Whether an operator of the model reads or makes a tensor, or the model has it as an input."""
+    """True for a tensor that is an input of the model, or an operand or a result of its operators."""
     nodes = any(name in node.input or name in node.output for node in model.graph.node)
     return nodes or any(info.name == name for info in model.graph.input)
 
 
-def shape_of(info: ValueInfoProto) -> list[Any]:
+def shape_of(info: ValueInfoProto) -> list[int | str | None]:
     """The sizes of a tensor: numbers, names, or None; raises GraphRuntimeError where its rank is not known."""
     if not info.type.tensor_type.HasField("shape"):
         raise GraphRuntimeError(f"The shape of {info.name!r} is not known; declare it as an output with a shape.")

@@ -1,4 +1,4 @@
-"""Blocks that make whole models: of a forward pass, and of the training of one."""
+"""Blocks that build complete models: of a forward pass, and of its training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from onnx import ModelProto, TensorProto
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.onnx.training.built import Built, built
 from graphls.onnx.training.onnxblock.accessor import current
 from graphls.onnx.training.onnxblock.blocks import Block
+from graphls.onnx.training.training_models import TrainingModels, training_models
 from graphls.runtime.lowering.protos import copied, replace_items
 
 
@@ -83,19 +83,19 @@ class TrainingBlock(Block):
         super().__init__()
         self._trained: dict[str, None] = {}
         self._frozen: dict[str, None] = {}
-        self._built: Built | None = None
+        self._built: TrainingModels | None = None
 
     def requires_grad(self, argument_name: str, value: bool = True) -> None:
-        """Say whether a parameter is trained or frozen; one that is not named is a constant."""
-        wanted, other = (self._trained, self._frozen) if value else (self._frozen, self._trained)
+        """Declare a parameter as trained or frozen; parameters that are not declared are constants."""
+        target, other = (self._trained, self._frozen) if value else (self._frozen, self._trained)
         other.pop(argument_name, None)
-        wanted[argument_name] = None
+        target[argument_name] = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Build the training and the evaluation model; gives the names of the outputs."""
         results = self.build(*args, **kwargs)
         set_outputs(self, results)
-        self._built = built(self.base, current().path, list(self._trained), list(self._frozen))
+        self._built = training_models(self.base, current().path, list(self._trained), list(self._frozen))
         return results
 
     def parameters(self) -> tuple[list[TensorProto], list[TensorProto]]:
@@ -107,8 +107,8 @@ class TrainingBlock(Block):
         return self.built.training, self.built.evaluation
 
     @property
-    def built(self) -> Built:
-        """What was built; raises GraphRuntimeError before that."""
+    def built(self) -> TrainingModels:
+        """The models and parameters; raises GraphRuntimeError before the block was called."""
         if self._built is None:
             raise GraphRuntimeError("The models of a training block are there after the block was called.")
         return self._built

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from graphls.base.errors import GraphRuntimeError
-from graphls.onnx.training.onnxblock.blocks import Block, InputLike, shape_of, tensor_exists
+from graphls.onnx.training.onnxblock.blocks import Attribute, Block, InputLike, shape_of, tensor_exists
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum", "none": ""}
 
@@ -52,7 +55,9 @@ class BCEWithLogitsLoss(_Loss):
     `weight` multiplies the loss of each element, `pos_weight` that of positive ones.
     """
 
-    def __init__(self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None) -> None:
+    def __init__(
+        self, weight: ArrayLike | None = None, reduction: str = "mean", pos_weight: ArrayLike | None = None
+    ) -> None:
         super().__init__(reduction)
         self._weight = weight
         self._pos_weight = pos_weight
@@ -79,7 +84,9 @@ class CrossEntropyLoss(_Loss):
     `weight` has a factor for each class; labels that are `ignore_index` do not count.
     """
 
-    def __init__(self, weight: Any = None, reduction: str = "mean", ignore_index: int | None = None) -> None:
+    def __init__(
+        self, weight: ArrayLike | None = None, reduction: str = "mean", ignore_index: int | None = None
+    ) -> None:
         super().__init__(reduction)
         self._weight = weight
         self._ignore_index = ignore_index
@@ -94,8 +101,10 @@ class CrossEntropyLoss(_Loss):
         inputs = self._with_classes_second(scores_input_name, labels_name, len(shape))
         if self._weight is not None:
             inputs.append(self.constant(self._weight, "celoss.weight"))
-        more: dict[str, Any] = {} if self._ignore_index is None else {"ignore_index": self._ignore_index}
-        return self.append("SoftmaxCrossEntropyLoss", inputs, reduction=self._reduction, **more)
+        if self._ignore_index is None:
+            return self.append("SoftmaxCrossEntropyLoss", inputs, reduction=self._reduction)
+        settings: dict[str, Attribute] = {"reduction": self._reduction, "ignore_index": self._ignore_index}
+        return self.append("SoftmaxCrossEntropyLoss", inputs, "", **settings)
 
     @property
     def _opset(self) -> int:

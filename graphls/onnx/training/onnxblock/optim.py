@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
@@ -14,7 +12,7 @@ from graphls.runtime.lowering.protos import copied, rename
 
 PARAMETERS, GRADIENTS = "parameters", "gradients"
 RATE, STEP, NORM = "learning_rate", "step", "gradient_norm"
-"""The inputs of an optimizer model; what has a new value is an output with `.updated` behind its name."""
+"""The inputs of an optimizer model; those with a new value have an output with `.updated` behind the name."""
 
 
 class ClipGradNorm(Block):
@@ -34,7 +32,7 @@ class ClipGradNorm(Block):
 
 
 class _Optimizer(Block):
-    """An optimizer model, which computes element by element: it takes any part of all parameters, as one row."""
+    """An elementwise optimizer model, which takes any part of all parameters, packed into one row."""
 
     moments: tuple[str, ...] = ()
 
@@ -43,15 +41,15 @@ class _Optimizer(Block):
         self._clip_grad = clip_grad
         self._model: ModelProto | None = None
 
-    def build(self, parameters: Any = None) -> str:
-        """Make the model that is open that of the optimizer; the name of the new parameters."""
+    def build(self, parameters: object = None) -> str:
+        """Build the optimizer in the open model; returns the name of the new parameters."""
         graph = self.base.graph
         graph.input.append(helper.make_tensor_value_info(RATE, TensorProto.FLOAT, [1]))
         graph.input.append(helper.make_tensor_value_info(STEP, TensorProto.INT64, [1]))
         rows = (PARAMETERS, GRADIENTS, *self.moments)
         graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["count"]) for name in rows)
         gradients = self._clip_grad(GRADIENTS) if self._clip_grad is not None else GRADIENTS
-        updated = {made: f"{name}.updated" for name, made in self._updated(gradients).items()}
+        updated = {result: f"{name}.updated" for name, result in self._updated(gradients).items()}
         for name in updated.values():
             graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["count"]))
         rename(graph, updated)

@@ -1,4 +1,4 @@
-"""The models of a training: the training model, and the evaluation model with the same parameters as inputs."""
+"""Builds the two models of a training: the training model, and the evaluation model with the same inputs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from graphls.runtime.lowering.protos import copied, replace_items, text_of
 
 
 @dataclass(frozen=True)
-class Built:
-    """The two models, and the parameters that are trained and those that are not, with their values."""
+class TrainingModels:
+    """The two models of a training, and the trained and the frozen parameters with their values."""
 
     training: ModelProto
     evaluation: ModelProto
@@ -27,7 +27,9 @@ class Built:
     frozen: list[TensorProto]
 
 
-def built(model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]) -> Built:
+def training_models(
+    model: ModelProto, path: str | PathLike[str] | None, trained: Sequence[str], frozen: Sequence[str]
+) -> TrainingModels:
     """The models to train a model whose first output is the loss; see `generate_artifacts`."""
     model, folder = copied(model), None if path is None else Path(path).parent
     set_sizes(model, {})
@@ -35,27 +37,27 @@ def built(model: ModelProto, path: str | PathLike[str] | None, trained: Sequence
     _check_names(model.graph, trained, frozen)
     original = Original(model.SerializeToString(), None if folder is None else folder / "model.onnx")
     training = training_model(original, list(trained) or None, frozen)
-    kept = dict.fromkeys((*frozen, *training.written))
+    untrained = dict.fromkeys((*frozen, *training.written))
     _load(model.graph, folder)
-    held = {tensor.name: tensor for tensor in model.graph.initializer}
-    parameters = [[held[name] for name in names] for names in (training.trained, kept)]
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    parameters = [[initializers[name] for name in names] for names in (training.trained, untrained)]
     for tensor in parameters[0]:
         if tensor.data_type != TensorProto.FLOAT:
             raise GraphValueError(f"Parameters that are trained are of float32, which {tensor.name!r} is not.")
-    return Built(training.model, _evaluation(model, [*training.trained, *kept]), *parameters)
+    return TrainingModels(training.model, _evaluation(model, [*training.trained, *untrained]), *parameters)
 
 
 def _check_names(graph: GraphProto, trained: Sequence[str], frozen: Sequence[str]) -> None:
-    both, held = set(trained) & set(frozen), {tensor.name for tensor in graph.initializer}
+    both, initializers = set(trained) & set(frozen), {tensor.name for tensor in graph.initializer}
     if both:
         raise GraphValueError(f"{', '.join(sorted(both))} cannot be trained and frozen at the same time.")
     for name in (*trained, *frozen):
-        if name not in held:
+        if name not in initializers:
             raise GraphValueError(f"The model has no parameter {name!r} that could be trained or frozen.")
 
 
 def _constants_as_initializers(graph: GraphProto, names: set[str]) -> None:
-    """Make initializers of the Constant nodes that are parameters."""
+    """Replace the Constant nodes that are parameters by initializers."""
     for node in list(graph.node):
         attribute = node.attribute[0] if node.op_type == "Constant" and node.attribute else None
         if attribute is not None and attribute.HasField("t") and node.output[0] in names:
@@ -66,7 +68,7 @@ def _constants_as_initializers(graph: GraphProto, names: set[str]) -> None:
 
 
 def _load(graph: GraphProto, folder: Path | None) -> None:
-    """Take in what lies in files beside the model."""
+    """Load external data into the model."""
     for tensor in graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             array = Stored(text_of(tensor.name), tensor, folder).read()
@@ -74,13 +76,14 @@ def _load(graph: GraphProto, folder: Path | None) -> None:
 
 
 def _evaluation(model: ModelProto, parameters: Sequence[str]) -> ModelProto:
-    """The model with its parameters as inputs, and without what only happens in training."""
+    """The model with its parameters as inputs, in evaluation mode."""
     graph, names = model.graph, set(parameters)
     declared = {info.name for info in graph.input}
-    held = {tensor.name: tensor for tensor in graph.initializer}
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
     for name in parameters:
         if name not in declared:
-            graph.input.append(helper.make_tensor_value_info(name, held[name].data_type, held[name].dims))
+            tensor = initializers[name]
+            graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
     replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name not in names])
     for node in graph.node:
         if node.op_type == "Dropout" and len(node.input) > 2:
