@@ -21,14 +21,14 @@ def add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     """Add the command to the parser of the command line."""
     parser = commands.add_parser("dump", help="draw graphs of IR text", description=dump_files.__doc__)
     parser.set_defaults(command=dump_files)
-    parser.add_argument("files", nargs="+", metavar="file", help="IR text, a stage each; or a directory of .ir files")
+    parser.add_argument("files", nargs="+", metavar="file", help="IR text of a stage, or a directory of .ir files")
     parser.add_argument("--html", metavar="PAGE", help="write one page with a tab for each stage")
     parser.add_argument("--dot", metavar="FILE", help="write the last stage in the DOT language")
     parser.add_argument("--svg", metavar="FILE", help="write a picture of the last stage")
 
 
 def dump_files(options: argparse.Namespace) -> int:
-    """Draw graphs of IR text; without --html, --dot and --svg, print the text of the last one in its standard form."""
+    """Draw graphs of IR text; without --html, --dot and --svg, print the last one as text in standard form."""
     stages = read_stages(options.files)
     last = list(stages.values())[-1]
     if options.html:
@@ -43,16 +43,16 @@ def dump_files(options: argparse.Namespace) -> int:
 
 
 def read_stages(names: list[str]) -> dict[str, Graph]:
-    """The graphs of files by their names without `.ir`, and those of a directory in the order of theirs.
+    """The graphs of files by file name without `.ir`; those of a directory in the order of their names.
 
     Raises GraphValueError for a directory without `.ir` files; else as `read_graph`.
     """
     files: list[Path] = []
     for path in map(Path, names):
-        found = sorted(path.glob("*.ir")) if os.path.isdir(path) else [path]
-        if not found:
+        matches = sorted(path.glob("*.ir")) if os.path.isdir(path) else [path]
+        if not matches:
             raise GraphValueError(f"The directory {path} has no .ir files; name one that a step was dumped into.")
-        files += found
+        files += matches
     stages: dict[str, Graph] = {}
     for file in files:
         name = str(file) if file.stem in stages else file.stem
@@ -61,9 +61,9 @@ def read_stages(names: list[str]) -> dict[str, Graph]:
 
 
 def read_graph(file: str) -> Graph:
-    """The graph in a file of IR text, or in what the standard input (-) says.
+    """The graph in a file of IR text, or in the standard input (-).
 
-    Raises GraphValueError for what is not UTF-8, GraphSyntaxError for other text than IR.
+    Raises GraphValueError for bytes that are not UTF-8, GraphSyntaxError for text that is not IR.
     """
     if file == "-":
         return parse(sys.stdin.read(), file="<stdin>")

@@ -1,4 +1,4 @@
-"""The command line: run passes over IR text, compare it, run scripts of MindSpore, and look at the installation."""
+"""The command line: the parser of all commands, and the commands `opt`, `diff`, `doctor` and `exec`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    of_script = _script_at(arguments) + 1 if arguments[:1] == ["exec"] else len(arguments)
-    options = _parser().parse_args(arguments[:of_script])
+    count = _program_index(arguments) + 1 if arguments[:1] == ["exec"] else len(arguments)
+    options = _parser().parse_args(arguments[:count])
     if options.command is execute:
-        options.arguments = arguments[of_script:]
+        options.arguments = arguments[count:]
     try:
         return int(options.command(options))
     except (GraphlsError, OSError, ImportError) as error:
@@ -50,14 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2 if options.command is compare else 1
 
 
-def _script_at(arguments: Sequence[str]) -> int:
-    """The place of the program in `exec [--device cpu] program arguments`; what follows is the program's own."""
-    place = 1
-    while place < len(arguments) and arguments[place].startswith("-"):
-        if arguments[place].startswith("-m"):  # `-m module` or `-mmodule`
-            return place + (arguments[place] == "-m")
-        place += 2 if arguments[place] == "--device" else 1
-    return place
+def _program_index(arguments: Sequence[str]) -> int:
+    """The index of the program in `exec [--device cpu] program arguments`; what follows is the program's own."""
+    index = 1
+    while index < len(arguments) and arguments[index].startswith("-"):
+        if arguments[index].startswith("-m"):  # `-m module` or `-mmodule`
+            return index + (arguments[index] == "-m")
+        index += 2 if arguments[index] == "--device" else 1
+    return index
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
     opt.add_argument("--html", metavar="PAGE", help="write a page with a tab for every stage")
     opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
-    opt.add_argument("--list", action="store_true", help="print the passes that there are, those of plugins too")
+    opt.add_argument("--list", action="store_true", help="list all passes, including those of plugins")
     add_dump(commands)
     difference = commands.add_parser("diff", help="compare two graphs in IR text", description=compare.__doc__)
     difference.set_defaults(command=compare)
@@ -93,14 +93,14 @@ def _parser() -> argparse.ArgumentParser:
     difference.add_argument("after", help="the file to compare it with, or - for the standard input")
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
-    doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="what a step on this device needs")
+    doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="check what a step on this device needs")
     script = commands.add_parser("exec", help="run a program that imports mindspore", description=EXEC)
     script.set_defaults(command=execute, refuse=script.error)
-    script.add_argument("--device", choices=["cpu", "cuda"], default="", help="run on it, whatever the script says")
-    script.add_argument("--report", action="store_true", help="say at the end on stderr what was replaced")
+    script.add_argument("--device", choices=["cpu", "cuda"], default="", help="override the script's device")
+    script.add_argument("--report", action="store_true", help="report on stderr, at the end, what was replaced")
     script.add_argument("-m", dest="module", metavar="module", help="run a module, as python -m does")
     script.add_argument("program", nargs="?", help="a Python file, a notebook, or a folder with a __main__.py")
-    script.add_argument("arguments", nargs="*", help="what the program finds in sys.argv")
+    script.add_argument("arguments", nargs="*", help="the arguments of the program, its sys.argv[1:]")
     add_view(commands)
     add_placement(commands)
     add_simulate(commands)
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pass_table() -> str:
-    """A row for every pass: its name, and what it does or, of a plugin that does not load, why."""
+    """A row for every pass: its name and summary or, for a plugin that does not load, the error."""
     names = pass_names()
     width = max(map(len, names))
     return "\n".join(f"{name:{width}}  {_summary(name)}" for name in names)
@@ -125,7 +125,7 @@ def _summary(name: str) -> str:
 
 
 def optimize(options: argparse.Namespace) -> int:
-    """Run a pipeline of passes over a graph and print the graph that comes out."""
+    """Run a pipeline of passes over a graph and print the resulting graph."""
     _import(options.modules)
     if options.list:
         print(_pass_table())
@@ -135,7 +135,7 @@ def optimize(options: argparse.Namespace) -> int:
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
     stages: list[Stage] = []
-    for stage in _sound_steps(pipeline, graph, options.verify):
+    for stage in _checked_stages(pipeline, graph, options.verify):
         if options.print_between_passes:
             print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
         if options.print_differences and stages:
@@ -150,10 +150,10 @@ def optimize(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[Stage]:
-    """The stages; where a pass fails on a graph that breaks a rule of the IR, that is the error."""
+def _checked_stages(pipeline: Pipeline, graph: Graph, is_verified: bool) -> Iterator[Stage]:
+    """The stages; where a pass fails on a graph that breaks a rule of the IR, the error names that rule."""
     try:
-        yield from pipeline.steps(graph, verify=verified)
+        yield from pipeline.steps(graph, verify=is_verified)
     except GraphlsError:
         raise
     except Exception:
@@ -162,7 +162,7 @@ def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[S
 
 
 def _import(modules: Sequence[str]) -> None:
-    """Import modules that register passes, or files below the working directory, but none in place of Python's own."""
+    """Import modules that register passes, or files below the working directory; Python's own modules come first."""
     if modules and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     for module in modules:
@@ -192,9 +192,9 @@ def _times(stages: Sequence[Stage]) -> str:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print what differs between two graphs in structure: names, lines of users and the order of nodes do not count.
+    """Print the differences in structure between two graphs: names, source lines and the order of nodes do not count.
 
-    The exit code is 0 where nothing differs, 1 where something does, and 2 after an error.
+    The exit code is 0 if there are none, 1 if there are some, and 2 after an error.
     """
     difference = read_graph(options.before).diff(read_graph(options.after))
     print(difference)
@@ -202,8 +202,9 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def diagnose(options: argparse.Namespace) -> int:
-    """Print the versions that are installed, and whether float16 overflows on each provider as it must.
+    """Print the installed versions, and whether float16 overflows on each provider as it must.
 
-    With --device cuda, print what a step on a GPU needs, with the command for what is missing, and run a small one.
+    With --device cuda, list what a step on a GPU needs, with the command that installs each missing part, and run a
+    small step.
     """
     return examine(options.device)

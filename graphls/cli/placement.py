@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 def add_placement(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
-    text = "tell which operators of an ONNX model run on a device"
-    parser = commands.add_parser("placement", help=text, description=tell_placement.__doc__)
-    parser.set_defaults(command=tell_placement)
-    parser.add_argument("file", help="an ONNX model, of graphls or of others")
-    parser.add_argument("--runtime", metavar="VERSION", help="of ONNX Runtime; else the one installed")
+    text = "list the operators of an ONNX model that do not run on a device"
+    parser = commands.add_parser("placement", help=text, description=print_placement.__doc__)
+    parser.set_defaults(command=print_placement)
+    parser.add_argument("file", help="an ONNX model of any producer")
+    parser.add_argument("--runtime", metavar="VERSION", help="a version of ONNX Runtime; by default the installed one")
     parser.add_argument("--provider", default="cuda", help="cuda (the default) or cpu")
 
 
-def tell_placement(options: argparse.Namespace) -> int:
+def print_placement(options: argparse.Namespace) -> int:
     """Print which operators of a model have no kernel on a device, by the tables of a version of ONNX Runtime.
 
-    Neither the device nor the runtime needs to be there.
+    Needs neither the device nor the runtime.
     """
     from graphls.onnx.importing.files import read
     from graphls.runtime.onnxruntime.placement import place
@@ -38,9 +38,9 @@ def tell_placement(options: argparse.Namespace) -> int:
 
 
 def _without_functions(model: ModelProto) -> ModelProto:
-    """The model with the operators of its functions in the place of their calls, as the runtime has it.
+    """The model with its functions inlined, as the runtime sees it.
 
-    Raises GraphValueError for functions that are too many operators, or that onnx refuses.
+    Raises GraphValueError for functions of too many operators, and for those that onnx refuses.
     """
     from onnx.inliner import inline_local_functions
 
@@ -49,7 +49,7 @@ def _without_functions(model: ModelProto) -> ModelProto:
     Functions.of(model).require_few()
     try:
         return inline_local_functions(model) if model.functions else model
-    except Exception as error:  # of many kinds, which onnx does not tell of
+    except Exception as error:  # onnx documents no types of errors here
         reason = str(error).partition("\n")[0]
         raise GraphValueError(f"The functions of the model cannot be read: {reason}.") from None
 

@@ -1,4 +1,4 @@
-"""`python -m graphls simulate`: what a training step of one rank would take on many."""
+"""`python -m graphls simulate`: predicts time and memory of a training step on many ranks from those on one."""
 
 from __future__ import annotations
 
@@ -41,32 +41,33 @@ HEADER = (
 
 def add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
-    text = "predict what a training step would take on many ranks"
+    text = "predict time and memory of a training step on many ranks"
     parser = commands.add_parser("simulate", help=text, description=simulate.__doc__)
     parser.set_defaults(command=simulate)
-    parser.add_argument("file", nargs="?", help="the graph of a step of one rank in IR text, or -")
+    parser.add_argument("file", nargs="?", help="the graph of a step of one rank in IR text, or - for stdin")
     parser.add_argument("--ranks", default="2,4,8,64,512", help="numbers of ranks, such as 8,64,512")
-    parser.add_argument("--latency", default="5us", help="of a message between two ranks, such as 5us")
-    parser.add_argument("--bandwidth", default="25GB/s", help="between two ranks, such as 25GB/s")
-    parser.add_argument("--memory", default="10GB/s", help="how fast a rank copies its own memory, such as 10GB/s")
-    parser.add_argument("--algorithm", choices=["best", *ALL_REDUCE], default="best", help="how ranks add gradients")
-    parser.add_argument("--bucket", default="25MiB", help="the size of gradients that travel together")
-    parser.add_argument("--no-overlap", action="store_true", help="the backward waits while gradients travel")
-    parser.add_argument("--time", help="of a step of one rank, such as 40ms; else the step runs here")
-    parser.add_argument("--local-ranks", type=int, default=1, help="how many ranks share the cores of a machine")
-    parser.add_argument("--places", type=float, help="how many steps its cores compute at a time; else as here")
-    parser.add_argument("--steps", type=int, default=10, help="how many steps run to measure it")
-    parser.add_argument("--measure", action="store_true", help="under mpiexec: print the network between its ranks")
+    parser.add_argument("--latency", default="5us", help="the latency of a message between two ranks, such as 5us")
+    parser.add_argument("--bandwidth", default="25GB/s", help="the bandwidth between two ranks, such as 25GB/s")
+    parser.add_argument("--memory", default="10GB/s", help="the memory bandwidth of one rank, such as 10GB/s")
+    algorithms = ["best", *ALL_REDUCE]
+    parser.add_argument("--algorithm", choices=algorithms, default="best", help="the all-reduce algorithm")
+    parser.add_argument("--bucket", default="25MiB", help="the size of a bucket of gradients")
+    parser.add_argument("--no-overlap", action="store_true", help="do not overlap communication with the backward")
+    parser.add_argument("--time", help="the time of a step of one rank, such as 40ms; by default measured here")
+    parser.add_argument("--local-ranks", type=int, default=1, help="the number of ranks on one machine")
+    parser.add_argument("--places", type=float, help="how many steps its cores run at a time; by default as here")
+    parser.add_argument("--steps", type=int, default=10, help="the number of steps that are measured")
+    parser.add_argument("--measure", action="store_true", help="under mpiexec: measure the network between the ranks")
 
 
 def simulate(options: argparse.Namespace) -> int:
     """Predict the time and memory of a training step on many ranks from its graph and its time on one.
 
-    Every rank has a batch like that of the graph. The step runs here on made-up numbers, unless --time says what it
-    takes elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead.
+    Every rank has a batch like that of the graph. The step is measured here on random numbers, unless --time gives its
+    time elsewhere. With --measure, under mpiexec, print the latency and bandwidth between the ranks instead.
     """
     if options.measure:
-        return _tell_network()
+        return _print_network()
     if options.file is None:
         text = "simulate needs the graph of a step in IR text"
         raise GraphValueError(f"{text}; GRAPHLS_DUMP=folder writes those of a script.")
@@ -86,30 +87,30 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _machines(options: argparse.Namespace) -> Machines:
-    """How many ranks share the cores of a machine; raises GraphValueError for none."""
+    """The number of ranks that share the cores of a machine; raises GraphValueError below 1."""
     cores = os.cpu_count() or 1
     places = cores / (threads() or cores) if options.places is None else options.places
     if options.local_ranks < 1 or not 0 < places < inf:
-        told = f"{options.local_ranks} and {places:g}"
-        raise GraphValueError(f"A machine has one rank or more, and places for some, not {told}.")
+        values = f"{options.local_ranks} and {places:g}"
+        raise GraphValueError(f"A machine has one rank or more, and places for some, not {values}.")
     return Machines(options.local_ranks, places)
 
 
-def _tell_network() -> int:
+def _print_network() -> int:
     init()
     group = world()
     if group.size == 1:
         text = "There is no network in one process"
         raise GraphRuntimeError(f"{text}; start `mpiexec -n 2 python -m graphls simulate --measure`.")
-    found = measured(group)
+    network = measured(group)
     if group.rank == 0:
-        between = f"--latency {found.latency * 1e6:.3g}us --bandwidth {found.bandwidth / 1e9:.3g}GB/s"
-        print(f"{between} --memory {found.memory / 1e9:.3g}GB/s")
+        between = f"--latency {network.latency * 1e6:.3g}us --bandwidth {network.bandwidth / 1e9:.3g}GB/s"
+        print(f"{between} --memory {network.memory / 1e9:.3g}GB/s")
     return 0
 
 
 def _times(graph: Graph, options: argparse.Namespace) -> dict[Node, float]:
-    """The seconds of each node: as they run here, or a given time, by the operations and bytes of each."""
+    """The seconds of each node: measured here, or its share of --time by operations and bytes."""
     if options.steps < 1:
         raise GraphValueError(f"simulate runs one step or more, not {options.steps}.")
     if options.time is None:
@@ -121,7 +122,7 @@ def _times(graph: Graph, options: argparse.Namespace) -> dict[Node, float]:
 
 
 def _numbers(text: str) -> list[int]:
-    """Numbers of ranks, in order and each once; raises GraphValueError for others."""
+    """Numbers of ranks, sorted and without repetition; raises GraphValueError for other text."""
     parts = text.split(",")
     if not all(re.fullmatch(r"\s*[1-9]\d{0,8}\s*", part) for part in parts):
         raise GraphValueError(f"--ranks takes numbers from 1 on, such as 8,64,512, not {text!r}.")
@@ -130,11 +131,11 @@ def _numbers(text: str) -> list[int]:
 
 def _quantity(name: str, text: str, units: dict[str, float] | dict[str, int], example: str) -> float:
     """A positive number with a unit; raises GraphValueError for anything else."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(\w+)\s*", text)
-    if found is None or found[2] not in units or float(found[1]) == 0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(\w+)\s*", text)
+    if match is None or match[2] not in units or float(match[1]) == 0:
         known = ", ".join(units)
         raise GraphValueError(f"--{name} takes a positive number and one of {known}, such as {example}, not {text!r}.")
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
 def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:
@@ -152,23 +153,23 @@ def _lines(simulation: Simulation, ranks: Sequence[int]) -> Iterator[str]:
     yield f"This is a model ({network.algorithm}): {between}, none of which is late; see docs/parallel.md."
 
 
-def _row(simulation: Simulation, whole: Prediction, sharded: Prediction) -> tuple[str, ...]:
-    efficiency = simulation.efficiency(whole)
+def _row(simulation: Simulation, replicated: Prediction, sharded: Prediction) -> tuple[str, ...]:
+    efficiency = simulation.efficiency(replicated)
     return (
-        str(whole.ranks),
-        f"{milliseconds(whole.seconds)} ms",
-        f"{milliseconds(whole.waiting)} ms",
-        percent(whole.hidden),
+        str(replicated.ranks),
+        f"{milliseconds(replicated.seconds)} ms",
+        f"{milliseconds(replicated.waiting)} ms",
+        percent(replicated.hidden),
         percent(efficiency),
-        f"{efficiency * whole.ranks:.1f}",
-        size(whole.memory),
+        f"{efficiency * replicated.ranks:.1f}",
+        size(replicated.memory),
         f"{milliseconds(sharded.seconds)} ms",
         size(sharded.memory),
     )
 
 
 def _advice(simulation: Simulation) -> Iterator[str]:
-    """Where data parallel training stops paying."""
+    """The number of ranks up to which data parallel training pays."""
     most = simulation.pays_up_to()
     if most is None:
         yield "With this batch on each rank, no number of ranks waits for half of its time."
@@ -186,9 +187,9 @@ WARM_UP = 2
 
 
 def measured_nodes(graph: Graph, steps: int) -> dict[Node, float]:
-    """The seconds of each node of a graph in one run of it on the CPU, with those in its regions.
+    """The seconds of each node of a graph, regions included, in one run on the CPU.
 
-    They are shares of the time of a run without the profiler, which is that of a step from its call to its outputs.
+    They are scaled to the time of a run without the profiler, which is that of a step from its call to its outputs.
     """
     from graphls.runtime.onnxruntime.ort import OrtSession
     from graphls.runtime.onnxruntime.profiled import ProfiledSession
@@ -205,9 +206,9 @@ def measured_nodes(graph: Graph, steps: int) -> dict[Node, float]:
         for kernel in run.kernels:
             if kernel.node is not None:
                 own[copy.nodes[kernel.node]] += kernel.own_seconds
-    whole = {node: own[node] + sum(own[n] for n in inside(node)) for node in graph.nodes}
-    scale = seconds / (sum(whole.values()) or 1.0)
-    return {node: scale * time for node, time in whole.items()}
+    inclusive = {node: own[node] + sum(own[n] for n in inside(node)) for node in graph.nodes}
+    scale = seconds / (sum(inclusive.values()) or 1.0)
+    return {node: scale * time for node, time in inclusive.items()}
 
 
 def _states(graph: Graph) -> Mapping[str, HasStorage]:
@@ -215,17 +216,17 @@ def _states(graph: Graph) -> Mapping[str, HasStorage]:
 
 
 def _example(kind: Type) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Small positive floats, of which roots can be taken, and zeros, which are in every range."""
+    """Small positive floats, which have square roots, and zeros for other dtypes, which are in every range."""
     if not kind.dtype.is_float:
         return np.zeros(kind.shape, kind.dtype.numpy)
     return np.random.default_rng(0).uniform(0.01, 0.02, kind.shape).astype(kind.dtype.numpy)
 
 
 def _seconds(session: Session, inputs: Inputs, steps: int) -> float:
-    """The median of the seconds of some runs."""
-    found = []
+    """The median time of a run in seconds, after some runs to warm up."""
+    seconds = []
     for _ in range(WARM_UP + steps):
         begin = perf_counter()
         session.run(inputs)
-        found.append(perf_counter() - begin)
-    return float(np.median(found[WARM_UP:]))
+        seconds.append(perf_counter() - begin)
+    return float(np.median(seconds[WARM_UP:]))

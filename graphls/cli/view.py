@@ -1,4 +1,4 @@
-"""`python -m graphls view`: any ONNX model, or a graph in IR text, as one HTML page in the browser."""
+"""`python -m graphls view`: shows any ONNX model, or a graph in IR text, as an HTML page in the browser."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     """Add the command to the parser of the command line."""
     parser = commands.add_parser("view", help="show an ONNX model or IR text in the browser", description=view.__doc__)
     parser.set_defaults(command=view)
-    parser.add_argument("file", help="an ONNX model, of graphls or of others, or a file of IR text that ends in .ir")
-    parser.add_argument("--html", metavar="PAGE", help="the page to write; else it lies beside the file")
-    parser.add_argument("--no-open", action="store_true", help="write the page and open no browser")
+    parser.add_argument("file", help="an ONNX model of any producer, or a file of IR text that ends in .ir")
+    parser.add_argument("--html", metavar="PAGE", help="the page to write; by default beside the file")
+    parser.add_argument("--no-open", action="store_true", help="write the page without opening a browser")
 
 
 def view(options: argparse.Namespace) -> int:
@@ -34,10 +34,7 @@ def view(options: argparse.Namespace) -> int:
 
 
 def _page_beside(file: Path) -> Path:
-    """Where the page of a file is written if nobody says where: not through a link that a stranger has put there.
-
-    Raises GraphFileError where such a link is.
-    """
+    """The default path of the page of a file; raises GraphFileError for a symbolic link, which may be a stranger's."""
     page = file.resolve().with_name(f"{file.name}.html")
     if page.is_symlink():
         raise GraphFileError(f"{page} is a link to another file; name the page to write with --html.")
@@ -45,10 +42,7 @@ def _page_beside(file: Path) -> Path:
 
 
 def read_any(file: Path) -> Graph:
-    """The graph of a file of IR text (`.ir`) or of any ONNX model.
-
-    Raises GraphlsError, in one sentence, for files that are neither or cannot be read.
-    """
+    """The graph of a file of IR text (`.ir`) or of any ONNX model; raises GraphlsError for other files."""
     if file.suffix == ".ir":
         return read_graph(str(file))
     from graphls.onnx.importing.reader import read_onnx

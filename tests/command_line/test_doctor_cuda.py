@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphls.cli import doctor_cuda
+from graphls.cli import doctor
 from graphls.cli.main import main
 from graphls.runtime.onnxruntime.cuda_libraries import Card, Driver, cuda_version, libraries_of
 from tests.cuda.double import make_up_a_gpu
@@ -29,10 +29,10 @@ def said(
     runtime: Any = SimpleNamespace(
         __file__="none/none.py", __version__="1.31.1", cuda_version=cuda, get_available_providers=lambda: providers
     )
-    monkeypatch.setattr(doctor_cuda, "load_runtime", lambda: runtime)
-    monkeypatch.setattr(doctor_cuda, "find_driver", lambda: driver)
-    monkeypatch.setattr(doctor_cuda, "missing_libraries", lambda cuda: missing)
-    monkeypatch.setattr(doctor_cuda, "provider_fault", lambda runtime: "")
+    monkeypatch.setattr(doctor, "load_runtime", lambda: runtime)
+    monkeypatch.setattr(doctor, "find_driver", lambda: driver)
+    monkeypatch.setattr(doctor, "missing_libraries", lambda cuda: missing)
+    monkeypatch.setattr(doctor, "provider_fault", lambda runtime: "")
     code = main(["doctor", "--device", "cuda"])
     lines = capsys.readouterr().out.splitlines()
     return code, lines[next(i for i, line in enumerate(lines) if line.startswith("driver")) :]

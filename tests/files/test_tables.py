@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphls.cli.training.tables import numbered, read_csv, read_npz
+from graphls.cli.training.columns import numbered, read_csv, read_npz
 from graphls.ir.errors import GraphFileError, GraphValueError
 
 

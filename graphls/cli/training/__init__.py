@@ -1,1 +1,1 @@
-"""What `python -m graphls train` does; nothing of it is loaded for another command."""
+"""The implementation of `python -m graphls train`, which no other command loads."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a run, and going on from the last one."""
+"""Saves the checkpoints of a run and resumes from the last one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FROM_OPTIONS = (
     "loss_scale", "trainable", "frozen", "prediction", "fixed", "bind", "label", "seed", "shuffle",
     "lora", "lora_match", "lora_alpha", "accumulate_steps", "clip_value", "ema_decay",
 )  # fmt: skip
-"""Options that must be the same where a run goes on."""
+"""Options that must be the same in a resumed run."""
 
 
 class Checkpoints(ModelCheckpoint):
-    """Saves the state of a run, also at its end by Ctrl-C; not where the loss, and so the state, is no number."""
+    """Saves the state of a run, also after Ctrl-C; not if the loss, and so the state, is infinite or nan."""
 
     def __init__(self, folder: Path, steps: int, settings: str) -> None:
         config = CheckpointConfig(
@@ -40,24 +40,24 @@ class Checkpoints(ModelCheckpoint):
 
 
 def folder_of(options: argparse.Namespace) -> Path:
-    """Where the checkpoints of a run are, by default beside the model that it writes."""
+    """The folder of the checkpoints of a run, by default beside the model that it writes."""
     output = Path(options.output)
     return Path(options.checkpoints) if options.checkpoints else output.with_name(f"{output.stem}.checkpoints")
 
 
 def settings_of(options: argparse.Namespace, network: Network, steps: int) -> str:
-    """What a run that goes on must have in common with the one that was stopped, as text."""
+    """The settings that a resumed run must share with the stopped one, as JSON."""
     model = hashlib.sha256(network.cell.original.data).hexdigest()
-    found: dict[str, Any] = {name: getattr(options, name) for name in FROM_OPTIONS}
+    settings: dict[str, Any] = {name: getattr(options, name) for name in FROM_OPTIONS}
     if options.schedule != "constant":
-        found["epochs"] = options.epochs
-    return json.dumps({"model": model, "steps of an epoch": steps, **found}, sort_keys=True)
+        settings["epochs"] = options.epochs
+    return json.dumps({"model": model, "steps of an epoch": steps, **settings}, sort_keys=True)
 
 
 def resume(step: nn.Cell, folder: Path, settings: str) -> int:
-    """Give a training step the state of the last checkpoint in a folder; returns how many steps were done by then.
+    """Load the last checkpoint in a folder into a training step; returns the number of steps done by then.
 
-    Raises GraphValueError where there is none, and where it is of a run with other settings.
+    Raises GraphValueError if there is no checkpoint, or if it is of a run with other settings.
     """
     files = sorted(folder.glob("*.ckpt"), key=lambda file: file.stat().st_mtime_ns)
     if not files:
@@ -76,7 +76,7 @@ def _check(file: Path, before: str, now: str) -> None:
     try:
         old, new = dict(parse_json(before)), json.loads(now)
     except (TypeError, ValueError):
-        raise GraphValueError(f"{file} says by no settings how it was trained; train without --resume.") from None
+        raise GraphValueError(f"{file} does not hold the settings of its run; train without --resume.") from None
     for name in new:
         if old.get(name) != new[name]:
             if name == "model":

@@ -1,4 +1,4 @@
-"""Data from files and functions, bound by name to the inputs of a model and to the label."""
+"""Binds the arrays of files and functions by name to the inputs of a model and to the label, as a dataset."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.cli.training.columns import Columns, is_table, joined, read_columns, vectors
-from graphls.cli.training.functions import function_of, is_function
+from graphls.cli.arguments import function_of, is_function
+from graphls.cli.training.columns import Array, Columns, is_number, is_table, joined, read_columns, vectors
 from graphls.cli.training.model import Input
-from graphls.cli.training.tables import Array
 from graphls.dataset import Dataset, GeneratorDataset, NumpySlicesDataset
 from graphls.dataset.pipeline.workers import described
 from graphls.frontend.tensors.tensor import Tensor
@@ -26,11 +25,11 @@ LABEL = "the label"
 
 @dataclass(frozen=True)
 class Binding:
-    """What a row of data must have: the inputs of the model, in order, and then perhaps a label.
+    """The contents of a row of data: the inputs of the model, in order, and possibly a label.
 
-    `label` is its name among the data, None for the one array that is no input; `takes_label` says whether there is one
-    at all. `joins` are the columns, or patterns of their names, that are an array of another name. `check_label` is
-    called with the label and where it is from, and gives it as the loss takes it.
+    `label` is its name in the data, None for the one array that is no input; `takes_label` tells whether there is one
+    at all. `joins` are the columns, or patterns of their names, that form an array of another name. `check_label` takes
+    the label and its source, and returns it as the loss expects it.
     """
 
     inputs: tuple[Input, ...]
@@ -41,28 +40,28 @@ class Binding:
 
     @property
     def columns(self) -> list[str]:
-        """The names of what a row has."""
+        """The names of the columns of the dataset."""
         return [f"column_{i}" for i in range(len(self.inputs) + self.takes_label)]
 
-    def row(self, found: Sequence[Array], where: str) -> tuple[Array, ...]:
-        """Arrays of a batch, inputs and label, in the dtypes that are taken; raises for what does not fit."""
-        taken = [fitting(array, wanted, where) for array, wanted in zip(found, self.inputs, strict=False)]
+    def row(self, arrays: Sequence[Array], source: str) -> tuple[Array, ...]:
+        """The inputs and label of a batch, checked and cast to the dtypes of the model."""
+        row = [fitting(array, expected, source) for array, expected in zip(arrays, self.inputs, strict=False)]
         if self.takes_label:
-            taken.append(self.check_label(of_numbers(found[-1], LABEL, where), where))
-        return tuple(taken)
+            row.append(self.check_label(of_numbers(arrays[-1], LABEL, source), source))
+        return tuple(row)
 
 
 def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, keeps_rest: bool) -> Dataset:
-    """Batches of a file (.npz, .safetensors, .csv) or of what a function (`module:function`) gives.
+    """Batches of a file (.npz, .safetensors, .csv) or of the data that a function (`module:function`) returns.
 
-    Raises GraphFileError where a file cannot be read, and GraphlsError, in one sentence, for data that does not fit.
+    Raises GraphFileError for a file that cannot be read, and GraphlsError for data that does not fit the model.
     """
     if is_function(source):
         function = function_of(source, "--data")
-        given = function()
-        if not isinstance(given, Mapping):
-            return _stream(source, function, given, binding, batch_size, keeps_rest)
-        columns: Columns = {str(name): np.asarray(value) for name, value in given.items()}
+        result = function()
+        if not isinstance(result, Mapping):
+            return _stream(source, function, result, binding, batch_size, keeps_rest)
+        columns: Columns = {str(name): np.asarray(value) for name, value in result.items()}
     else:
         columns = read_columns(Path(source))
     arrays = binding.row(_bound(columns, source, binding), source)
@@ -74,17 +73,17 @@ def dataset_of(source: str, binding: Binding, batch_size: int, shuffle: bool, ke
 
 
 def _bound(columns: Columns, source: str, binding: Binding) -> list[Array]:
-    """The arrays of the inputs, by their names, and of the label."""
+    """The arrays of the inputs, by name, and of the label."""
     columns = joined(columns, binding.joins)
     if is_table(source):
         columns = vectors(columns, {*(i.name for i in binding.inputs), *([binding.label] if binding.label else [])})
-    found = []
-    for wanted in binding.inputs:
-        array = _named(columns, wanted.name, source)
-        found.append(_reshaped(array, wanted) if is_table(source) or wanted.name in binding.joins else array)
+    arrays = []
+    for expected in binding.inputs:
+        array = _named(columns, expected.name, source)
+        arrays.append(_reshaped(array, expected) if is_table(source) or expected.name in binding.joins else array)
     if binding.takes_label:
-        found.append(columns[_label(columns, source, binding)])
-    return found
+        arrays.append(columns[_label(columns, source, binding)])
+    return arrays
 
 
 def _named(columns: Columns, name: str, source: str) -> Array:
@@ -97,7 +96,7 @@ def _named(columns: Columns, name: str, source: str) -> Array:
 
 
 def _label(columns: Columns, source: str, binding: Binding) -> str:
-    """The name of the label: the one that was given, or the only one that no input has."""
+    """The name of the label: that of `--label`, or the only one that no input has."""
     if binding.label is not None:
         if binding.label not in columns:
             near = nearest(binding.label, columns)
@@ -111,15 +110,15 @@ def _label(columns: Columns, source: str, binding: Binding) -> str:
     return rest[0]
 
 
-def _reshaped(array: Array, wanted: Input) -> Array:
-    """Columns of a table, which are numbers or vectors, in the shape that the model declares for a row."""
-    row = [size for size in wanted.row or () if size is not None]
-    is_known = wanted.row is not None and len(row) == len(wanted.row)
+def _reshaped(array: Array, expected: Input) -> Array:
+    """Columns of a table, numbers or vectors, in the shape that the model declares for a row."""
+    row = [size for size in expected.row or () if size is not None]
+    is_known = expected.row is not None and len(row) == len(expected.row)
     return array.reshape(len(array), *row) if is_known and prod(array.shape[1:]) == prod(row) else array
 
 
 def _check_rows(arrays: Sequence[Array], source: str, binding: Binding, batch_size: int, keeps_rest: bool) -> None:
-    """Raise GraphValueError for arrays without rows, or with different numbers of them."""
+    """Raise GraphValueError for arrays without rows, with too few of them, or with different numbers of them."""
     names = [*(repr(i.name) for i in binding.inputs), *([LABEL] if binding.takes_label else [])]
     counts = [len(array) for array in arrays]
     other = next((i for i, count in enumerate(counts) if count != counts[0]), None)
@@ -133,13 +132,13 @@ def _check_rows(arrays: Sequence[Array], source: str, binding: Binding, batch_si
 
 
 def _stream(
-    source: str, function: Callable[[], Any], given: Any, binding: Binding, batch_size: int, keeps_rest: bool
+    source: str, function: Callable[[], Any], result: Any, binding: Binding, batch_size: int, keeps_rest: bool
 ) -> Dataset:
-    """What a generator function gives: batches as they are, or samples, which become batches."""
+    """The batches of a generator function: as it yields them, or batched from samples."""
     try:
-        first = next(islice(iter(given), 1), None)
+        first = next(islice(iter(result), 1), None)
     except TypeError:
-        text = f"{source} gives {type(given).__name__}"
+        text = f"{source} gives {type(result).__name__}"
         advice = "let it give arrays by name, or batches or samples one after the other"
         raise GraphTypeError(f"{text}; {advice}.") from None
     if first is None:
@@ -149,18 +148,18 @@ def _stream(
 
     def rows() -> Iterator[tuple[Array, ...]]:
         for item in _items(function, source):
-            found = [np.asarray(part) for part in _parts(item, source, binding)]
+            arrays = [np.asarray(part) for part in _parts(item, source, binding)]
             if is_batch:
-                yield binding.row(found, source)
+                yield binding.row(arrays, source)
             else:
-                yield tuple(column[0] for column in binding.row([part[None] for part in found], source))
+                yield tuple(column[0] for column in binding.row([part[None] for part in arrays], source))
 
     dataset = GeneratorDataset(rows, binding.columns, shuffle=False)
     return dataset if is_batch else dataset.batch(batch_size, not keeps_rest)
 
 
 def _items(function: Callable[[], Any], source: str) -> Iterator[Any]:
-    """What a function of the user gives; raises GraphRuntimeError, which names it, for what it raises."""
+    """The items of a user's function; raises GraphRuntimeError with the name of the function for any error of it."""
     try:
         yield from function()
     except Exception as error:
@@ -168,30 +167,30 @@ def _items(function: Callable[[], Any], source: str) -> Iterator[Any]:
 
 
 def _parts(item: Any, source: str, binding: Binding) -> list[Any]:
-    """The inputs and the label in an item: by name, or in their order."""
+    """The inputs and the label in an item: by name, or in order."""
     if isinstance(item, Mapping):
         return _bound({str(name): np.asarray(value) for name, value in item.items()}, source, binding)
-    found = list(item) if isinstance(item, (tuple, list)) else [item]
-    if len(found) != len(binding.columns):
+    parts = list(item) if isinstance(item, (tuple, list)) else [item]
+    if len(parts) != len(binding.columns):
         names = [*(i.name for i in binding.inputs), *([LABEL] if binding.takes_label else [])]
-        text = f"{source} gives items of {len(found)} arrays, and training takes {len(names)}: {', '.join(names)}"
+        text = f"{source} gives items of {len(parts)} arrays, and training takes {len(names)}: {', '.join(names)}"
         raise GraphValueError(f"{text}; give as many, or dicts by name.")
-    return found
+    return parts
 
 
 def _is_batch(parts: Sequence[Any], binding: Binding) -> bool:
-    """Whether the arrays of an item have all axes that the model declares, rather than those of one row."""
-    for part, wanted in zip(parts, binding.inputs, strict=False):
-        if wanted.shape is not None:
-            return np.ndim(part) >= len(wanted.shape)
+    """Tells whether the arrays of an item have all axes that the model declares, rather than those of one row."""
+    for part, expected in zip(parts, binding.inputs, strict=False):
+        if expected.shape is not None:
+            return np.ndim(part) >= len(expected.shape)
     return True
 
 
-def fitting(array: Array, wanted: Input, source: str) -> Array:
-    """A batch of an input in the dtype that the model takes; raises for another kind, another shape, and for nan."""
-    what = f"{wanted.name!r}"
+def fitting(array: Array, expected: Input, source: str) -> Array:
+    """A batch of an input in the dtype of the model; raises for another kind of dtype, another shape, and for nan."""
+    what = f"{expected.name!r}"
     array = of_numbers(array, what, source)
-    row = wanted.row
+    row = expected.row
     if row is not None and (array.ndim != len(row) + 1 or not _agree(array.shape[1:], row)):
         sizes = str(tuple("any" if size is None else size for size in row)).replace("'", "")
         text = f"The rows of {what} in {source} have the shape {array.shape[1:]}, and the model takes {sizes}"
@@ -199,48 +198,40 @@ def fitting(array: Array, wanted: Input, source: str) -> Array:
     if array.dtype.kind in "fV" and np.isnan(array).any():
         at = int(np.flatnonzero(np.isnan(array).reshape(len(array), -1).any(axis=1))[0])
         raise GraphValueError(f"{what} in {source} is nan in row {at}; take such rows out or fill them.")
-    return _cast(array, wanted, source)
+    return _cast(array, expected, source)
 
 
 def _agree(shape: Sequence[int], declared: Sequence[int | None]) -> bool:
     return all(known is None or size == known for size, known in zip(shape, declared, strict=True))
 
 
-def _cast(array: Array, wanted: Input, source: str) -> Array:
-    kind = np.dtype(wanted.dtype.numpy)
+def _cast(array: Array, expected: Input, source: str) -> Array:
+    kind = np.dtype(expected.dtype.numpy)
     if array.dtype == kind:
         return array
-    if wanted.dtype.is_float:
+    if expected.dtype.is_float:
         return array.astype(kind)
-    is_bool = wanted.dtype.kind == "bool"
+    is_bool = expected.dtype.kind == "bool"
     if is_bool and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
         return array.astype(kind)
     if is_bool or array.dtype.kind not in "iub":
-        text = f"{wanted.name!r} in {source} is {array.dtype}, and the model takes {wanted.dtype.long_name}"
+        text = f"{expected.name!r} in {source} is {array.dtype}, and the model takes {expected.dtype.long_name}"
         raise GraphTypeError(f"{text}; convert the data.")
     limits = np.iinfo(kind)
     if array.size and not limits.min <= int(array.min()) <= int(array.max()) <= limits.max:
-        text = f"{wanted.name!r} in {source} goes from {array.min()} to {array.max()}"
-        raise GraphValueError(f"{text}, which {wanted.dtype.long_name} does not hold; give smaller numbers.")
+        text = f"{expected.name!r} in {source} goes from {array.min()} to {array.max()}"
+        raise GraphValueError(f"{text}, which {expected.dtype.long_name} does not hold; give smaller numbers.")
     return array.astype(kind)
 
 
-def of_numbers(array: object, what: str, source: str) -> Array:
+def of_numbers(value: object, what: str, source: str) -> Array:
     """An array of numbers with rows; raises GraphTypeError for text and other objects, GraphValueError without rows."""
-    found = array.asnumpy() if isinstance(array, Tensor) else np.asarray(array)
-    if found.dtype.kind in "Mmc":
-        raise GraphTypeError(f"{what} in {source} is of the type {found.dtype}; give real numbers.")
-    if found.dtype.kind in "USO":
-        bad = next((text for text in found.reshape(-1) if not _is_number(text)), "objects")
+    array = value.asnumpy() if isinstance(value, Tensor) else np.asarray(value)
+    if array.dtype.kind in "Mmc":
+        raise GraphTypeError(f"{what} in {source} is of the type {array.dtype}; give real numbers.")
+    if array.dtype.kind in "USO":
+        bad = next((text for text in array.reshape(-1) if not is_number(text)), "objects")
         raise GraphTypeError(f"{what} in {source} holds {str(bad)!r}, which is no number; give numbers only.")
-    if found.ndim == 0:
+    if array.ndim == 0:
         raise GraphValueError(f"{what} in {source} is one number; give one for each row.")
-    return found
-
-
-def _is_number(text: object) -> bool:
-    try:
-        float(str(text))
-    except ValueError:
-        return False
-    return True
+    return array

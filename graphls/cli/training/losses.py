@@ -1,4 +1,4 @@
-"""Losses by name, what labels they take, and the cells that training and validation run."""
+"""Losses by name, the checks of their labels, and the cells that training and validation run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from graphls import nn, ops
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.cli.training.functions import function_of, is_function
+from graphls.cli.arguments import function_of, is_function
+from graphls.cli.training.columns import Array
 from graphls.cli.training.model import Shape
-from graphls.cli.training.tables import Array
 from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.registry import nearest
 from graphls.ir.types import float32, int64
@@ -20,16 +20,16 @@ from graphls.ops.operands import tensor_of
 from graphls.train.metrics.metric import Metric
 
 IGNORED = -100
-"""The class of labels that do not count, as in `ops.cross_entropy`."""
+"""The class of ignored labels, as in `ops.cross_entropy`."""
 Function = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss by name: a function of prediction and label, which gives one number.
+    """A loss by name: a function of prediction and label that returns one number.
 
-    `activation` is the operator that it computes itself, which is left out where a model ends in it; `right` gives
-    which of the labels a prediction has right, and which of them count, None where there is no such thing.
+    `activation` is the operator that it includes, which is removed from the end of a model; `right` returns masks of
+    the labels that are predicted right and of those that count, None if a loss has no notion of that.
     """
 
     function: Function
@@ -39,11 +39,10 @@ class Loss:
 
 
 def loss_of(name: str) -> Loss:
-    """The loss of a name, or of `module:function`; raises GraphValueError, with what is near, for another name."""
+    """The loss of a name, or of `module:function`; raises GraphValueError, with the closest name, for another one."""
     if is_function(name):
         function = function_of(name, "--loss")
-        made = function() if isinstance(function, type) else function
-        return Loss(made)
+        return Loss(function() if isinstance(function, type) else function)
     if name not in LOSSES:
         listed = ", ".join(LOSSES)
         text = f"There is no loss {name!r}{nearest(name, LOSSES)}"
@@ -52,7 +51,7 @@ def loss_of(name: str) -> Loss:
 
 
 def label_check(name: str, prediction: Shape | None) -> Callable[[Array, str], Array]:
-    """What looks at labels and gives them as a loss takes them: classes as integers, other numbers as floats."""
+    """The function that checks labels and casts them for a loss: classes to integers, other numbers to floats."""
     classes = _classes(prediction) if name == "cross_entropy" else None
 
     def check(labels: Array, source: str) -> Array:
@@ -70,12 +69,12 @@ def label_check(name: str, prediction: Shape | None) -> Callable[[Array, str], A
 
 
 def _classes(prediction: Shape | None) -> int | None:
-    """How many classes there are, where the model declares it."""
+    """The number of classes, if the model declares it."""
     return prediction[1] if prediction is not None and len(prediction) == 2 else None
 
 
 def _of_classes(labels: Array, source: str) -> Array:
-    """Labels of a cross entropy: the numbers of classes as int64, (N, 1) as (N,), and probabilities as float32."""
+    """Labels of a cross entropy: class numbers as int64, (N, 1) as (N,), and probabilities as float32."""
     is_column = labels.ndim == 2 and labels.shape[1] == 1
     labels = labels[:, 0] if is_column else labels
     if labels.dtype.kind in "fV" and labels.ndim > 1:
@@ -100,7 +99,7 @@ def _cross_entropy(prediction: Tensor, label: Tensor) -> Any:
 
 
 def _scores(prediction: Tensor, label: Tensor) -> tuple[Any, Any]:
-    """Scores with the classes along axis 1, and labels: of (N, C, ...), or of (N, ..., C) where only that fits."""
+    """Scores with the classes along axis 1, and labels: from (N, C, ...), or from (N, ..., C) if only that fits."""
     shape = prediction.shape
     if label.shape == shape:
         if label.dtype.is_float and len(shape) > 1:
@@ -117,14 +116,14 @@ def _scores(prediction: Tensor, label: Tensor) -> tuple[Any, Any]:
 
 def _right_class(prediction: Tensor, label: Tensor) -> tuple[Any, Any]:
     scores, label = _scores(prediction, label)
-    found = ops.argmax(scores, 1)
+    predicted = ops.argmax(scores, 1)
     if label.dtype.is_float:
-        return ops.equal(found, ops.argmax(label, 1)), ops.ones_like(ops.cast(found, float32))
-    return ops.equal(ops.cast(found, int64), ops.cast(label, int64)), ops.not_equal(label, IGNORED)
+        return ops.equal(predicted, ops.argmax(label, 1)), ops.ones_like(ops.cast(predicted, float32))
+    return ops.equal(ops.cast(predicted, int64), ops.cast(label, int64)), ops.not_equal(label, IGNORED)
 
 
 def _of_pairs(function: Callable[[Any, Any], Any]) -> Function:
-    """A loss of numbers, whose labels get the shape of the prediction: else (N,) and (N, 1) would become (N, N)."""
+    """A loss whose labels get the shape of the prediction: else (N,) and (N, 1) would broadcast to (N, N)."""
 
     def loss(prediction: Tensor, label: Tensor) -> Any:
         return function(prediction, _like(prediction, label))
@@ -160,7 +159,7 @@ LOSSES = {
 
 
 class WithLoss(nn.Cell):
-    """A network of several inputs and a loss, which is computed in float32 where the network is in 16 bits."""
+    """A network of several inputs with a loss, which is computed in float32 if the network is in 16 bits."""
 
     def __init__(self, network: nn.Cell, loss: Loss) -> None:
         super().__init__(auto_prefix=False)
@@ -185,8 +184,8 @@ class WithLoss(nn.Cell):
         return ops.reshape(loss, ()), prediction, label
 
 
-class Judged(WithLoss):
-    """What validation runs: the loss of a batch, how many labels are right, and how many there are."""
+class Evaluation(WithLoss):
+    """The cell of validation: returns the loss of a batch, the number of right labels and the number of labels."""
 
     def construct(self, *columns: Any) -> Any:
         loss, prediction, label = self.forward(columns)
@@ -199,7 +198,7 @@ class Judged(WithLoss):
 
 
 class Mean(Metric):
-    """The mean over all labels of what a batch gives: its loss (0), or how many are right (1)."""
+    """The mean over all labels of the loss (0), or of the right ones (1)."""
 
     def __init__(self, of: int) -> None:
         super().__init__()
@@ -210,7 +209,7 @@ class Mean(Metric):
         self.sum, self.count = 0.0, 0.0
 
     def update(self, *inputs: Any) -> None:
-        """Take in what Judged gives."""
+        """Add the outputs of Evaluation."""
         loss, right, count = (float(x.asnumpy()) for x in inputs)
         self.sum += right if self.of else loss * count
         self.count += count

@@ -1,4 +1,4 @@
-"""The model that is trained: its inputs, the output that the loss is of, and what of it is trained."""
+"""Loads the ONNX model as a network: its inputs, the output that the loss takes, and the trainable tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import GraphProto, NodeProto, TensorProto, TypeProto
 
 import graphls.onnx
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.cli.fixed import fixed_values
+from graphls.cli.arguments import fixed_values
 from graphls.interop.adapters import lora
 from graphls.interop.adapters.lora import adapters_of
 from graphls.ir.registry import nearest
@@ -20,12 +20,12 @@ from graphls.onnx.importing.types import element_type
 from graphls.runtime.lowering.protos import text_of
 
 Shape = tuple["int | None", ...]
-"""Sizes of axes as a model declares them, None for those that it leaves open."""
+"""Sizes of axes as a model declares them, None for dynamic ones."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model as it is declared; `shape` is None where the model says nothing of its axes."""
+    """An input of a model as declared; `shape` is None if the model does not declare its axes."""
 
     name: str
     dtype: DType
@@ -39,10 +39,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Network:
-    """A cell of a model with what training has to know of it.
+    """A model as a cell, with its declared inputs and prediction.
 
-    `prediction` is the shape that the model declares for the output that the loss is of, `activation` the node at its
-    end that the loss computes itself and that was therefore left out.
+    `prediction` is the declared shape of the output that the loss takes, `activation` the node at the end of the model
+    that was removed because the loss includes it.
     """
 
     cell: graphls.onnx.OnnxCell
@@ -52,18 +52,18 @@ class Network:
 
     @property
     def batch_size(self) -> int | None:
-        """The number of rows that the model takes at once, where it does not leave that open."""
+        """The batch size of the model; None if it is dynamic."""
         sizes = {i.shape[0] for i in self.inputs if i.shape}
         return sizes.pop() if len(sizes) == 1 else None
 
     @property
     def has_half(self) -> bool:
-        """Whether a float16 tensor of the model is trained, or has an adapter."""
+        """Tells whether a float16 tensor of the model is trained, or has an adapter."""
         trained = self.cell.get_parameters() if adapters_of(self.cell) else self.cell.trainable_params()
         return any(p.dtype is float16 for p in trained)
 
     def sizes(self) -> str:
-        """What is trained, in words."""
+        """A sentence on the number and sizes of the trained tensors."""
         trained = self.cell.trainable_params()
         rest = len(list(self.cell.get_parameters())) - len(trained)
         count = sum(p.size for p in trained)
@@ -72,15 +72,15 @@ class Network:
 
 
 def network_of(options: argparse.Namespace, activation: str) -> Network:
-    """The network that the options name; an `activation` at its end, such as Softmax, is left out of training.
+    """The network that the options name; an `activation` at its end, such as Softmax, is removed for training.
 
-    Raises as `graphls.onnx.load` does, and GraphValueError where it is not clear which output the loss is of, and
-    where nothing is trained.
+    Raises as `graphls.onnx.load` does, and GraphValueError if the output that the loss takes is ambiguous, or if
+    nothing is trained.
     """
     original = read(options.model)
     proto = original.model()
     output = prediction_of(proto.graph, options.prediction)
-    node, tensor = before(proto.graph, output, activation) if activation else (None, output)
+    node, tensor = without_activation(proto.graph, output, activation) if activation else (None, output)
     fixed = fixed_values(options.fixed)
     trainable = None if options.lora else options.trainable
     cell = graphls.onnx.load(options.model, trainable, options.frozen, [tensor], fixed)
@@ -118,12 +118,12 @@ def _shape(kind: TypeProto) -> Shape | None:
 
 
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
-_PASSING = ("Identity", "Cast")
-_SHAPING = (*_PASSING, "Reshape", "Expand", "Squeeze", "Unsqueeze")
+_IDENTITIES = ("Identity", "Cast")
+_RESHAPES = (*_IDENTITIES, "Reshape", "Expand", "Squeeze", "Unsqueeze")
 
 
 def prediction_of(graph: GraphProto, name: str | None) -> str:
-    """The output that the loss is of: that of a name, or the only one of floats."""
+    """The output that the loss takes: the one of that name, or the only one of floats."""
     outputs = {text_of(info.name): info.type for info in graph.output}
     if name is not None:
         tensors = {*outputs, *(text_of(o) for node in graph.node for o in node.output)}
@@ -139,30 +139,30 @@ def prediction_of(graph: GraphProto, name: str | None) -> str:
     return floats[0]
 
 
-def before(graph: GraphProto, output: str, activation: str) -> tuple[NodeProto | None, str]:
-    """The activation that makes an output, and what it takes; no node and the output itself where there is none."""
-    makers = {text_of(o): node for node in graph.node for o in node.output}
-    node = _maker(makers, output, _PASSING)
+def without_activation(graph: GraphProto, output: str, activation: str) -> tuple[NodeProto | None, str]:
+    """The activation that produces an output, and its operand; (None, output) if there is no such activation."""
+    producers = {text_of(o): node for node in graph.node for o in node.output}
+    node = _producer(producers, output, _IDENTITIES)
     if node is not None and node.op_type == activation:
         return node, text_of(node.input[0])
-    powers = _written_out(makers, node) if activation == "Softmax" and node is not None else None
+    powers = _softmax_powers(producers, node) if activation == "Softmax" and node is not None else None
     return (None, output) if powers is None else (node, text_of(powers.input[0]))
 
 
-def _maker(makers: Mapping[str, NodeProto], tensor: str, passing: Container[str]) -> NodeProto | None:
-    """The operator of ONNX that makes a tensor, behind those that pass it on."""
-    node = makers.get(tensor)
-    while node is not None and not text_of(node.domain) and node.op_type in passing:
-        node = makers.get(text_of(node.input[0]))
+def _producer(producers: Mapping[str, NodeProto], tensor: str, skipped: Container[str]) -> NodeProto | None:
+    """The operator of ONNX that computes a tensor; operators of the skipped types are looked through."""
+    node = producers.get(tensor)
+    while node is not None and not text_of(node.domain) and node.op_type in skipped:
+        node = producers.get(text_of(node.input[0]))
     return None if node is None or text_of(node.domain) else node
 
 
-def _written_out(makers: Mapping[str, NodeProto], node: NodeProto) -> NodeProto | None:
-    """The Exp of a softmax that is written out, exp(x) / sum(exp(x)), as exporters of JAX do; None for another node."""
+def _softmax_powers(producers: Mapping[str, NodeProto], node: NodeProto) -> NodeProto | None:
+    """The Exp of a decomposed softmax, exp(x) / sum(exp(x)), as JAX exports it; None for another node."""
     if node.op_type != "Div":
         return None
-    powers = _maker(makers, text_of(node.input[0]), _PASSING)
-    total = _maker(makers, text_of(node.input[1]), _SHAPING)
+    powers = _producer(producers, text_of(node.input[0]), _IDENTITIES)
+    total = _producer(producers, text_of(node.input[1]), _RESHAPES)
     if powers is None or total is None or (powers.op_type, total.op_type) != ("Exp", "ReduceSum"):
         return None
-    return powers if _maker(makers, text_of(total.input[0]), _PASSING) is powers else None
+    return powers if _producer(producers, text_of(total.input[0]), _IDENTITIES) is powers else None

@@ -1,4 +1,4 @@
-"""Optimizers by name, and learning rates over the steps."""
+"""Optimizers by name with their settings, and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIMIZERS = {
     name.lower(): kind
     for name, kind in vars(nn).items()
     if isinstance(kind, type) and issubclass(kind, Optimizer) and kind is not Optimizer and name in nn.__all__
-    and name != "LARS"  # which goes around another optimizer
+    and name != "LARS"  # which wraps another optimizer
 }  # fmt: skip
 RATE = 1e-3
 """The learning rate of optimizers that have none of their own."""
@@ -51,7 +51,7 @@ class Schedule(nn.LearningRateSchedule):
 def optimizer_of(options: argparse.Namespace, parameters: Sequence[Any], total: int) -> Optimizer:
     """The optimizer that the options name, for `total` steps; `--optimizer` may hold settings: `sgd{momentum=0.9}`.
 
-    Raises GraphValueError for a name or a setting that is not known, and as the optimizer does.
+    Raises GraphValueError for an unknown name or setting, and as the optimizer does.
     """
     kind, settings = _kind(options.optimizer)
     known = inspect.signature(kind).parameters
@@ -68,8 +68,8 @@ def optimizer_of(options: argparse.Namespace, parameters: Sequence[Any], total: 
     rate = _rate(options, known["learning_rate"].default, total)
     if kind is nn.AdaFactor and rate is not None:
         settings.setdefault("relative_step", False)
-    made: Optimizer = kind(parameters, **({} if rate is None else {"learning_rate": rate}), **settings)
-    return made
+    optimizer: Optimizer = kind(parameters, **({} if rate is None else {"learning_rate": rate}), **settings)
+    return optimizer
 
 
 def _kind(text: str) -> tuple[Any, dict[str, Any]]:
@@ -82,13 +82,13 @@ def _kind(text: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    found, position = {}, 0
+    settings, position = {}, 0
     while text[position:].strip():
         match = _SETTING.match(text, position)
         if match is None:
             raise GraphValueError(f"The settings {text!r} do not parse; write them like 'momentum=0.9, nesterov=true'.")
-        found[match[1]], position = _value(match[2]), match.end()
-    return found
+        settings[match[1]], position = _value(match[2]), match.end()
+    return settings
 
 
 def _value(text: str) -> Any:
@@ -102,7 +102,7 @@ def _value(text: str) -> Any:
 
 
 def _rate(options: argparse.Namespace, default: Any, total: int) -> Any:
-    """The learning rate, or None for the optimizer's own way."""
+    """The learning rate or schedule; None for the default of the optimizer."""
     rate = options.learning_rate
     is_plain = options.schedule == "constant" and not options.warmup
     if rate is None and default is None and is_plain:

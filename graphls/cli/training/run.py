@@ -1,4 +1,4 @@
-"""One run of `python -m graphls train`."""
+"""A run of `python -m graphls train`: builds network, data and step, trains, and writes the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphls.base.reporting import checked
 from graphls.cli.training.checkpoints import Checkpoints, folder_of, resume, settings_of
 from graphls.cli.training.columns import join_of
 from graphls.cli.training.data import Binding, dataset_of
-from graphls.cli.training.losses import Judged, Loss, Mean, WithLoss, label_check, loss_of
+from graphls.cli.training.losses import Evaluation, Loss, Mean, WithLoss, label_check, loss_of
 from graphls.cli.training.model import Network, network_of
 from graphls.cli.training.optimizers import optimizer_of
 from graphls.cli.training.verdict import ADVICE, NotFinite, Verdict
@@ -42,7 +42,7 @@ BATCH_SIZE = 32
 
 @dataclass
 class Run:
-    """Everything that a run is made of."""
+    """The parts of a run: options, network, loss, data and training step."""
 
     options: argparse.Namespace
     network: Network
@@ -53,17 +53,17 @@ class Run:
     scale: float | None
 
     def model(self) -> Model:
-        """What trains the step and judges the network."""
-        judged = Judged(self.network.cell, self.loss)
+        """The Model that trains the step and evaluates the network."""
+        evaluation = Evaluation(self.network.cell, self.loss)
         metrics = {"validation loss": Mean(0)} | ({"accuracy": Mean(1)} if self.loss.right else {})
-        return Model(self.step, eval_network=judged, metrics=metrics, engine=self.options.engine)
+        return Model(self.step, eval_network=evaluation, metrics=metrics, engine=self.options.engine)
 
     def weights(self) -> AbstractContextManager[None]:
-        """Give the network what is written: its averages, where the step keeps some."""
+        """A context in which the network has the weights to write: their moving averages, if the step keeps some."""
         return nullcontext() if self.options.ema_decay is None else self.model().ema_weights()
 
     def explain(self, row: Sequence[object]) -> Any:
-        """Why the step that has just run with a row overflowed."""
+        """Explains the overflow of the step that has just run with a row."""
         return cache_of(self.step, self.options.engine).find(*row).explain_overflow(*row)
 
 
@@ -75,7 +75,7 @@ def train(options: argparse.Namespace) -> int:
         if options.device:
             set_context(device_target={"cpu": "CPU", "cuda": "GPU"}[options.device])
         set_seed(options.seed)
-        return _train(checked(_prepared, options))
+        return _train(checked(_prepare, options))
 
 
 def _check_output(path: Path) -> None:
@@ -86,14 +86,14 @@ def _check_output(path: Path) -> None:
         raise GraphFileError(f"{path} cannot be written: {what} is {kind} directory.")
 
 
-def _prepared(options: argparse.Namespace) -> Run:
+def _prepare(options: argparse.Namespace) -> Run:
     _check_numbers(options)
     loss = loss_of(options.loss)
     network = network_of(options, loss.activation)
     print(f"{options.model}: {network.sizes()}.")
     if network.activation:
         text = f"The model ends in {loss.activation} ({network.activation}), which {options.loss} computes itself"
-        print(f"{text}: the loss is of what goes into it, and the model keeps it.")
+        print(f"{text}: the loss takes the operand of it, and the model keeps it.")
     check = label_check(options.loss, network.prediction)
     joins = dict(map(join_of, options.bind))
     binding = Binding(network.inputs, loss.takes_label, options.label, check, joins)
@@ -105,7 +105,7 @@ def _prepared(options: argparse.Namespace) -> Run:
 
 
 def _check_numbers(options: argparse.Namespace) -> None:
-    """Raise GraphValueError for numbers that are none of an option."""
+    """Raise GraphValueError for options whose numbers are out of range, or that exclude each other."""
     least = {
         "lora": 1, "epochs": 1, "batch_size": 1, "warmup": 0, "checkpoint_steps": 1, "seed": 0, "loss_scale": 1,
         "accumulate_steps": 1,
@@ -129,7 +129,7 @@ def _check_numbers(options: argparse.Namespace) -> None:
 def _step(
     options: argparse.Namespace, network: Network, loss: Loss, data: Dataset
 ) -> tuple[nn.TrainOneStepCell, float | None]:
-    """The training step, and the loss scale that it starts with, where it has one."""
+    """The training step, and its initial loss scale, if it has one."""
     cell = network.cell
     is_scaled = options.precision == "float16" or (options.precision is None and network.has_half)
     if options.precision is not None:
@@ -150,9 +150,9 @@ def _train(run: Run) -> int:
     folder = folder_of(options)
     done = resume(run.step, folder, settings) if options.resume else 0
     verdict = Verdict(_scale_now(run), run.explain)
-    asked = OnRequestExit(save_ckpt=False)
+    on_request = OnRequestExit(save_ckpt=False)
     callbacks: list[Callback] = [verdict, Progress(None if find_spec("rich") else _Lines())]
-    callbacks += [asked] if current_thread() is main_thread() else []
+    callbacks += [on_request] if current_thread() is main_thread() else []
     if options.has_checkpoints:
         callbacks.append(Checkpoints(folder, options.checkpoint_steps or steps, settings))
     if done < options.epochs * steps:
@@ -160,7 +160,7 @@ def _train(run: Run) -> int:
             _fit(run, done, callbacks)
         except KeyboardInterrupt:
             return _interrupted(options, folder, SIGINT)
-        if asked.is_requested:
+        if on_request.is_requested:
             return _interrupted(options, folder, SIGTERM)
     else:
         print(f"{done} steps are done, which are {done // steps} epochs; --epochs {done // steps + 1} would go on.")
@@ -178,7 +178,7 @@ def _train(run: Run) -> int:
 
 
 def _merge(network: Network, folder: str | None) -> None:
-    """Add the adapters to the weights, and save them apart first where a folder is given."""
+    """Merge the adapters into the weights, and save them first if a folder is named."""
     if folder:
         save_adapters(network.cell, folder)
         print(folder)
@@ -186,7 +186,7 @@ def _merge(network: Network, folder: str | None) -> None:
 
 
 def _check_finite(network: Network) -> None:
-    """Raise NotFinite where the last step has left a parameter that is no number."""
+    """Raise NotFinite if the last step has left an infinite or nan parameter."""
     for parameter in network.cell.trainable_params():
         if not np.isfinite(parameter.asnumpy()).all():
             text = f"The last step has made {parameter.name!r} infinite or nan, so nothing is written"
@@ -194,7 +194,7 @@ def _check_finite(network: Network) -> None:
 
 
 def _scale_now(run: Run) -> float | None:
-    """The loss scale that the next step has."""
+    """The loss scale of the next step."""
     if run.scale is None:
         return None
     return float(run.step.scale_sense.asnumpy().reshape(()))
@@ -213,14 +213,14 @@ def _fit(run: Run, done: int, callbacks: Sequence[Callback]) -> None:
 
 
 def _interrupted(options: argparse.Namespace, folder: Path, number: int) -> int:
-    """Say how to go on; returns the exit status that a signal gives to other programs."""
-    kept = f"; --resume goes on from {folder}" if options.has_checkpoints and any(folder.glob("*.ckpt")) else ""
-    print(f"graphls: interrupted, {options.output} is as it was{kept}.", file=sys.stderr)
+    """Print how to resume; returns the usual exit status after a signal."""
+    advice = f"; --resume goes on from {folder}" if options.has_checkpoints and any(folder.glob("*.ckpt")) else ""
+    print(f"graphls: interrupted, {options.output} is as it was{advice}.", file=sys.stderr)
     return 128 + number
 
 
 class _Lines:
-    """The standard output as no terminal, for a progress without bars."""
+    """The standard output posing as a file, for progress in lines instead of bars."""
 
     write: Callable[[str], int]
 
@@ -228,5 +228,5 @@ class _Lines:
         self.write, self.flush = sys.stdout.write, sys.stdout.flush
 
     def isatty(self) -> bool:
-        """Whether a bar can be drawn."""
+        """False: no bar can be drawn."""
         return False

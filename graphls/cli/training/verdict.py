@@ -1,4 +1,4 @@
-"""What is said of overflows at the end, and the end of a run whose loss is no number."""
+"""Summarizes the overflows of a run at its end, and stops a run whose loss is infinite or nan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphls.train.callbacks.callback import loss_of
 
 SETTLED_AFTER, PATIENCE = 20, 8
 MANY = 0.1
-"""The share of skipped steps from which on they cost more than the search for a scale does."""
+"""The share of skipped steps above which they cost more than a search for the loss scale."""
 MOST_RANGES = 6
 ADVICE = "take a smaller --learning-rate, --clip 1, or look for large numbers in the data"
 
@@ -27,10 +27,10 @@ class NotFinite(GraphValueError):
 
 
 class Verdict(Callback):
-    """Follows the loss and, where `scale` is the loss scale at the start, the steps that overflow.
+    """Follows the loss and, if there is an initial loss `scale`, the steps that overflow.
 
-    `explain` is called with the row of a step that has just been skipped: of the first one, and of one where the scale
-    keeps falling. Raises NotFinite after a step that was taken although its loss is no number.
+    `explain` is called with the row of a step that has just been skipped: the first one, and one at which the scale
+    keeps falling. Raises NotFinite after a step that was not skipped although its loss is infinite or nan.
     """
 
     def __init__(self, scale: float | None, explain: Callable[[Sequence[object]], OverflowExplanation]) -> None:
@@ -41,31 +41,31 @@ class Verdict(Callback):
         self.explanation: OverflowExplanation | None = None
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Look at the outcome of a step."""
-        told = run_context.original_args()
-        if self.scale is not None and self._is_skipped(StepReport(told.net_outputs, self.history), told):
+        """Check the outcome of a step."""
+        params = run_context.original_args()
+        if self.scale is not None and self._is_skipped(StepReport(params.net_outputs, self.history), params):
             return
-        loss = loss_of(told.net_outputs)
+        loss = loss_of(params.net_outputs)
         if loss is not None and not math.isfinite(loss):
-            text = f"The loss is {loss} in step {told.cur_step_num}, epoch {told.cur_epoch_num}, and training ends"
+            text = f"The loss is {loss} in step {params.cur_step_num}, epoch {params.cur_epoch_num}, and training ends"
             raise NotFinite(f"{text}; {ADVICE}.")
 
-    def _is_skipped(self, report: StepReport, told: dict[str, object]) -> bool:
+    def _is_skipped(self, report: StepReport, params: dict[str, object]) -> bool:
         change = self.regimes.after(report)
         if report.skipped:
-            self.skipped.append(told["cur_step_num"])  # type: ignore[arg-type]
+            self.skipped.append(params["cur_step_num"])  # type: ignore[arg-type]
             if self.explanation is None or (change is not None and change.regime == "falling"):
                 with suppress(GraphlsError):  # a run goes on without an explanation
-                    self.explanation = self.explain(told["train_dataset_element"])  # type: ignore[arg-type]
+                    self.explanation = self.explain(params["train_dataset_element"])  # type: ignore[arg-type]
         return report.skipped
 
     @property
     def trained_nothing(self) -> bool:
-        """Whether every step was skipped."""
+        """Tells whether every step was skipped."""
         return 0 < len(self.skipped) == self.history.steps
 
     def lines(self) -> Iterator[str]:
-        """What there is to say: how many steps were skipped, where from, and what to do."""
+        """The sentences of the summary: the number of skipped steps, their cause, and advice."""
         if self.scale is None or not self.history.steps:
             return
         now = power(self.regimes.scale or self.scale)
@@ -87,12 +87,12 @@ class Verdict(Callback):
         return "That is how the scale is found; nothing is to be done."
 
     def _halvings(self) -> float:
-        """How many of the skipped steps it took to get to the present scale."""
+        """The number of skipped steps that the fall to the present scale took."""
         return math.log2(max((self.scale or 1.0) / (self.regimes.scale or 1.0), 1.0))
 
 
 def _ranges(steps: Sequence[int]) -> str:
-    """Numbers of steps in words, those in a row together."""
+    """Step numbers in words, consecutive ones as ranges."""
     runs = []
     for _, group in groupby(enumerate(steps), lambda pair: pair[1] - pair[0]):
         run = [step for _, step in group]

@@ -24,7 +24,8 @@ ROOMS = (
 """Modules whose public names are attributes of `graphls`, too."""
 
 MODULES = {
-    **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "onnx", "train")},
+    **{name: f"graphls.{name}" for name in ("compat", "dataset", "onnx", "train")},
+    **{path.removeprefix("graphls."): path for path in ALIASES if path.count(".") == 1},
     "random": "graphls.frontend.tensors.random",
 }
 """Modules that `graphls` has as attributes without importing them."""
@@ -35,9 +36,8 @@ MISSING = object()
 
 def attribute(name: str, own: Iterable[str]) -> Any:
     """The attribute `name` of `graphls`; raises GraphAttributeError, which suggests the closest name."""
-    path = f"graphls.{name}"
-    if name in MODULES or path in ALIASES:
-        return import_module(MODULES.get(name, path))
+    if name in MODULES:
+        return import_module(MODULES[name])
     value = find(name, ROOMS) if not name.startswith("_") else MISSING
     if value is MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("_") else []
