@@ -1,4 +1,4 @@
-"""Scripts that import `mindspore` run on graphls: an import hook for this process, and `python -m graphls exec`."""
+"""Runs scripts that import `mindspore` on graphls: an import hook for this process, and `python -m graphls exec`."""
 
 from graphls.compat.hook.finder import install, uninstall
 from graphls.compat.hook.script import run_script

@@ -1,1 +1,1 @@
-"""The import hook, what `mindspore` offers through it, and the running of scripts."""
+"""The import hook, the names of `mindspore` that it provides, and the running of scripts."""

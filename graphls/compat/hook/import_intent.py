@@ -1,7 +1,7 @@
-"""How code asks for a name: by a statement or by a call, inside of a `try` or not, in a decorator or not.
+"""Classifies the use of a name by the caller's byte code and source: statement or call, in a `try`, in a decorator.
 
-A script that asks by a call (`hasattr`, `getattr`, `import_module`, `find_spec`), or inside of a `try` that takes the
-error, wants to know whether a name is there. Any other statement only names what may be used later.
+A call (`hasattr`, `getattr`, `import_module`, `find_spec`), or a `try` that catches the error, tests whether a name
+exists. Any other statement only names an object that may be used later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STAR = ("IMPORT_STAR", "CALL_INTRINSIC_1")
 """The byte code of `from module import *`, before and since Python 3.12."""
 
 STATEMENTS = ("IMPORT_FROM", "IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD", *STAR)
-"""Byte codes that ask for a name, as `import` and a dot do; calls of functions such as `hasattr` are others."""
+"""Byte codes that read a name, as imports and attributes do; calls of functions such as `hasattr` have others."""
 
 IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 ATTRIBUTE_ERRORS = frozenset({"AttributeError", "Exception", "BaseException"})
@@ -26,48 +26,48 @@ DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def frame_of_importer(frame: FrameType | None) -> FrameType | None:
-    """The frame that imports something: the first one, from `frame` outwards, that is not of `importlib`."""
+    """The frame of the import: the first one, from `frame` outwards, that is not of `importlib`."""
     while frame is not None and frame.f_globals.get("__name__", "").startswith("importlib."):
         frame = frame.f_back
     return frame
 
 
 def is_statement(frame: FrameType | None) -> bool:
-    """Whether a frame asks for a name by a statement."""
+    """Tells whether a frame reads a name by a statement, not by a call."""
     return _byte_code(frame) in STATEMENTS
 
 
 def is_import_from(frame: FrameType | None) -> bool:
-    """Whether a frame is in `from module import name`, behind the import of the module."""
+    """Tells whether a frame is in `from module import name`, after the import of the module."""
     return _byte_code(frame) == "IMPORT_FROM"
 
 
 def is_star(frame: FrameType | None) -> bool:
-    """Whether a frame is in `from module import *`."""
+    """Tells whether a frame is in `from module import *`."""
     return _byte_code(frame) in STAR
 
 
 def is_guarded(frame: FrameType | None, errors: frozenset[str]) -> bool:
-    """Whether the line of a frame is inside of a `try`, in the same function, that takes one of these errors.
+    """Tells whether the line of a frame is inside of a `try`, in the same function, that catches one of these errors.
 
-    A `with` whose head names such an error, as `suppress(ImportError)` does, is one too. Code without a source is not.
+    A `with` that names such an error, as `suppress(ImportError)` does, counts as well. Code without a source does not.
     """
     if frame is None:
         return False
     start = _start_of_function(frame)
     guards = (guard for guard in _guards(frame.f_code.co_filename) if guard[0] >= start)
-    return any(first <= frame.f_lineno <= last and taken & errors for first, last, taken in guards)
+    return any(first <= frame.f_lineno <= last and caught & errors for first, last, caught in guards)
 
 
 def is_decorator(frame: FrameType | None) -> bool:
-    """Whether the line of a frame is in a decorator of a function or class."""
+    """Tells whether the line of a frame is in a decorator of a function or class."""
     if frame is None:
         return False
     return any(first <= frame.f_lineno <= last for first, last in _decorators(frame.f_code.co_filename))
 
 
 def is_loading(frame: FrameType) -> bool:
-    """Whether a frame runs the body of a module that is imported."""
+    """Tells whether a frame runs the body of an imported module."""
     return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__", "__main__") != "__main__"
 
 
@@ -81,7 +81,7 @@ def _byte_code(frame: FrameType | None) -> str:
 
 
 def _start_of_function(frame: FrameType) -> int:
-    """The first line of the function that a frame runs; 0 for a module and for a class, which run where they stand."""
+    """The first line of the function that a frame runs; 0 for the body of a module or class."""
     is_function = bool(frame.f_code.co_flags & 2)  # CO_NEWLOCALS, which classes and modules lack
     return frame.f_code.co_firstlineno if is_function else 0
 
@@ -96,23 +96,23 @@ def _tree(file: str) -> ast.Module | None:
 
 @lru_cache(maxsize=256)
 def _guards(file: str) -> list[tuple[int, int, frozenset[str]]]:
-    """The statements of a file that take errors of their blocks: first and last line, and the names of the errors."""
+    """The statements of a file that catch errors: first and last line of the block, and the names of the errors."""
     tree = _tree(file)
     return [guard for node in ast.walk(tree) if (guard := _guard(node))] if tree else []
 
 
 def _guard(node: ast.AST) -> tuple[int, int, frozenset[str]] | None:
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        taken = [name for item in node.items for name in _names(item.context_expr)]
+        caught = [name for item in node.items for name in _names(item.context_expr)]
     elif isinstance(node, ast.Try) and node.handlers:
-        taken = [name for handler in node.handlers for name in _names(handler.type)]
+        caught = [name for handler in node.handlers for name in _names(handler.type)]
     else:
         return None
-    return node.lineno, node.body[-1].end_lineno or 0, frozenset(taken)
+    return node.lineno, node.body[-1].end_lineno or 0, frozenset(caught)
 
 
 def _names(expression: ast.expr | None) -> Iterator[str]:
-    """The names in an expression; of none, as `except:` has, the error that all are."""
+    """The names in an expression; BaseException for None, as in a bare `except:`."""
     if expression is None:
         yield "BaseException"
         return
@@ -124,6 +124,6 @@ def _names(expression: ast.expr | None) -> Iterator[str]:
 @lru_cache(maxsize=256)
 def _decorators(file: str) -> list[tuple[int, int]]:
     tree = _tree(file)
-    found = [node for node in ast.walk(tree) if isinstance(node, DECORATED)] if tree else []
-    return [(d.lineno, d.end_lineno or d.lineno) for node in found for d in node.decorator_list]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, DECORATED)] if tree else []
+    return [(d.lineno, d.end_lineno or d.lineno) for node in nodes for d in node.decorator_list]
 

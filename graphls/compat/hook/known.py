@@ -1,6 +1,6 @@
-"""What MindSpore has: its modules, their names, and where each is made, as `mindspore_names.txt` lists them.
+"""The modules and names of MindSpore, and the module that defines each name, read from `mindspore_names.txt`.
 
-`tools/mindspore_names.py` makes that file of an installed MindSpore, and says what its lines mean.
+`tools/mindspore_names.py` writes that file from an installed MindSpore, and documents its lines.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-Place = tuple[str, str]
+QualifiedName = tuple[str, str]
 """A module, without `mindspore`, and a name in it."""
 
 
 @dataclass
 class Section:
-    """One module of MindSpore: names with what they are, and those of other modules with their places."""
+    """One module of MindSpore: the kind or value of each own name, and the origin of each imported one."""
 
     kinds: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
-    imported: dict[str, Place] = field(default_factory=dict)
-    aliases: dict[str, Place] = field(default_factory=dict)
+    imported: dict[str, QualifiedName] = field(default_factory=dict)
+    aliases: dict[str, QualifiedName] = field(default_factory=dict)
     listed: list[str] | None = None
 
     @cached_property
     def own(self) -> list[str]:
-        """The names that the module makes."""
+        """The names that the module defines."""
         return [*self.kinds, *(name for name in self.values if "." not in name)]
 
     @property
@@ -57,7 +57,7 @@ def paths() -> Iterable[str]:
 
 @cache
 def section_of(path: str) -> Section | None:
-    """What a module has; None for one that MindSpore has not."""
+    """The names of a module; None for a module that MindSpore does not have."""
     if path not in _texts():
         return None
     section = Section()
@@ -72,37 +72,34 @@ def section_of(path: str) -> Section | None:
     return section
 
 
-def _add(section: Section, kind: str, where: str, words: list[str]) -> None:
+def _add(section: Section, kind: str, origin: str, words: list[str]) -> None:
     """Add the names of a line to a section."""
     if kind == "all":
         section.listed = words
     elif kind in ("import", "alias"):
-        found = section.imported if kind == "import" else section.aliases
-        found.update({name: (where, other or name) for name, _, other in (word.partition("=") for word in words)})
+        names = section.imported if kind == "import" else section.aliases
+        names.update({name: (origin, other or name) for name, _, other in (word.partition("=") for word in words)})
     else:
-        section.kinds.update(dict.fromkeys(words, f"{kind} {where}"))
+        section.kinds.update(dict.fromkeys(words, f"{kind} {origin}"))
 
 
-def places(path: str, name: str) -> list[Place]:
-    """The places of a name of a module, at each of which it is the same object: where it is asked for comes first.
-
-    The second is where it is made, the third where a public module offers it.
-    """
+def qualified_names(path: str, name: str) -> list[QualifiedName]:
+    """All names of one object: the requested one, the one of its definition, and that in a public module."""
     home = home_of((path, name))
     alias = home and section_of(home[0]).aliases.get(home[1])  # type: ignore[union-attr]
-    return list(dict.fromkeys(place for place in ((path, name), home, alias) if place))
+    return list(dict.fromkeys(qualified for qualified in ((path, name), home, alias) if qualified))
 
 
-def home_of(place: Place) -> Place | None:
-    """Where a name is made; None for what MindSpore has not."""
-    section = section_of(place[0])
-    if section is None or place[1] not in section:
+def home_of(qualified: QualifiedName) -> QualifiedName | None:
+    """The name under which the object of a name is defined; None for names that MindSpore does not have."""
+    section = section_of(qualified[0])
+    if section is None or qualified[1] not in section:
         return None
-    return section.imported.get(place[1], place)
+    return section.imported.get(qualified[1], qualified)
 
 
-def bases_of(home: Place) -> list[Place] | None:
-    """The bases of a class by where it is made, `("", ":enum.Enum")` for those of Python; None for what is no class."""
+def bases_of(home: QualifiedName) -> list[QualifiedName] | None:
+    """The bases of a class by its defining name, `("", ":enum.Enum")` for those of Python; None for other objects."""
     kind, _, bases = section_of(home[0]).kinds.get(home[1], "").partition(" ")  # type: ignore[union-attr]
     if kind != "class":
         return None
@@ -110,8 +107,8 @@ def bases_of(home: Place) -> list[Place] | None:
     return [(path, name) for path, name in split]
 
 
-def attributes_of(home: Place) -> dict[str, Any]:
-    """The plain attributes of a class by where it is made."""
+def attributes_of(home: QualifiedName) -> dict[str, Any]:
+    """The plain attributes of a class by its defining name."""
     values = section_of(home[0]).values  # type: ignore[union-attr]
     prefix = f"{home[1]}."
     return {name.removeprefix(prefix): ast.literal_eval(v) for name, v in values.items() if name.startswith(prefix)}

@@ -1,6 +1,6 @@
-"""Where the names of MindSpore are found in graphls: its modules, without `mindspore`, and what offers their names.
+"""Maps modules of MindSpore, without `mindspore`, to the modules of graphls that provide their names.
 
-Modules are looked through in order. What they lack is found where MindSpore makes it, or offers it (`known.py`).
+Modules are searched in order. Names that they lack are looked up under the other names of the object (`known.py`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ NUMPY = (
 
 
 def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Modules of MindSpore directly in one of its packages that all offer the same."""
+    """Modules of MindSpore directly in one of its packages that all have the same providers."""
     return {f"{path}.{name}" if path else name: modules for name in names.split()}
 
 
@@ -135,11 +135,11 @@ PATHS: dict[str, tuple[str, ...]] = {
     "nn.probability.bijector": BIJECTORS,
     "numpy": NUMPY,
 }
-"""The modules of graphls that stand for a module of MindSpore and those inside it, by the path of the former."""
+"""The modules of graphls that provide the names of a module of MindSpore and of those inside it, by its path."""
 
 
-def rooms(path: str) -> tuple[str, ...]:
-    """The modules of graphls that stand for a module of MindSpore: its own, or those of the package around it."""
+def providers(path: str) -> tuple[str, ...]:
+    """The modules of graphls that provide the names of a module of MindSpore: its own, or those of its package."""
     while path and path not in PATHS:
         path = path.rpartition(".")[0]
         if not path:

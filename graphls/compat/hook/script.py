@@ -1,10 +1,12 @@
-"""Running a script, a folder, a module or a notebook as Python and Jupyter do, with `mindspore` on graphls."""
+"""Runs a script, a folder, a module or a notebook as Python and Jupyter do, with `mindspore` on graphls."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -13,11 +15,19 @@ from pkgutil import get_importer
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+from graphls.base.tracebacks import show_in_notebook
 from graphls.compat.hook.finder import Mirror, install, is_installed, uninstall
-from graphls.compat.hook.notebook import NotRunnable, run_cells
 from graphls.compat.hook.offers import REACHED
 from graphls.runtime.context import Replacement, forced_device, kept_context
 from graphls.runtime.context.parallel import OneRank, preserved_parallel_context
+
+
+class NotRunnable(Exception):
+    """The program is missing or cannot be run; `code` is the exit code that Python has for that."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:
@@ -34,16 +44,16 @@ def run_script(path: str, arguments: Sequence[str] = ()) -> int:
         3
         0
     """
-    with _kept():
+    with _restored():
         return run_main(path, arguments)
 
 
 def run_main(program: str, arguments: Sequence[str] = (), is_module: bool = False) -> int:
     """Run a program as the main module of this process, for good; returns the exit code that Python would end with.
 
-    A program is a file of Python, a notebook (`.ipynb`), a folder or an archive with a `__main__.py`, or the name of a
-    module, as after `python -m`. `sys.argv`, `sys.path[0]` and `__main__` are as Python sets them, of a notebook as
-    Jupyter does. An error that the program does not catch is printed with its own lines; `SystemExit` passes through.
+    A program is a Python file, a notebook (`.ipynb`), a folder or an archive with a `__main__.py`, or the name of a
+    module, as after `python -m`. `sys.argv`, `sys.path[0]` and `__main__` are as Python sets them, for a notebook as
+    Jupyter does. An uncaught error is printed with the lines of the program; `SystemExit` passes through.
     """
     sys.argv = ["-m" if is_module else program, *arguments]
     if not getattr(sys.flags, "safe_path", False):
@@ -66,7 +76,7 @@ def run_main(program: str, arguments: Sequence[str] = (), is_module: bool = Fals
 
 
 def run_and_report(program: str, arguments: Sequence[str] = (), is_module: bool = False) -> int:
-    """As `run_main`; at the end, by an error too, stderr has what of the program something else stood in for."""
+    """As `run_main`, with a report on stderr at the end, also after an error, of everything that was replaced."""
     try:
         return run_main(program, arguments, is_module)
     finally:
@@ -101,19 +111,19 @@ def _names() -> Iterator[str]:
 
 
 def _first_folder(program: str, is_module: bool) -> str:
-    """Where imports look first: a folder or an archive itself, else that of the file, or the current one."""
+    """The first entry of `sys.path`: a folder or an archive itself, else that of the file, or the current one."""
     if is_module:
         return os.getcwd()
     return _absolute(program) if get_importer(program) else os.path.dirname(os.path.realpath(program))
 
 
 def _absolute(path: str) -> str:
-    """A path as it was named, from the root on; `os.path.abspath` would shorten it, as Python does not."""
+    """A path joined to the current folder; `os.path.abspath` would also normalise it, which Python does not."""
     return os.path.join(os.getcwd(), path)
 
 
 def _code(program: str, is_module: bool, main: ModuleType) -> CodeType:
-    """The code of a program; the main module gets the names that Python gives it."""
+    """The code of a program; sets the names in the main module that Python sets."""
     if not is_module and get_importer(program) is None:
         path = _absolute(program)
         loader = SourceFileLoader("__main__", path)
@@ -139,7 +149,7 @@ def _read(path: str) -> bytes:
 
 
 def _spec_of_folder(path: str) -> ModuleSpec:
-    """What runs of a folder or an archive: its module `__main__`."""
+    """The spec of the module `__main__` in a folder or an archive."""
     importer: Any = get_importer(_absolute(path))
     spec: ModuleSpec | None = importer.find_spec("__main__")
     if spec is None:
@@ -148,12 +158,12 @@ def _spec_of_folder(path: str) -> ModuleSpec:
 
 
 def _spec_of_module(name: str) -> ModuleSpec:
-    """What runs of a module: itself, or of a package its module `__main__`; imports the packages that it is in."""
+    """The spec of a module, or of `__main__` in a package; imports the packages around it."""
     try:
         spec = find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # a package that holds the module imports what is not there
+            raise  # a package around the module imports a missing one
         spec = None
     if spec is None:
         raise NotRunnable(f"No module named {name}")
@@ -165,8 +175,8 @@ def _spec_of_module(name: str) -> ModuleSpec:
 
 
 @contextmanager
-def _kept() -> Iterator[None]:
-    """Give the process back, behind a block, what running a program changes of it."""
+def _restored() -> Iterator[None]:
+    """Restore, after a block, the state of the process that running a program changes."""
     argv, path, main, is_new = sys.argv, [*sys.path], sys.modules["__main__"], not is_installed()
     try:
         with kept_context(), preserved_parallel_context():
@@ -178,12 +188,67 @@ def _kept() -> Iterator[None]:
 
 
 def _within_program(error: BaseException) -> TracebackType | None:
-    """The traceback without the lines that run a program, which come first."""
-    found = error.__traceback__
-    while found is not None and _runs_programs(found.tb_frame.f_code.co_filename):
-        found = found.tb_next
-    return found
+    """The traceback without the frames of this module, which come first."""
+    traceback = error.__traceback__
+    while traceback is not None and _runs_programs(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def _runs_programs(file: str) -> bool:
     return file == __file__ or file.startswith("<frozen importlib")
+
+
+def run_cells(notebook: bytes, main: ModuleType) -> int:
+    """Run the code cells of a notebook in a module, up to the first error; returns the exit code.
+
+    `notebook` is JSON of nbformat 3 or 4. IPython runs the cells, so that magics, `!commands` and `await` work as in
+    Jupyter, and the value of a last line is shown. Errors are shown on stderr. `SystemExit` passes through.
+
+    Raises NotRunnable without IPython, and for a file that is no notebook.
+    """
+    cells = [*_cells(notebook)]
+    shell = _shell(main)
+    for cell in cells:
+        result = shell.run_cell(cell, store_history=True)  # which counts the cells
+        error = result.error_before_exec or result.error_in_exec
+        if isinstance(error, SystemExit):
+            raise error
+        if error is not None:
+            return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _cells(notebook: bytes) -> Iterator[str]:
+    """The text of each code cell: `source`, in nbformat 3 `input` of the cells of a worksheet."""
+    try:
+        document = json.loads(notebook)
+        sheets = [document] if "cells" in document else document["worksheets"]
+        for cell in (cell for sheet in sheets for cell in sheet["cells"] if cell["cell_type"] == "code"):
+            yield "".join(cell["source"] if "source" in cell else cell["input"])
+    except (ValueError, TypeError, LookupError):
+        raise NotRunnable("the file is no notebook of nbformat 3 or 4, which Jupyter writes as JSON") from None
+
+
+def _shell(main: ModuleType) -> Any:
+    """The IPython shell that runs the cells, without a history file and with tracebacks on stderr."""
+    try:
+        from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
+    except ImportError:
+        raise NotRunnable("a notebook needs IPython, which is not installed: pip install ipython") from None
+
+    class Shell(InteractiveShell):
+        def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
+            if etype is not SystemExit:
+                print(self.InteractiveTB.stb2text(stb), file=sys.stderr)
+
+    quiet = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": _colours()}})
+    warnings.filterwarnings("ignore", "To exit: use 'exit', 'quit', or Ctrl-D")
+    shell: Any = Shell.instance(user_module=main, config=quiet)
+    shell.set_custom_exc((Exception, KeyboardInterrupt), show_in_notebook)
+    return shell
+
+
+def _colours() -> str:
+    return "Neutral" if sys.stderr.isatty() else "NoColor"

@@ -1,4 +1,4 @@
-"""What stands in for a name of MindSpore that graphls does not offer: it can be named, and fails when it is used."""
+"""Stand-ins for names of MindSpore that graphls does not offer: they can be named, and raise an error when used."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ getitem gt iadd iand ifloordiv ilshift imatmul imod imul index int invert ior ip
 len length_hint lshift lt matmul mod mul neg next pos pow radd rand rdivmod reversed rfloordiv rlshift rmatmul rmod
 rmul round rpow rrshift rshift rsub rtruediv rxor setitem sub truediv trunc ceil floor
 """
-"""Operators and conversions, without underscores, which read a value."""
+"""Special methods, without underscores, that use a value: operators and conversions."""
 
 
 class StandIn:
     """A class, function, module or value of MindSpore that is not offered.
 
-    Naming it, its attributes, `x: Missing` and `isinstance(x, Missing)` work; nothing is an instance of it. A class
-    that derives from it fails when it is instantiated, and what it decorates when that is called. A call in the body
-    of a module that is imported gives another one. Any other call, and reading it as a value, raises
-    GraphAttributeError with its name, the nearest that is offered, and the user's line.
+    Naming it, its attributes, `x: Missing` and `isinstance(x, Missing)` work; nothing is an instance of it. A derived
+    class fails when it is instantiated, and a decorated function when it is called. A call in the body of an imported
+    module returns another stand-in. Any other call, and any use as a value, raises GraphAttributeError with its name,
+    the closest name that is offered, and the user's line.
     """
 
     def __init__(self, name: str, message: Callable[[], str]) -> None:
@@ -66,7 +66,7 @@ class StandIn:
         return Union[other, self]  # noqa: UP007
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, (int, float, str)):  # else it is a search among types, as `Optional[Missing]` makes it
+        if isinstance(other, (int, float, str)):  # else types are compared, as by `Optional[Missing]`
             self._fail()
         return self is other
 
@@ -86,7 +86,7 @@ for _name in USES.split():
 
 
 def _base_of(stand_in: StandIn) -> type:
-    """The base of classes that derive from a stand-in: they can be made, but not have instances."""
+    """The base of classes that derive from a stand-in, which can be defined but not instantiated."""
 
     def new(cls: type, *args: TensorLike, **options: object) -> NoReturn:
         stand_in._fail()
@@ -95,14 +95,14 @@ def _base_of(stand_in: StandIn) -> type:
 
 
 def _attribute(owner: Any, name: str, frame: FrameType) -> StandIn:
-    """What stands in for an attribute of what is not offered; raises where code asks whether it is there."""
+    """The stand-in for an attribute of a stand-in; raises an error where code tests whether the attribute exists."""
     if name.startswith("__") or not is_statement(frame) or is_guarded(frame, ATTRIBUTE_ERRORS):
         raise GraphAttributeError(owner._message())
     return StandIn(f"{owner.__qualname__}.{name}", owner._message)
 
 
 class StandInType(type):
-    """The type of classes that stand in: their attributes that are not there stand in, too."""
+    """The metaclass of stand-in classes, whose missing attributes are stand-ins as well."""
 
     def __getattr__(cls, name: str) -> Any:
         return _attribute(cls, name, sys._getframe(1))
@@ -111,10 +111,10 @@ class StandInType(type):
 def stand_in_class(
     name: str, bases: tuple[type, ...], attributes: Mapping[str, Any], message: Callable[[], str]
 ) -> type:
-    """A class of MindSpore that is not offered: it can be derived from, and objects be made of whatever arguments.
+    """A class of MindSpore that is not offered: it can be derived from, and instantiated with any arguments.
 
-    A cell raises GraphAttributeError when it is called, unless a class that derives from it has its own `construct`;
-    so does an operator, and any other object for each method. An error can be raised and caught.
+    A cell raises GraphAttributeError when it is called, unless a derived class has its own `construct`; so does an
+    operator, and any other object in each method. An error can be raised and caught.
     """
     module, _, short = name.rpartition(".")
     is_error = any(issubclass(base, BaseException) for base in bases)
@@ -126,7 +126,7 @@ def stand_in_class(
 
 
 def _methods(bases: tuple[type, ...], message: Callable[[], str]) -> dict[str, Any]:
-    """What a class that stands in does instead of what its bases do."""
+    """The methods of a stand-in class, which replace those of its bases."""
 
     def fail(self: object, *args: object, **options: object) -> NoReturn:
         raise GraphAttributeError(message())
@@ -134,17 +134,17 @@ def _methods(bases: tuple[type, ...], message: Callable[[], str]) -> dict[str, A
     def call(self: object, *args: object, **options: object) -> Any:
         return self if is_decorator(sys._getframe(1)) else fail(self)
 
-    found = {"__init__": _initialise, "__getattr__": fail}
+    methods = {"__init__": _initialise, "__getattr__": fail}
     if any(issubclass(base, Cell) for base in bases):
-        return {**found, "construct": fail}
+        return {**methods, "construct": fail}
     if any(issubclass(base, Primitive) for base in bases):
-        return {**found, "__call__": fail}
+        return {**methods, "__call__": fail}
     public = {name for base in bases for name in dir(base) if not name.startswith("_")}
-    return {**dict.fromkeys(public, fail), **found, "__call__": call}
+    return {**dict.fromkeys(public, fail), **methods, "__call__": call}
 
 
 def _initialise(self: object, *args: object, **options: object) -> None:
-    """Make an object of whatever arguments."""
+    """Initialise an object from any arguments."""
     if isinstance(self, Cell):
         Cell.__init__(self)
     elif isinstance(self, Primitive):

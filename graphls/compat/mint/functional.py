@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.base.reporting import guard_functions
-from graphls.compat.hook.torch_names import offering
+from graphls.compat.argument_names import offering
 from graphls.compat.mint.functions import flatten as flatten
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ops.operands import Sizes, tensor_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphls.base.reporting import guard_functions
-from graphls.compat.hook.torch_names import offering
+from graphls.compat.argument_names import offering
 
 __getattr__, __all__ = offering("mint.special")
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphls import ops
 from graphls.base.errors import GraphAttributeError
 from graphls.base.reporting import guard_functions
-from graphls.compat.hook.torch_names import with_numpy_names
+from graphls.compat.argument_names import with_numpy_names
 from graphls.compat.numpy.host import NAMES, by_numpy
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.registry import nearest

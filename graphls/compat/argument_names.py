@@ -1,4 +1,4 @@
-"""Functions under the argument names of PyTorch, as in `mindspore.mint`, and of NumPy, as in `mindspore.numpy`."""
+"""Wraps functions to accept the argument names of PyTorch, for `mindspore.mint`, or NumPy, for `mindspore.numpy`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPELLINGS = {
     "keepdim": ("keepdim", "keepdims", "keep_dims"),
     "end_dim": ("end_dim",),
 }
-PLACES = {"input": 0, "A": 0, "self": 0, "other": 1, "mat2": 1, "vec2": 1, "exponent": 1}
+POSITIONS = {"input": 0, "A": 0, "self": 0, "other": 1, "mat2": 1, "vec2": 1, "exponent": 1}
 
 
 NUMPY_SPELLINGS = {"axis": ("dims", "dim"), "axes": ("perm", "input_perm", "dims", "axis"), "k": ("diagonal",)}
@@ -26,45 +26,45 @@ NUMPY_SPELLINGS = {"axis": ("dims", "dim"), "axes": ("perm", "input_perm", "dims
 
 @cache
 def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with NumPy's names, which also takes the `dtype` of its result."""
+    """The function with NumPy's argument names and a `dtype` for its result."""
     names = inspect.signature(function).parameters
 
     @wraps(function)
     def called(*args: TensorLike, **options: object) -> Any:
         dtype = options.pop("dtype", None) if "dtype" not in names else None
         others = {key: next((o for o in NUMPY_SPELLINGS.get(key, ()) if o in names), key) for key in options}
-        given = {key if key in names else others[key]: value for key, value in options.items()}
-        result = function(*args, **given)
+        renamed = {key if key in names else others[key]: value for key, value in options.items()}
+        result = function(*args, **renamed)
         return result if dtype is None else FUNCTIONS["cast"](result, dtype)
 
     return called
 
 
 def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose arguments may have PyTorch's names as well; by position they are the same."""
+    """The function with PyTorch's argument names besides its own; positions stay the same."""
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)
     def called(*args: TensorLike, **options: object) -> Any:
-        given = {}
+        renamed = {}
         for name, value in options.items():
             if name in names:
-                given[name] = value
+                renamed[name] = value
             elif name in SPELLINGS:
-                given[next((other for other in SPELLINGS[name] if other in names), name)] = value
-            elif name in PLACES and len(args) <= PLACES[name] < len(names):
-                given[names[PLACES[name]]] = value
+                renamed[next((other for other in SPELLINGS[name] if other in names), name)] = value
+            elif name in POSITIONS and len(args) <= POSITIONS[name] < len(names):
+                renamed[names[POSITIONS[name]]] = value
             else:
-                given[name] = value
-        return function(*args, **given)
+                renamed[name] = value
+        return function(*args, **renamed)
 
     return called
 
 
 def offering(path: str, own: Iterable[str] = (), same: Iterable[str] = ()) -> tuple[Callable[[str], Any], list[str]]:
-    """`__getattr__` and `__all__` of the module that stands for one of MindSpore.
+    """`__getattr__` and `__all__` of a module of graphls that provides the names of one of MindSpore.
 
-    It has functions of its `own`, those whose records name it, and the `same` as `graphls.ops` has.
+    The module has functions of its `own`, those whose records name it, and the `same` as `graphls.ops` has.
     """
     functions = {**{name: FUNCTIONS[name] for name in same}, **ALSO[path]}
     names = sorted({*functions, *own})
