@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
-from graphls.compat.root import RowTensor
 from graphls.frontend.tensors.tensor import Tensor
+from graphls.ops.arrays.scattering import RowTensor
 
 __all__ = [
     "_grad_overflow", "_grad_scale", "_tensor_grad_overflow", "_tensor_grad_overflow_row_tensor", "grad_overflow",

@@ -1,23 +1,30 @@
-"""Names of `mindspore.train` for loops of a script's own over a dataset."""
+"""Names of `mindspore.train` that are not in `graphls.train`: loops over a dataset, and parts of callbacks."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
 from graphls.runtime.context.parallel import ParallelMode
-from graphls.train.callbacks.callback import RunContext
+from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam, RunContext
+from graphls.train.callbacks.checkpoint import remove_file, unused_prefix
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
 
 __all__ = [
-    "DatasetHelper", "ParallelMode", "RunContext", "_transfer_tensor_to_tuple", "connect_network_with_dataset",
-    "data_sink",
+    "CallbackManager", "CheckpointManager", "DatasetHelper", "InternalCallbackParam", "ParallelMode", "RunContext",
+    "_CallbackManager", "_CheckpointManager", "_InternalCallbackParam", "_StepSync",
+    "_chg_ckpt_file_name_if_same_exist", "_handle_loss", "_set_cur_net", "_transfer_tensor_to_tuple",
+    "connect_network_with_dataset", "data_sink", "set_cur_net",
 ]  # fmt: skip
-
 
 class DatasetHelper:
     """The rows of a dataset, as tensors, for a loop of the user's own: `for inputs in helper: network(*inputs)`.
@@ -103,3 +110,72 @@ def data_sink(
 def _transfer_tensor_to_tuple(inputs: TensorLike) -> Any:
     """A tensor as a tuple of one; anything else itself."""
     return (inputs,) if isinstance(inputs, Tensor) else inputs
+
+
+_CallbackManager, _InternalCallbackParam = CallbackManager, InternalCallbackParam
+
+
+
+class _CheckpointManager:
+    """The checkpoint files of one prefix in a folder, oldest first."""
+
+    def __init__(self, format: str = "ckpt") -> None:
+        self._format = format
+        self._files: list[str] = []
+
+    @property
+    def ckpoint_filelist(self) -> list[str]:
+        """The paths of the files."""
+        return self._files
+
+    @property
+    def ckpoint_num(self) -> int:
+        """How many files there are."""
+        return len(self._files)
+
+    def update_ckpoint_filelist(self, directory: str, prefix: str) -> None:
+        """Look which files of a prefix are in a folder: `<prefix>-<epoch>_<step>`, without other prefixes."""
+        pattern = re.compile(rf"{re.escape(prefix)}-\d+_\d+\.{re.escape(self._format)}")
+        found = [os.path.join(directory, name) for name in os.listdir(directory) if pattern.fullmatch(name)]
+        self._files = sorted(found, key=os.path.getmtime)
+
+    def remove_ckpoint_file(self, file_name: str) -> None:
+        """Remove a file, with a warning where that cannot be done."""
+        remove_file(Path(file_name))
+        self._files = [name for name in self._files if name != file_name]
+
+    def remove_oldest_ckpoint_file(self) -> None:
+        """Remove the oldest file."""
+        self.remove_ckpoint_file(min(self._files, key=os.path.getmtime))
+
+    def keep_one_ckpoint_per_minutes(self, minutes: float, cur_time: float) -> None:
+        """Remove the files of the last `minutes` but the oldest of them."""
+        recent = [name for name in self._files if cur_time - os.path.getmtime(name) <= 60 * minutes]
+        for name in sorted(recent, key=os.path.getmtime)[1:]:
+            self.remove_ckpoint_file(name)
+
+
+CheckpointManager = _CheckpointManager
+
+
+def _chg_ckpt_file_name_if_same_exist(directory: str, prefix: str, exception: bool = False) -> Any:
+    """The prefix, or with a number behind it where checkpoints in the folder have it."""
+    return prefix if callable(prefix) or callable(directory) else unused_prefix(Path(directory), prefix)
+
+
+def set_cur_net(net: Cell | None) -> None:
+    """Nothing: MindSpore keeps the network for operators that save on their own, and there are none."""
+
+
+_set_cur_net = set_cur_net
+
+
+class _StepSync(Callback):
+    """Does nothing: what a step computes is there when it ends."""
+
+
+def _handle_loss(loss: Any) -> Any:
+    """The first of several results; of one tensor the mean of its elements as a number."""
+    if isinstance(loss, (tuple, list)):
+        return loss[0] if is_tensor(loss[0]) else loss
+    return float(np.mean(loss.asnumpy())) if is_tensor(loss) else loss

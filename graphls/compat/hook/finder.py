@@ -30,7 +30,7 @@ from graphls.compat.hook.import_intent import (
     is_star,
     is_statement,
 )
-from graphls.compat.hook.known import section_of
+from graphls.compat.hook.known import __version__, section_of
 from graphls.compat.hook.offers import (
     forget,
     hides_module,
@@ -42,7 +42,6 @@ from graphls.compat.hook.offers import (
     public,
     stand_in,
 )
-from graphls.compat.version import __version__
 from graphls.frontend.names.lazy import is_missing
 from graphls.frontend.names.traps import expect_mindspore
 from graphls.runtime.context import PYNATIVE_MODE, forced_device, replace_missing_devices, set_context

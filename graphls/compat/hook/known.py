@@ -12,6 +12,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+__version__ = "2.10.0"
+"""The version of the interface that graphls follows, as scripts that ask for MindSpore's version get it."""
+
+__all__ = ["__version__"]  # the one name of MindSpore that this module provides
+
 QualifiedName = tuple[str, str]
 """A module, without `mindspore`, and a name in it."""
 

@@ -5,7 +5,7 @@ Modules are searched in order. Names that they lack are looked up under the othe
 
 from __future__ import annotations
 
-VERSION = ("graphls.compat.version",)
+VERSION = ("graphls.compat.hook.known",)
 NN = ("graphls.nn", "graphls.compat.nn")
 OPS = (
     "graphls.ops",
@@ -13,25 +13,27 @@ OPS = (
     "graphls.compat.ops",
     "graphls.ops.functional",
     "graphls.compat.operators.functional",
-    "graphls.compat.operators.boxes",
     "graphls.compat.operators.collectives",
     "graphls.compat.operators.debug",
-    "graphls.compat.operators.edit_distance",
     "graphls.compat.operators.gradient_operators",
     "graphls.compat.operators.host_operators",
     "graphls.compat.operators.sparse_updates",
 )
 TRANSFORMER = ("graphls.compat.transformer", *NN)
-SEQUENCES = ("graphls.compat.operators.sequence_ops", *OPS)
+INNER = ("graphls.compat.operators.inner_operators", *OPS)
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
-MODEL = ("graphls.train", "graphls.compat.train")
-CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
-SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.nn.amp", "graphls.compat.amp")
-TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
+TRAIN = (
+    "graphls.train",
+    "graphls.compat.train",
+    "graphls.train.callbacks",
+    *METRICS,
+    "graphls.train.serialization",
+    *AMP,
+)
 CONTEXT = ("graphls.runtime.context",)
-DTYPE = ("graphls.frontend.tensors.dtypes", "graphls.compat.kinds")
+DTYPE = ("graphls.frontend.tensors.dtypes", "graphls.compat.dtypes")
 JIT = ("graphls.step.calling.jit",)
 PARAMETER = ("graphls.frontend.tensors.parameter",)
 TENSOR = ("graphls.frontend.tensors.tensor",)
@@ -45,7 +47,7 @@ HAL = ("graphls.compat.hal",)
 BIJECTORS = ("graphls.compat.probability.bijectors",)
 PROBABILITY = ("graphls.compat.probability.distributions", "graphls.compat.probability.counts", *BIJECTORS)
 BAYESIAN = ("graphls.compat.probability.bayesian_layers",)
-OPTIM = ("graphls.compat.mint.optim", "graphls.compat.mint.optimizers")
+OPTIM = ("graphls.compat.mint.optimizers", "graphls.compat.mint.schedules")
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.compat.operators.collectives", "graphls.distributed.communication")
@@ -102,11 +104,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "ops": OPS,
     "ops.communication": COMMUNICATION,
     **_below("ops", "primitive _primitive_cache", PRIMITIVE),
-    **_below("ops.operations", "_sequence_ops _scalar_ops", SEQUENCES),
-    "ops.operations._inner_ops": ("graphls.compat.operators.inner_operators", *SEQUENCES),
-    "ops.operations._grad_ops": (
-        "graphls.compat.operators.gradient_operators", "graphls.compat.operators.shape_gradients", *OPS,
-    ),
+    **_below("ops.operations", "_inner_ops _sequence_ops _scalar_ops", INNER),
+    "ops.operations._grad_ops": ("graphls.compat.operators.gradient_operators", *OPS),
     **_below("ops.composite", "array_ops clip_ops random_ops", OPS),
     "train": TRAIN,
     "train._utils": ("graphls.compat.train_utils",),
@@ -126,7 +125,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "mint": ("graphls.compat.mint.functions",),
     "mint.linalg": ("graphls.compat.mint.linalg",),
     "mint.special": ("graphls.compat.mint.special",),
-    "mint.nn": ("graphls.compat.mint.nn", "graphls.compat.mint.layers"),
+    "mint.nn": ("graphls.compat.mint.nn",),
     "mint.nn.functional": ("graphls.compat.mint.functional",),
     **_below("", "mint.optim experimental", OPTIM),
     "nn.utils": INITIALIZER,

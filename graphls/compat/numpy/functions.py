@@ -1,17 +1,17 @@
-"""`mindspore.numpy`: functions of `graphls.ops` under NumPy's names, and with NumPy's arguments where these differ."""
+"""`mindspore.numpy`: functions of `graphls.ops` and of NumPy under NumPy's names and arguments."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphls import ops
 from graphls.base.errors import GraphAttributeError
-from graphls.base.reporting import guard_functions
+from graphls.base.reporting import guard_functions, guarded
 from graphls.compat.argument_names import with_numpy_names
-from graphls.compat.numpy.host import NAMES, by_numpy
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, as_dtype, float32, int32
@@ -113,9 +113,54 @@ SAME = {name: FUNCTIONS[name] for name in _NAMES.split()}
 """Functions that are those of `graphls.ops`, in the order of their arguments."""
 
 
+_HOST_NAMES = """
+bartlett bincount blackman diag_indices digitize geomspace hamming hanning histogram histogram2d histogram_bin_edges
+histogramdd indices intersect1d ix_ logspace setdiff1d tri tril_indices tril_indices_from triu_indices triu_indices_from
+unique unravel_index vander
+"""
+HOST_NAMES = _HOST_NAMES.split()
+"""Functions that NumPy computes."""
+NARROW = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.dtype(np.int32)}
+"""What NumPy makes by default, and what MindSpore makes in its place."""
+
+
+def _by_numpy(name: str) -> Callable[..., Any]:
+    """A function of NumPy that takes and gives tensors, of 32 bits where none of 64 went in."""
+    function = getattr(np, name)
+
+    def computed(*arguments: Any, **options: Any) -> Any:
+        dtype = options.pop("dtype", None)
+        tensors = [each for each in (*arguments, *options.values()) if isinstance(each, Tensor)]
+        narrow = not any(each.dtype.numpy in NARROW for each in tensors)
+        result = function(*map(_array, arguments), **{option: _array(value) for option, value in options.items()})
+        return _tensors(result, lambda array: _in_dtype(array, dtype, narrow))
+
+    computed.__name__ = name
+    computed.__doc__ = f"What `numpy.{name}` gives, as tensors."
+    return guarded(computed)
+
+
+def _array(item: Any) -> Any:
+    """A tensor as an array, also in lists and tuples."""
+    if isinstance(item, (list, tuple)):
+        return type(item)(map(_array, item))
+    return item.asnumpy() if isinstance(item, Tensor) else item
+
+
+def _in_dtype(array: Any, dtype: Any, narrow: bool) -> Any:
+    wanted = as_dtype(dtype).numpy if dtype is not None else NARROW.get(array.dtype) if narrow else None
+    return array if wanted is None else array.astype(wanted)
+
+
+def _tensors(result: Any, cast: Callable[[Any], Any]) -> Any:
+    if isinstance(result, (list, tuple)):
+        return tuple(_tensors(each, cast) for each in result)
+    return Tensor(cast(np.asarray(result)))
+
+
 def __getattr__(name: str) -> Any:
-    if name in NAMES:
-        return by_numpy(name)
+    if name in HOST_NAMES:
+        return _by_numpy(name)
     if name not in {**SAME, **ALSO["numpy"]}:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
         raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
@@ -124,7 +169,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
-    return sorted({*own.split(), "shape", "size", *NAMES, *SAME, *ALSO["numpy"]})
+    return sorted({*own.split(), "shape", "size", *HOST_NAMES, *SAME, *ALSO["numpy"]})
 
 
 guard_functions(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from graphls.frontend.tensors.pytree import map_leaves
 from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Sizes, tensor_of
-from graphls.ops.primitive import Operator, Primitive
 
 
 def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int, ...]:
@@ -173,64 +172,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "typeof": typeof,
 }
 """The functions by their names in `mindspore.ops.functional`."""
-
-CLASSES: dict[str, Callable[..., Any]] = {
-    "InSequence": lambda x, items: x in items,
-    "IsConstant": isconstant,
-    "ListAppend": list_append,
-    "ListInsert": list_insert,
-    "ListToTensor": lambda items, dtype=None: Tensor(np.array(items), dtype),
-    "MixedPrecisionCast": mixed_precision_cast,
-    "ScalarToArray": lambda x: Tensor(x),
-    "SequenceAdd": operator.add,
-    "SequenceAddN": lambda items: ops.addn(items),
-    "SequenceCount": lambda items, x: items.count(x),
-    "SequenceIndex": lambda items, x, start=0, end=None: items.index(x, start, len(items) if end is None else end),
-    "SequenceMax": max,
-    "SequenceMin": min,
-    "SequenceMul": operator.mul,
-    "SequenceSlice": lambda items, start, stop, step: items[start:stop:step],
-    "SequenceZerosLike": lambda items: map_leaves(lambda x: ops.zeros_like(x) if is_tensor(x) else 0, items),
-    "TensorToList": lambda x: [*tensor_to_tuple(x)],
-    "TensorToScalar": array_to_scalar,
-    "TensorToTuple": tensor_to_tuple,
-    "TupleToArray": tuple_to_array,
-    "TupleToTensor": lambda items, dtype=None: Tensor(np.array(items), dtype),
-    "bool_not": operator.not_,
-    "bit_and": operator.and_,
-    "bit_or": operator.or_,
-    "list_equal": operator.eq,
-    "make_range": make_range,
-    "sequence_len": len,
-    "shape_mul": math.prod,
-    "tuple_equal": operator.eq,
-    "tuple_greater_equal": operator.ge,
-    "tuple_greater_than": operator.gt,
-    "tuple_le": operator.le,
-    "tuple_lt": operator.lt,
-    "list_greater_equal": operator.ge,
-    "list_greater_than": operator.gt,
-    "list_le": operator.le,
-    "list_lt": operator.lt,
-}
-"""The functions by the names of their classes in `_sequence_ops` and its kin, written `Name()(arguments)`."""
-
-
-class _OfPython(Operator):
-    """A class without settings whose objects call a function of Python values."""
-
-    function: ClassVar[Callable[..., Any]]
-
-    def __init__(self, *args: object, **options: object) -> None:
-        self.settings = {}
-
-    def __call__(self, *args: object) -> Any:
-        return type(self).function(*args)
-
-
-def _class(name: str, function: Callable[..., Any]) -> type[Primitive]:
-    fields = {"function": staticmethod(function), "__doc__": getattr(function, "__doc__", None), "__module__": __name__}
-    return type(name, (_OfPython,), fields)
 
 
 __getattr__, __dir__ = offering({name: guarded(function) for name, function in FUNCTIONS.items()})

@@ -1,24 +1,30 @@
-"""Operators of MindSpore that call Python in a step, and those that call functions on gradients."""
+"""Operators of MindSpore that run on the host: Python functions, gradient hooks, box suppression, edit distance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
-from graphls.base.errors import GraphTypeError
-from graphls.frontend.tensors.tensor import Tensor
+import numpy as np
+
+from graphls.base.checks import boolean
+from graphls.base.errors import GraphTypeError, GraphValueError
+from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.frontend.trace.rewriting.functions import in_trace
-from graphls.ir.types import Type, as_dtype
+from graphls.ir.types import Type, as_dtype, bool_, float32, int32
 from graphls.nn.hook_kinds import returns_none
 from graphls.nn.hooks import of_gradients
+from graphls.ops.arrays.selection import known
 from graphls.ops.gradients import with_hooks
 from graphls.ops.host_calls import pure_callback, py_func
 from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import Operator
 from graphls.runtime.context import is_eager
 
-__all__ = ["HookBackward", "InsertGradientOf", "PyFunc"]
-
+__all__ = [
+    "EditDistance", "HookBackward", "InsertGradientOf", "NMSWithMask", "PyFunc",
+]  # fmt: skip
 
 class PyFunc(Operator):
     """`PyFunc(fn, in_types, in_shapes, out_types, out_shapes)(tensors)`: what a Python function gives for arrays.
@@ -79,3 +85,93 @@ class HookBackward(Operator):
         has_numbers = is_eager() or returns_none(self.hook)
         hook = of_gradients(self.hook, self.hook if has_numbers else in_trace(self.hook))
         return with_hooks(inputs[0] if len(inputs) == 1 else inputs, [hook])
+
+
+class NMSWithMask(Operator):
+    """`NMSWithMask(iou_threshold)(boxes)`: boxes (N, 5) by falling scores, numbers from 0 on, and which to keep.
+
+    A box has two corners and a score. One that overlaps a better one that is kept by more than the threshold, in share
+    of the area of both, is not. Has no gradient. Raises GraphValueError for another shape.
+    """
+
+    def __init__(self, iou_threshold: float = 0.5) -> None:
+        self.settings = {"iou_threshold": iou_threshold}
+        self.iou_threshold = float(iou_threshold)
+
+    def __call__(self, bboxes: TensorLike) -> tuple[Tensor, ...]:
+        x = tensor_of(bboxes)
+        if x.ndim != 2 or x.shape[1] != 5:
+            raise GraphValueError(f"NMSWithMask takes boxes of the shape (N, 5), not {x.shape}.")
+        outputs = (x.shape, x.dtype), (x.shape[:1], int32), (x.shape[:1], bool_)
+        found: tuple[Tensor, ...] = pure_callback(self._chosen, outputs, x)
+        return found
+
+    def _chosen(self, boxes: Any) -> Any:
+        boxes = boxes[np.argsort(-boxes[:, 4], kind="stable")]
+        kept = np.ones(len(boxes), bool)
+        for i in range(len(boxes)):
+            if kept[i]:
+                kept[i + 1 :] &= _overlaps(boxes[i], boxes[i + 1 :]) <= self.iou_threshold
+        return boxes, np.arange(len(boxes), dtype=np.int32), kept
+
+
+def _overlaps(box: Any, others: Any) -> Any:
+    """The intersection of a box with others divided by their union."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:4], others[:, 2:4])
+    shared = np.prod(np.maximum(high - low, 0), 1)
+    areas = np.prod(others[:, 2:4] - others[:, :2], 1) + np.prod(box[2:4] - box[:2])
+    return shared / np.maximum(areas - shared, np.finfo(np.float32).tiny)
+
+
+class EditDistance(Operator):
+    """`EditDistance(normalize)(indices, values, shape, indices, values, shape)`: sparse sequences from sparse truths.
+
+    Sequences lie along the last axis: row i of the indices (N, R) says where the value i stands, rising, in a tensor of
+    the shape (R,), which is known. The result has the larger sizes of both shapes without the last, in float32, and no
+    gradient. With `normalize`, distances are divided by the lengths of the truths. Raises GraphTypeError for a
+    `normalize` that is no bool and a shape that the graph computes, and GraphValueError for shapes that do not fit.
+    """
+
+    def __init__(self, normalize: bool = True) -> None:
+        self.settings = {"normalize": normalize}
+        self.normalize = boolean("EditDistance", "normalize", normalize)
+
+    def __call__(
+        self, hypothesis_indices: TensorLike, hypothesis_values: TensorLike, hypothesis_shape: TensorLike,
+        truth_indices: TensorLike, truth_values: TensorLike, truth_shape: TensorLike,
+    ) -> Tensor:  # fmt: skip
+        tensors = [tensor_of(x) for x in (hypothesis_indices, hypothesis_values, truth_indices, truth_values)]
+        shapes = [known("EditDistance", shape).tolist() for shape in (hypothesis_shape, truth_shape)]
+        rank = len(shapes[0])
+        fits = rank > 1 and len(shapes[1]) == rank
+        for indices, values in (tensors[:2], tensors[2:]):
+            fits = fits and indices.ndim == 2 and indices.shape == (*values.shape, rank)
+        if not fits:
+            given = ", ".join(str(t.type) for t in tensors)
+            raise GraphValueError(f"EditDistance takes indices (N, R), values (N,) and R sizes, not {given}, {shapes}.")
+        sizes = tuple(max(pair) for pair in zip(shapes[0][:-1], shapes[1][:-1], strict=True))
+        found: Tensor = pure_callback(lambda *arrays: self._distances(sizes, *arrays), (sizes, float32), *tensors)
+        return found
+
+    def _distances(self, sizes: tuple[int, ...], *arrays: Any) -> Any:
+        found = np.zeros(sizes, np.float32)
+        for place in product(*map(range, sizes)):
+            made, true = (_sequence(place, *arrays[i : i + 2]) for i in (0, 2))
+            found[place] = _edits(made, true)
+            if self.normalize and found[place]:
+                found[place] = found[place] / len(true) if len(true) else np.inf
+        return found
+
+
+def _sequence(place: tuple[int, ...], indices: Any, values: Any) -> Any:
+    return values[(indices[:, :-1] == place).all(axis=1)]
+
+
+def _edits(made: Any, true: Any) -> int:
+    """How many values are put in, left out or changed at least: the distance of Levenshtein."""
+    row = list(range(len(true) + 1))
+    for i, value in enumerate(made, 1):
+        before, row[0] = row[0], i
+        for j, other in enumerate(true, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (value != other))
+    return row[-1]

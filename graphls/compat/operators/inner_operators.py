@@ -1,18 +1,32 @@
-"""`mindspore.ops.operations._inner_ops`: operators that MindSpore's own layers use, `Name(settings)(tensors)`."""
+"""Operator classes of `_inner_ops`, `_sequence_ops` and `_scalar_ops` in `mindspore.ops.operations`."""
 
 from __future__ import annotations
 
+import operator as py_operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from graphls import ops
-from graphls.compat.kinds import issubclass_
-from graphls.compat.operators.functional import typeof
+from graphls.compat.dtypes import issubclass_
+from graphls.compat.operators.functional import (
+    FUNCTIONS,
+    array_to_scalar,
+    isconstant,
+    list_append,
+    list_insert,
+    mixed_precision_cast,
+    tensor_to_tuple,
+    tuple_to_array,
+    typeof,
+)
 from graphls.frontend.names.lazy import offering
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.frontend.tensors.tensor import Tensor, TensorLike
+from graphls.frontend.tensors.pytree import map_leaves
+from graphls.frontend.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.ops.operands import Axis, Operand
-from graphls.ops.primitive import Operator, operator
+from graphls.ops.primitive import Operator, Primitive, operator
 
 
 def _nearest(input_x: Tensor, size: Sequence[int], align_corners: bool = False) -> Any:
@@ -47,6 +61,58 @@ INNER: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TopTypeof": (typeof, {}),
 }
 
-_made: dict[str, type[Operator]] = {name: operator(name, *found, __name__) for name, found in INNER.items()}
+CLASSES: dict[str, Callable[..., Any]] = {
+    "InSequence": lambda x, items: x in items,
+    "IsConstant": isconstant,
+    "ListAppend": list_append,
+    "ListInsert": list_insert,
+    "ListToTensor": lambda items, dtype=None: Tensor(np.array(items), dtype),
+    "MixedPrecisionCast": mixed_precision_cast,
+    "ScalarToArray": lambda x: Tensor(x),
+    "SequenceAdd": py_operator.add,
+    "SequenceAddN": lambda items: ops.addn(items),
+    "SequenceCount": lambda items, x: items.count(x),
+    "SequenceIndex": lambda items, x, start=0, end=None: items.index(x, start, len(items) if end is None else end),
+    "SequenceMax": max,
+    "SequenceMin": min,
+    "SequenceMul": py_operator.mul,
+    "SequenceSlice": lambda items, start, stop, step: items[start:stop:step],
+    "SequenceZerosLike": lambda items: map_leaves(lambda x: ops.zeros_like(x) if is_tensor(x) else 0, items),
+    "TensorToList": lambda x: [*tensor_to_tuple(x)],
+    "TensorToScalar": array_to_scalar,
+    "TensorToTuple": tensor_to_tuple,
+    "TupleToArray": tuple_to_array,
+    "TupleToTensor": lambda items, dtype=None: Tensor(np.array(items), dtype),
+}
+"""Functions of Python values by the names of their classes, written `Name()(arguments)`."""
 
-__getattr__, __dir__ = offering(_made)
+_SAME_NAMES = """
+bool_not bit_and bit_or list_equal make_range sequence_len shape_mul tuple_equal tuple_greater_equal tuple_greater_than
+tuple_le tuple_lt list_greater_equal list_greater_than list_le list_lt
+"""
+
+
+class _OfPython(Operator):
+    """An operator class without settings whose objects call a function of Python values."""
+
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *args: object, **options: object) -> None:
+        self.settings = {}
+
+    def __call__(self, *args: object) -> Any:
+        return type(self).function(*args)
+
+
+def _class(name: str, function: Callable[..., Any]) -> type[Primitive]:
+    fields = {"function": staticmethod(function), "__doc__": getattr(function, "__doc__", None), "__module__": __name__}
+    return type(name, (_OfPython,), fields)
+
+
+_operators: dict[str, type[Primitive]] = {
+    **{name: operator(name, *definition, __name__) for name, definition in INNER.items()},
+    **{name: _class(name, function) for name, function in CLASSES.items()},
+    **{name: _class(name, FUNCTIONS[name]) for name in _SAME_NAMES.split()},
+}
+
+__getattr__, __dir__ = offering(_operators)
