@@ -1,4 +1,4 @@
-"""Names of `mindspore.amp` and `mindspore.train.amp` that are older, or not public."""
+"""Older and private names of `mindspore.amp` and `mindspore.train.amp`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AMP_WHITE_LIST, AMP_BLACK_LIST = get_white_list(), get_black_list()
 
 
 def init_status() -> Tensor:
-    """What `all_finite` took as its second argument in MindSpore 2.0: float32 of shape (8,), which changes nothing."""
+    """The second argument of `all_finite` in MindSpore 2.0: float32 of shape (8,), which has no effect."""
     return Tensor(np.zeros(8, np.float32))
 
 

@@ -1,4 +1,4 @@
-"""`mindspore.boost`: what it is on one device, and batch normalisation in some layers only."""
+"""`mindspore.boost` on one device, where its algorithms change nothing, and `LessBN`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 class CommonHeadLastFN(Cell):
     """`multiplier * (norm(x) @ norm(weight).T + bias)`, for x (N, in_channels): (N, out_channels).
 
-    Rows of x and of the weight are divided by their norm; the multiplier is a parameter that begins with 1.
+    Rows of x and of the weight are divided by their norm; the multiplier is a parameter with the initial value 1.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class CommonHeadLastFN(Cell):
         self.normalize = ops.L2Normalize(axis=1)
 
     def construct(self, x: TensorLike) -> Any:
-        found = ops.matmul(self.normalize(x), ops.transpose(self.normalize(self.weight), (1, 0)))
-        return self.multiplier * (found + self.bias if self.has_bias else found)
+        product = ops.matmul(self.normalize(x), ops.transpose(self.normalize(self.weight), (1, 0)))
+        return self.multiplier * (product + self.bias if self.has_bias else product)
 
 
 class LessBN(Cell):
-    """A network, whose last Dense layer becomes a CommonHeadLastFN without bias where `fn_flag` says so."""
+    """A network whose last Dense layer becomes a CommonHeadLastFN without bias if `fn_flag` is set."""
 
     def __init__(self, network: Cell, fn_flag: bool = False) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class LessBN(Cell):
 
 
 def _replace_last_dense(cell: Cell) -> None:
-    """Replace the last Dense of a cell, and of each cell in it that is none."""
+    """Replace the last Dense of a cell, and of each other cell inside of it."""
     dense = None
     for name, inner in cell.name_cells().items():
         if isinstance(inner, Dense):
@@ -74,20 +74,20 @@ def _replace_last_dense(cell: Cell) -> None:
     if dense is not None:
         name, layer = dense
         rows, columns = layer.weight.shape
-        made = CommonHeadLastFN(columns, rows, layer.weight, has_bias=False)
-        made.update_parameters_name(f"{layer.weight.name.rpartition('.')[0]}.".lstrip("."))
-        setattr(cell, name, made)
+        head = CommonHeadLastFN(columns, rows, layer.weight, has_bias=False)
+        head.update_parameters_name(f"{layer.weight.name.rpartition('.')[0]}.".lstrip("."))
+        setattr(cell, name, head)
 
 
 LEVELS = ("O0", "O1", "O2")
 
 
 class BoostTrainOneStepCell(TrainOneStepCell):
-    """A TrainOneStepCell: of what MindSpore's boost does beyond it, nothing changes what is computed."""
+    """A TrainOneStepCell: the additions of MindSpore's boost do not change the results."""
 
 
 class BoostTrainOneStepWithLossScaleCell(TrainOneStepWithLossScaleCell):
-    """A TrainOneStepWithLossScaleCell: of what MindSpore's boost does beyond it, nothing changes what is computed."""
+    """A TrainOneStepWithLossScaleCell: the additions of MindSpore's boost do not change the results."""
 
 
 gradient_accumulation_op = ops.MultitypeFuncGraph("gradient_accumulation_op")
@@ -107,10 +107,10 @@ def _cleared(cumulative_grad: TensorLike) -> Any:
 
 
 class GradientAccumulation(Cell):
-    """Adds gradients up over calls, and updates by their mean in every call of a number `max_accumulation_step`.
+    """Accumulates gradients, and updates by their mean in every `max_accumulation_step`-th call.
 
-    `accumulate(loss, gradients)` gives the loss. Raises GraphTypeError for what is no optimizer, GraphValueError for a
-    number that is no integer of 1 or more.
+    `accumulate(loss, gradients)` returns the loss. Raises GraphTypeError for anything but an optimizer, GraphValueError
+    for a number that is no integer of 1 or more.
     """
 
     hyper_map = ops.HyperMap()
@@ -129,22 +129,22 @@ class GradientAccumulation(Cell):
 
     def construct(self, loss: TensorLike, grads: Tensor) -> Any:
         sums = [
-            gradient_accumulation_op(self.max_accumulation_step, held, grad)
-            for held, grad in zip(self.accumulated, grads, strict=True)
+            gradient_accumulation_op(self.max_accumulation_step, total, grad)
+            for total, grad in zip(self.accumulated, grads, strict=True)
         ]
         count = ops.assign_add(self.accumulation_step, Tensor(1, int32))
         if count >= self.max_accumulation_step:
             loss = ops.depend(loss, self.optimizer(tuple(sums)))
-            for held in self.accumulated:
-                gradient_clear_op(held)
+            for total in self.accumulated:
+                gradient_clear_op(total)
             ops.assign(self.accumulation_step, Tensor(0, int32))
         return loss
 
 
 class AutoBoost:
-    """MindSpore's choice of algorithms that train faster; here there are none, so networks stay as they are.
+    """MindSpore's selection of faster training algorithms; there are none here, so networks stay as they are.
 
-    Raises GraphValueError for a level that is none, and warns once where one asks for more than O0.
+    Raises GraphValueError for an unknown level, and warns once of a level above O0.
     """
 
     def __init__(self, level: str = "O0", boost_config_dict: object = "") -> None:
@@ -165,7 +165,7 @@ class AutoBoost:
 
 
 class OptimizerProcess:
-    """An optimizer whose gradients may be centralized."""
+    """An optimizer whose gradients MindSpore may centralize."""
 
     def __init__(self, opt: Optimizer) -> None:
         self.opt = opt
@@ -184,5 +184,5 @@ class ParameterProcess:
 
     @staticmethod
     def generate_group_params(parameters: Sequence[Parameter], origin_params: TensorLike) -> Any:
-        """The groups as they were."""
+        """The groups, unchanged."""
         return origin_params

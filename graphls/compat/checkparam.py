@@ -1,8 +1,8 @@
-"""`mindspore._checkparam`: checks of arguments, as functions of the module and as those of the class Validator.
+"""`mindspore._checkparam`: checks of arguments, as functions of the module and of the class Validator.
 
 MindSpore 1 writes `Validator.check_positive_int(3, "size", "Net")` and `Rel.GE`, MindSpore 2 the functions and `GE` of
-the module. Each gives the value back that it has checked, and raises GraphTypeError or GraphValueError, which name the
-argument and who takes it.
+the module. Each check returns its value, and raises GraphTypeError or GraphValueError with the names of the argument
+and of the operator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Kinds: TypeAlias = "object | Iterable[object]"
 
 
 class Rel(Enum):
-    """How a number is compared with another one, with two, or with several."""
+    """A comparison of a number with one, two or several others."""
 
     EQ = "equal to"
     NE = "not equal to"
@@ -70,14 +70,14 @@ def _owner(prim_name: str | None) -> str:
     return f"For '{prim_name}', the" if prim_name else "The"
 
 
-def _wrong_type(name: str | None, value: object, wanted: str, owner: str | None) -> GraphTypeError:
+def _wrong_type(name: str | None, value: object, expected: str, owner: str | None) -> GraphTypeError:
     kind = type(value).__name__
-    text = f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r} of {kind!r}."
+    text = f"{_owner(owner)} {name or 'value'!r} must be {expected}, but got {value!r} of {kind!r}."
     return GraphTypeError(text)
 
 
-def _wrong_value(name: str | None, value: object, wanted: str, owner: str | None) -> GraphValueError:
-    return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r}.")
+def _wrong_value(name: str | None, value: object, expected: str, owner: str | None) -> GraphValueError:
+    return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {expected}, but got {value!r}.")
 
 
 def _is_number(value: object, kind: type) -> bool:
@@ -86,7 +86,7 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _number(kind: type, rel: Rel | None, bound: float = 0) -> Callable[..., Any]:
-    """A check that something is a number of a class and in a relation to a bound."""
+    """A check of the class of a number, and of its relation to a bound."""
 
     def check_number_of_kind(arg_value: object, arg_name: str | None = None, prim_name: str | None = None) -> Any:
         if rel is None:
@@ -112,7 +112,7 @@ def _numbers(kind: type, rel: Rel) -> Callable[..., Any]:
 
 
 def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: str | None, owner: str | None) -> Any:
-    """A number of a class in a relation to one, or to two, others."""
+    """Checks the class of a number, and its relation to one or two others."""
     if not _is_number(value, kind):
         raise _wrong_type(name, value, f"{kind.__name__}", owner)
     if rel in ENDS:
@@ -128,7 +128,7 @@ def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: str | None, ow
 def check_is_number(
     arg_value: object, arg_type: Kinds, arg_name: str | None = None, prim_name: str | None = None
 ) -> Any:
-    """A finite number of a class, of which bool is none."""
+    """A finite number of a class; a bool is no number."""
     kinds = arg_type if isinstance(arg_type, tuple) else (arg_type,)
     if not isinstance(arg_value, kinds) or isinstance(arg_value, bool):
         raise _wrong_type(arg_name, arg_value, " or ".join(kind.__name__ for kind in kinds), prim_name)
@@ -150,7 +150,7 @@ def check(
     prim_name: str | None = None,
     excp_cls: type[Exception] = ValueError,
 ) -> Any:  # fmt: skip
-    """A value in a relation to another one that has a name."""
+    """A value in a relation to another, named one."""
     if rel in ENDS:
         return _compared(arg_value, value, rel, float, arg_name, prim_name)
     if not HOLDS[rel](arg_value, value):
@@ -237,9 +237,9 @@ def check_subclass(
     """A class, or dtype, that is one of some or derives from one."""
     kinds = tuple(template_types) if isinstance(template_types, Iterable) else (template_types,)
     if not any(type_ is kind or (isinstance(kind, type) and _derives(type_, kind)) for kind in kinds):
-        wanted = f"one of {', '.join(map(str, kinds))}"
+        expected = f"one of {', '.join(map(str, kinds))}"
         raise GraphTypeError(
-            f"{_owner(prim_name)} {arg_name!r} must be {wanted}, but got {type_}{addition_error_info or ''}.",
+            f"{_owner(prim_name)} {arg_name!r} must be {expected}, but got {type_}{addition_error_info or ''}.",
         )
     return type_
 
@@ -264,7 +264,7 @@ def check_tensor_dtype_valid(
 
 
 def check_types_same_and_valid(args: Mapping[str, object], valid_values: Kinds, prim_name: str | None = None) -> None:
-    """Dtypes by names of arguments, all the same and one of some."""
+    """Dtypes by argument name, all the same and one of some."""
     for name, dtype in args.items():
         check_type_name(name, dtype, valid_values, prim_name)
     if len({str(dtype) for dtype in args.values()}) > 1:
@@ -280,8 +280,8 @@ def check_string(
 ) -> str:
     """A string that is one of some."""
     if not isinstance(arg_value, str) or arg_value not in valid_values:
-        wanted = f"one of {', '.join(map(repr, valid_values))}"
-        raise _wrong_value(arg_name, arg_value, wanted, prim_name)
+        expected = f"one of {', '.join(map(repr, valid_values))}"
+        raise _wrong_value(arg_name, arg_value, expected, prim_name)
     return arg_value
 
 
@@ -350,7 +350,7 @@ def twice(x: object) -> tuple[Any, Any]:
 
 
 def args_type_check(*type_args: Kinds, **type_kwargs: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that checks the classes of arguments, by position or by name; None is of every class."""
+    """A decorator that checks the classes of arguments, by position or by name; None passes every check."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""Names of `mindspore.common.dtype` for what is no dtype of a tensor, and for groups of dtypes."""
+"""Names of `mindspore.common.dtype` for groups of dtypes, and for types that are no dtype of a tensor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ type_none = none_type = type(None)
 
 
 def issubclass_(type_: DTypeLike, dtype: object) -> bool:
-    """Whether a dtype or class is another, or one of its kind: `number` holds all dtypes, `tensor` all tensors."""
+    """Tells whether a dtype or class equals or belongs to another: `number` holds all dtypes, `tensor` all tensors."""
     if dtype is number:
         return isinstance(type_, DType) or type_ in (int, float)
     return type_ is dtype or (isinstance(type_, type) and isinstance(dtype, type) and issubclass(type_, dtype))
@@ -39,5 +39,5 @@ def get_py_obj_dtype(obj: Any) -> Any:
 
 
 def type_size_in_bytes(dtype: DType) -> int:
-    """How many bytes one element takes."""
+    """The size of one element in bytes."""
     return int(dtype.numpy.itemsize)

@@ -1,4 +1,4 @@
-"""Objects of `mindspore.common.api` by which tests compile and wait, and packages ask for a processor of Ascend."""
+"""The executors of `mindspore.common.api`, which compile cells and wait for results, and `MSContext`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 OPTIONS = ("auto_parallel_mode", "do_convert", "jit_config_dict", "params", "is_auto_parallel")
-"""Options of `compile` that say how MindSpore compiles."""
+"""Options of `compile` that concern only MindSpore's compiler."""
 
 
 class _CellGraphExecutor:
@@ -28,10 +28,10 @@ class _CellGraphExecutor:
         self._count = 0
 
     def compile(self, obj: object, *args: object, phase: str = "predict", **options: object) -> tuple[str, bool]:
-        """Compile a cell for inputs like these: the name of the graph, and whether it has been made just now.
+        """Compile a cell for inputs like these; returns the name of the graph, and whether it is new.
 
-        The name begins with `phase`; for inputs of open sizes there is no graph yet. Raises GraphTypeError for what is
-        no cell, and what compiling raises.
+        The name begins with `phase`; for inputs of dynamic sizes there is no graph yet. Raises GraphTypeError for
+        anything but a cell, and the errors of the compilation.
         """
         if not isinstance(obj, Cell):
             raise GraphTypeError(f"compile takes a Cell, not {obj!r}.")
@@ -43,7 +43,7 @@ class _CellGraphExecutor:
         return f"{phase}.{number}", is_new
 
     def has_compiled(self, phase: str = "predict") -> bool:
-        """Whether there is a graph of this name."""
+        """Tells whether there is a graph of this name."""
         return phase.rpartition(".")[2] in map(str, self._numbers.values())
 
     def _get_func_graph_proto(
@@ -51,7 +51,7 @@ class _CellGraphExecutor:
     ) -> Any:
         """A compiled graph by its name: the bytes of its ONNX model, or for "anf_ir" its text.
 
-        `obj`, `use_prefix` and `incremental` change nothing. Raises GraphValueError for other names and formats.
+        `obj`, `use_prefix` and `incremental` have no effect. Raises GraphValueError for other names and formats.
         """
         step = next((step for step, number in self._numbers.items() if str(number) == exec_id.rpartition(".")[2]), None)
         if step is None or ir_type not in ("onnx_ir", "anf_ir"):
@@ -60,23 +60,23 @@ class _CellGraphExecutor:
         return step.onnx.SerializeToString() if ir_type == "onnx_ir" else dump(step.graph)
 
     def set_jit_config(self, jit_config: TensorLike) -> None:
-        """Nothing: how MindSpore compiles changes nothing here."""
+        """Does nothing: the settings concern only MindSpore's compiler."""
 
     def __call__(self, obj: Any, *args: object, phase: str = "predict") -> Any:
         return obj(*args)
 
 
 class _PyNativeExecutor:
-    """Cells that run step by step: what they compute is there when they return, so there is nothing to wait for."""
+    """The executor of eager mode, in which calls are synchronous, so that there is nothing to wait for."""
 
     def sync(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def set_grad_flag(self, flag: bool) -> None:
-        """Nothing: gradients are taken where they are asked for."""
+        """Does nothing: gradients are computed on demand."""
 
     def clear_res(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 _cell_graph_executor = _executor = _CellGraphExecutor()
@@ -84,13 +84,13 @@ _pynative_executor = _PyNativeExecutor()
 
 
 class MSContext:
-    """What MindSpore's own code, and packages around it, ask about the processor: there is none of Ascend."""
+    """MindSpore's internal context, which packages ask for the Ascend processor; there is none."""
 
     @staticmethod
     def get_instance() -> MSContext:
-        """An object to ask."""
+        """The context."""
         return MSContext()
 
     def get_ascend_soc_version(self) -> str:
-        """The name of the Ascend processor; empty, as without one."""
+        """The name of the Ascend processor: empty, as there is none."""
         return ""

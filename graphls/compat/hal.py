@@ -1,4 +1,4 @@
-"""`mindspore.hal` and `mindspore.runtime`: the device that steps run on, which needs no help."""
+"""`mindspore.hal` and `mindspore.runtime`: queries about devices, and settings of streams and memory without effect."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = [
 
 
 def of_kind(device_target: str, name: str) -> Callable[..., Any]:
-    """A function of `mindspore.device_context` for a kind of device: a question, or a setting that changes nothing."""
-    questions: dict[str, Callable[..., Any]] = {"is_available": is_available, "device_count": device_count}
-    return partial(questions[name], device_target) if name in questions else _set
+    """A function of `mindspore.device_context` for a kind of device: a query, or a setting without effect."""
+    queries: dict[str, Callable[..., Any]] = {"is_available": is_available, "device_count": device_count}
+    return partial(queries[name], device_target) if name in queries else _set
 
 
 def _set(*args: object, **options: object) -> None:
-    """Nothing: the setting is about kernels that graphls does not run."""
+    """Does nothing: the setting concerns kernels that graphls does not run."""
 
 
 def is_available(device_target: str) -> bool:
-    """Whether steps can run on a device of this name, "CPU" or "GPU"."""
+    """Tells whether steps can run on a device of this name, "CPU" or "GPU"."""
     try:
         check_device({"CPU": "cpu", "GPU": "cuda"}.get(device_target, device_target))
     except GraphlsError:
@@ -42,12 +42,12 @@ def is_available(device_target: str) -> bool:
 
 
 def is_initialized(device_target: str) -> bool:
-    """Whether steps can run on a device of this name."""
+    """Tells whether steps can run on a device of this name."""
     return is_available(device_target)
 
 
 def device_count(device_target: str | None = None) -> int:
-    """How many devices of this name steps can run on."""
+    """The number of devices of this name that steps can run on."""
     if device_target is None:
         return 1
     if not is_available(device_target):
@@ -65,34 +65,34 @@ def set_memory(
     init_size: str = "2GB", increase_size: str = "2GB", max_size: str = "1024GB", optimize_level: str = "O0",
     huge_page_reserve_size: str = "0GB",
 ) -> None:  # fmt: skip
-    """Let a step on a GPU take `max_size` of its memory at most; raises as `set_context`."""
+    """Limit the memory of a step on a GPU to `max_size`; raises as `set_context`."""
     set_context(max_device_memory=max_size)
 
 
 class Stream:
-    """The order in which a device works; there is one."""
+    """A queue of work of a device, of which there is one."""
 
     def __init__(self, priority: int = 0, **options: object) -> None:
         self.priority = priority
 
     def synchronize(self) -> None:
-        """Nothing to wait for: a value that is read is there."""
+        """Does nothing: results are complete when they are read."""
 
     def query(self) -> bool:
-        """True: everything is done."""
+        """True: all work is complete."""
         return True
 
     record_event = wait_event = wait_stream = synchronize
 
 
 class Event(Stream):
-    """A mark in the order of a device."""
+    """A mark in the queue of a device."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
         super().__init__()
 
     def record(self, stream: TensorLike | None = None) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     wait = record
 
@@ -102,7 +102,7 @@ _stream = Stream()
 
 @contextmanager
 def StreamCtx(ctx_stream: TensorLike) -> Any:
-    """A block whose work is in the order of a stream: the only one."""
+    """A block whose work goes to a stream: the only one."""
     yield
 
 
@@ -115,11 +115,11 @@ default_stream = current_stream
 
 
 def _nothing(*args: TensorLike, **options: object) -> None:
-    """Nothing: memory and threads are those of the runtime."""
+    """Does nothing: memory and threads belong to the runtime."""
 
 
 def _none(device_target: str | None = None) -> int:
-    """0: the runtime does not tell; see `step.profile` for the memory of a step."""
+    """0: the runtime does not report it; see `step.profile` for the memory of a step."""
     return 0
 
 
@@ -129,10 +129,10 @@ max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved 
 
 
 def memory_stats(device_target: str | None = None) -> dict[str, Any]:
-    """Nothing known, as a dict."""
+    """An empty dict: no statistics are known."""
     return {}
 
 
 def memory_summary(device_target: str | None = None) -> str:
-    """Nothing known, as text."""
+    """An empty text: no statistics are known."""
     return ""

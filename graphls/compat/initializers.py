@@ -1,4 +1,4 @@
-"""Names of `mindspore.common.initializer` that networks of others import to compute their own initial values."""
+"""Private helpers of `mindspore.common.initializer` that networks import to compute their own initial values."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _calculate_fan_in_and_fan_out = fans
 
 
 def _calculate_in_and_out(arr: Tensor) -> tuple[int, int]:
-    """How many inputs an output has and how many outputs an input, for an array of a weight."""
+    """The fan-in and fan-out of a weight."""
     return fans(arr.shape)
 
 
 def _calculate_correct_fan(shape: tuple[int, ...], mode: str) -> int:
-    """The inputs of an output for the mode "fan_in", the outputs of an input for "fan_out"."""
+    """The fan-in of a weight for the mode "fan_in", its fan-out for "fan_out"."""
     one_of("_calculate_correct_fan", "mode", mode.lower(), ("fan_in", "fan_out"))
     return fans(shape)[mode.lower() == "fan_out"]
 
 
 def _calculate_gain(nonlinearity: str, param: TensorLike | None = None) -> float:
-    """By how much weights before this activation are larger; `param` is the slope of a leaky relu, 0.01 if None."""
+    """The gain of weights before this activation; `param` is the slope of a leaky relu, 0.01 if None."""
     one_of("_calculate_gain", "nonlinearity", nonlinearity, (*SQUARED_GAINS, "leaky_relu"))
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else number("_calculate_gain", "param", param)
@@ -42,7 +42,7 @@ def _calculate_gain(nonlinearity: str, param: TensorLike | None = None) -> float
 
 
 def _assignment(arr: Array, num: TensorLike) -> Array:
-    """The array, filled with a number or with the numbers of another one of its shape."""
+    """The array, filled with a number or with the elements of another array of its shape."""
     arr[...] = num
     return arr
 
@@ -53,7 +53,7 @@ def _init_random_normal(mean: float, sigma: float, shape: Sequence[int]) -> Arra
 
 
 def _init_random_uniform(a: float, b: float, shape: Sequence[int]) -> Array:
-    """Numbers that are evenly spread between two."""
+    """Uniformly distributed numbers between a and b."""
     return np.asarray((a + b) / 2 + Uniform((b - a) / 2)(tuple(shape)))
 
 
@@ -63,7 +63,7 @@ def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape:
 
 
 def _register(*aliases: str) -> Callable[[type], type]:
-    """A decorator of initializers that gives them further names."""
+    """A decorator that registers an initializer under further names."""
     def name(cls: type) -> type:
         for alias in (cls.__name__.lower(), *aliases):
             initializer._BY_NAME.setdefault(alias, cls)

@@ -1,4 +1,4 @@
-"""`mindspore.dataset.engine.iterators`: what tests end datasets with; here iterators end on their own."""
+"""`mindspore.dataset.engine.iterators`: the iterators and their cleanup, which happens on its own here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphls.dataset.pipeline.iterators import DatasetIterator, _close_all
 
 Iterator = DictIterator = TupleIterator = DatasetIterator
 ITERATORS_LIST: list[Any] = []
-"""Empty: an iterator that is forgotten ends, and those that are left end with the process."""
+"""Empty: an unreferenced iterator ends, and the others end with the process."""
 
 __all__ = [
     "ITERATORS_LIST", "DictIterator", "Iterator", "TupleIterator", "_cleanup", "_set_iterator_cleanup",
@@ -17,17 +17,17 @@ __all__ = [
 
 
 def _cleanup() -> None:
-    """End everything that datasets do in the background; iterators that are used later begin anew."""
+    """Stop the background work of all datasets; iterators that are used later start again."""
     _close_all()
 
 
 def _set_iterator_cleanup() -> None:
-    """Nothing: there is no mark to set."""
+    """Does nothing: there is no flag to set."""
 
 
 _unset_iterator_cleanup = _set_iterator_cleanup
 
 
 def check_iterator_cleanup() -> bool:
-    """False: no iterator is being ended."""
+    """False: no cleanup is in progress."""
     return False

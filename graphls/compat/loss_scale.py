@@ -1,4 +1,4 @@
-"""Names of `mindspore.nn.wrap.loss_scale` that training steps of others import: gradients divided and looked at."""
+"""Helpers of `mindspore.nn.wrap.loss_scale` that custom training steps import: unscaling and overflow checks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def tensor_grad_scale_row_tensor(scale: Tensor, grad: Any) -> RowTensor:
 
 @_grad_overflow.register("Tensor")
 def _tensor_grad_overflow(grad: Tensor) -> Any:
-    """1 where a gradient holds an infinity or nan, else 0: float32 of shape (1,)."""
+    """1 if a gradient holds an infinity or nan, else 0: float32 of shape (1,)."""
     return grad_overflow(grad)
 
 
 @_grad_overflow.register("RowTensor")
 def _tensor_grad_overflow_row_tensor(grad: Any) -> Any:
-    """1 where the rows of a gradient hold an infinity or nan, else 0: float32 of shape (1,)."""
+    """1 if the rows of a gradient hold an infinity or nan, else 0: float32 of shape (1,)."""
     return grad_overflow(grad.values)

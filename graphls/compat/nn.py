@@ -1,4 +1,4 @@
-"""Names of `mindspore.nn`, `nn.optim` and `nn.loss` for several devices, or that are not public."""
+"""Private names of `mindspore.nn`, `nn.optim` and `nn.loss`, and cells for several devices, which run on one here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Loss = LossBase
 
 
 class AdamOffload(Adam):
-    """Adam; MindSpore computes its moments on the CPU, here they are where the parameters are. Raises as Adam does."""
+    """Adam; MindSpore keeps its moments on the CPU, here they are beside the parameters. Raises as Adam does."""
 
     def __init__(
         self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
@@ -39,7 +39,7 @@ class AdamOffload(Adam):
 
 
 class _Product(Cell):
-    """A network, or a function of tensors, that is called with its inputs and, behind them, vectors."""
+    """A network, or a function of tensors, that is called with its inputs followed by vectors."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class _Product(Cell):
 
 
 class Jvp(_Product):
-    """`Jvp(fn)(*inputs, v)`: the outputs, and what they change by where the inputs move along v, as `ops.jvp` gives it.
+    """`Jvp(fn)(*inputs, v)`: the outputs, and their directional derivatives along v, as of `ops.jvp`.
 
     v is a tensor, or a tuple of one for each of several inputs.
     """
@@ -58,9 +58,9 @@ class Jvp(_Product):
 
 
 class Vjp(_Product):
-    """`Vjp(fn)(*inputs, v)`: the outputs, and the gradients by the inputs, where v is that by the outputs.
+    """`Vjp(fn)(*inputs, v)`: the outputs, and the gradients by the inputs for the gradient v by the outputs.
 
-    v is a tensor, or a tuple of one for each of several outputs. Of one input it gives the gradient, not a tuple.
+    v is a tensor, or a tuple of one for each of several outputs. For one input the gradient is no tuple.
     """
 
     def construct(self, *args: Any) -> Any:
@@ -78,9 +78,9 @@ def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:
     def initialise(self: TensorLike, *args: TensorLike, **options: object) -> None:
         bound = signature.bind(self, *args, **options)
         bound.apply_defaults()
-        given = dict(list(bound.arguments.items())[1:])
+        arguments = dict(list(bound.arguments.items())[1:])
         fn(self, *args, **options)
-        self.__dict__.update(init_params=given, init_learning_rate=given.get("learning_rate"))
+        self.__dict__.update(init_params=arguments, init_learning_rate=arguments.get("learning_rate"))
 
     return initialise
 
@@ -88,7 +88,7 @@ def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:
 class _MicroBatch(Cell):
     """Part number `i` of all inputs, of `micro_size` equal parts along the first axis.
 
-    Raises GraphValueError for a size that has no such parts.
+    Raises GraphValueError for a size that does not divide into such parts.
     """
 
     def __init__(self, micro_size: int) -> None:
@@ -105,9 +105,9 @@ class _MicroBatch(Cell):
 
 
 class PipelineCell(Cell):
-    """The sum of what a network gives for each of `micro_size` equal parts of a batch.
+    """The sum of the outputs of a network for `micro_size` equal parts of a batch.
 
-    Stages and segments change nothing, as one device does them all. Raises GraphTypeError and GraphValueError for a
+    Stages and segments have no effect, as one device runs them all. Raises GraphTypeError and GraphValueError for a
     size that is no integer of 1 or more.
     """
 
@@ -128,7 +128,7 @@ class PipelineCell(Cell):
 
 
 class MicroBatchInterleaved(PipelineCell):
-    """The sum of what a network gives for each of `interleave_num` equal parts of a batch; raises as PipelineCell."""
+    """The sum of the outputs of a network for `interleave_num` equal parts of a batch; raises as PipelineCell."""
 
     def __init__(self, network: Cell, interleave_num: int = 2) -> None:
         super().__init__(network, interleave_num)
@@ -151,7 +151,7 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
 
 
 class _BroadCastCell(Cell):
-    """The parameters themselves: there is one device, which has them."""
+    """The parameters themselves, as there is one device."""
 
     def __init__(self, params: Iterable[Parameter]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Names of `mindspore.ops` that graphls has under another name, or that mean little where Python is traced."""
+"""Names of `mindspore.ops` for constant functions, flags, signatures and registration of operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def constexpr(
     fn: Callable[..., Any] | None = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True,
     check: bool = True,
 ) -> Any:  # fmt: skip
-    """The function itself, `@constexpr` or `@constexpr(...)`: what it computes of constants is a constant."""
+    """The function itself, `@constexpr` or `@constexpr(...)`: tracing evaluates it on constants."""
     return (lambda function: function) if fn is None else fn
 
 
@@ -50,19 +50,19 @@ def core(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
 
 
 def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
-    """The class itself: making an operator costs nothing."""
+    """The class itself: the creation of an operator needs no cache."""
     return cls
 
 
 def make_sig(
     name: str = "var", rw: object = None, kind: object = None, default: object = None, dtype: object = None
 ) -> SimpleNamespace:
-    """What an operator of a script says of an input: whether it is written, which dtypes are equal. It does nothing."""
+    """The signature of an input of a script's operator, such as its name and dtype; it has no effect."""
     return SimpleNamespace(name=name, rw=rw, kind=kind, default=default, dtype=dtype)
 
 
 class CustomRegOp:
-    """What a script registers for an operator of its own: every method keeps what it is given, and returns this."""
+    """The registration of a script's own operator: every method records its arguments and returns the object."""
 
     def __init__(self, op_name: str = "Custom") -> None:
         self._info: dict[str, Any] = {"op_name": op_name}
@@ -77,7 +77,7 @@ class CustomRegOp:
         return self
 
     def get_op_info(self) -> dict[str, Any]:
-        """What was kept, by the names of the methods."""
+        """The recorded arguments, by the names of the methods."""
         return {"fusion_type": "OPAQUE", **self._info}
 
 
@@ -85,5 +85,5 @@ AiCPURegOp = CpuRegOp = TBERegOp = CustomRegOp
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether something is a tensor."""
+    """Tells whether an object is a tensor."""
     return isinstance(obj, Tensor)

@@ -1,9 +1,10 @@
-"""`mindspore.parallel`: how MindSpore divides work among devices, which one process on one device leaves undivided."""
+"""`mindspore.parallel`: settings of MindSpore's automatic parallelism, without effect on a single device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from graphls.base.errors import GraphAttributeError, GraphValueError
@@ -43,7 +44,7 @@ ALGORITHM: dict[str, Any] = {
     "tensor_slice_align_size": 16,
 }
 MORE = {name: default for name, (default, _) in mindspore_settings("auto_parallel_context").items()}
-"""What `auto_parallel_context()` has beside the settings of parallel training."""
+"""Settings of `auto_parallel_context()` beyond those of parallel training."""
 
 _algorithm = Settings(ALGORITHM)
 _more = Settings(MORE)
@@ -51,20 +52,20 @@ _cost_model = Settings({})
 
 
 def set_algo_parameters(**kwargs: object) -> None:
-    """Keep parameters of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
+    """Store parameters of MindSpore's strategy search; raises GraphValueError for an unknown one."""
     for name in kwargs:
         _require_algorithm(name)
     _algorithm.update(kwargs)
 
 
 def get_algo_parameters(attr_key: str) -> Any:
-    """A parameter of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
+    """A parameter of MindSpore's strategy search; raises GraphValueError for an unknown one."""
     _require_algorithm(attr_key)
     return _algorithm[attr_key]
 
 
 def reset_algo_parameters() -> None:
-    """Give every parameter of the search its default again."""
+    """Reset every parameter of the strategy search to its default."""
     _algorithm.reset()
 
 
@@ -75,12 +76,12 @@ def _require_algorithm(name: str) -> None:
 
 
 def set_cost_model_context(**kwargs: object) -> None:
-    """Keep parameters of MindSpore's cost model, which decide nothing here."""
+    """Store parameters of MindSpore's cost model, which have no effect here."""
     _cost_model.update(kwargs)
 
 
 def reset_cost_model_context() -> None:
-    """Forget the parameters of the cost model."""
+    """Remove the parameters of the cost model."""
     _cost_model.reset()
 
 
@@ -92,14 +93,14 @@ def shard(
     parameter_plan: TensorLike | None = None, device: str = "Ascend",
     level: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function or cell itself: on one device nothing is divided."""
+    """The function or cell itself: on one device nothing is sharded."""
     return fn  # type: ignore[no-any-return]
 
 
 class Layout:
-    """How devices are arranged, and which axis of a tensor each of their axes divides; on one device, none.
+    """A named mesh of devices, and the tensor axes that its axes shard; on one device, none.
 
-    `layout("dp", "mp")` gives the map of a tensor. Raises GraphValueError for names that do not fit the arrangement.
+    `layout("dp", "mp")` returns the layout of a tensor. Raises GraphValueError for names that do not fit the mesh.
     """
 
     def __init__(
@@ -118,28 +119,21 @@ class Layout:
                 if name != "None" and name not in self._alias_name:
                     text = f"The Layout has the axes {self._alias_name!r}, and {name!r} is none of them."
                     raise GraphValueError(text)
-        found = Layout(self._device_matrix, self._alias_name, self._rank_list)
-        found._tensor_map = list(tensor_map)
-        return found
+        layout = Layout(self._device_matrix, self._alias_name, self._rank_list)
+        layout._tensor_map = list(tensor_map)
+        return layout
 
     def to_dict(self) -> dict[str, Any]:
-        """The arrangement, the map of the tensor and the ranks."""
-        ranks = self._rank_list or list(range(_product(self._device_matrix)))
+        """The mesh, the map of the tensor and the ranks."""
+        ranks = self._rank_list or list(range(prod(self._device_matrix)))
         count = len(self._alias_name)
         index = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
-        given = [tuple(map(index.get, item)) if isinstance(item, tuple) else index[item] for item in self._tensor_map]
-        return {"device_matrix": self._device_matrix, "tensor_map": tuple(given), "rank_list": ranks}
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
+        axes = [tuple(map(index.get, item)) if isinstance(item, tuple) else index[item] for item in self._tensor_map]
+        return {"device_matrix": self._device_matrix, "tensor_map": tuple(axes), "rank_list": ranks}
 
 
 class AutoParallel(Cell):
-    """A network that MindSpore would divide among devices; on one device it is the network itself."""
+    """A network that MindSpore would distribute over devices; on one device it is the network itself."""
 
     def __init__(self, network: Cell, parallel_mode: str = "semi_auto") -> None:
         super().__init__(auto_prefix=False)
@@ -149,7 +143,7 @@ class AutoParallel(Cell):
         return self.network(*inputs)
 
     def _setting(self, *args: TensorLike, **options: object) -> None:
-        """A setting of several devices, which decides nothing on one."""
+        """Does nothing: the setting concerns several devices."""
 
     comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _setting
     load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = _setting
@@ -157,17 +151,17 @@ class AutoParallel(Cell):
 
 
 def parameter_broadcast(net: Cell, layout: TensorLike, cur_rank: int = 0, initial_rank: int = 0) -> None:
-    """Nothing: the parameters are those of the only rank."""
+    """Does nothing: the parameters are those of the only rank."""
 
 
 @contextmanager
 def no_init_parameters() -> Any:
-    """A block whose cells MindSpore leaves without initial values, to load them later; here they get them."""
+    """A block whose cells MindSpore leaves uninitialised, to load them later; here they are initialised."""
     yield
 
 
 class _AutoParallelContext:
-    """The settings of parallel training as an object with a method to set and to get each."""
+    """The settings of parallel training as an object with a setter and a getter for each."""
 
     def __getattr__(self, name: str) -> Any:
         verb, _, key = name.partition("_")
@@ -175,11 +169,11 @@ class _AutoParallelContext:
             raise GraphAttributeError(f"The settings of parallel training have no {name!r}.")
         if verb == "get":
             return lambda *group: get_auto_parallel_context(key) if key in DEFAULTS else _more[key]
-        change = (lambda given: set_auto_parallel_context(**given)) if key in DEFAULTS else _more.update
+        change = (lambda settings: set_auto_parallel_context(**settings)) if key in DEFAULTS else _more.update
         return lambda *values, **options: change({key: [*values, *options.values()][0]})
 
     def reset(self) -> None:
-        """Give every setting its default again."""
+        """Reset every setting to its default."""
         reset_auto_parallel_context()
         _more.reset()
 
@@ -229,4 +223,4 @@ _is_in_auto_parallel_mode = _is_in_hybrid_parallel_mode = _need_to_full = _is_pa
 
 
 def _reset_op_id() -> None:
-    """Nothing: nodes have names by where they stand."""
+    """Does nothing: names of nodes do not depend on a counter."""

@@ -1,4 +1,4 @@
-"""`mindspore.profiler`: what the steps that a script has compiled take, measured when it asks for the analysis."""
+"""`mindspore.profiler`: profiles of all compiled steps of a script, measured when it calls `analyse`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphls.train.callbacks.callback import Callback
 
 
 class ProfilerLevel(Enum):
-    """How much MindSpore measures on its accelerators; here always everything."""
+    """The level of detail of MindSpore's profiles; here it is always the highest."""
 
     LevelNone = "LevelNone"
     Level0 = "Level0"
@@ -32,7 +32,7 @@ class ProfilerLevel(Enum):
 
 
 class ProfilerActivity(Enum):
-    """What MindSpore measures; here the device that steps run on."""
+    """The devices that MindSpore profiles; here it is the device of the steps."""
 
     CPU = "CPU"
     NPU = "NPU"
@@ -40,7 +40,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What MindSpore's profiler does in a step of a schedule."""
+    """The action of MindSpore's profiler in a step of a schedule."""
 
     NONE = 0
     WARM_UP = 1
@@ -55,11 +55,11 @@ AicoreMetrics = Enum(
 
 
 class Profiler:
-    """Writes where the time of every compiled step goes to `output_path`, one file for each, when it is analysed.
+    """Writes a profile of every compiled step, one file each, to `output_path` when `analyse` is called.
 
-    `analyse` (and the end of a `with`) measures steps again, on zeros and on a copy of their state, as `step.profile`
-    does, but for those with a loop that inputs end; nothing is recorded while the script runs, and nothing changes.
-    Options of MindSpore change nothing. No method raises: what cannot be measured or written is a warning.
+    `analyse` (and the end of a `with`) measures the steps again, on zeros and on a copy of their states, as
+    `step.profile` does, except those with a loop whose end depends on inputs; nothing is recorded while the script
+    runs. Options of MindSpore have no effect. No method raises: a failure to measure or write is a warning.
     """
 
     def __init__(self, output_path: str = "./data", start_profile: bool = True, **options: object) -> None:
@@ -77,24 +77,24 @@ class Profiler:
         self.analyse()
 
     def start(self) -> None:
-        """Begin to count the time."""
+        """Start the timer."""
         self._began = time.perf_counter()
 
     def stop(self) -> None:
-        """End to count the time, which `seconds` then has."""
+        """Stop the timer and add its time to `seconds`."""
         if self._began is not None:
             self.seconds += time.perf_counter() - self._began
             self._began = None
 
     def step(self) -> None:
-        """Nothing: a step needs no mark."""
+        """Does nothing: steps need no marks."""
 
     def analyse(self, *args: object, **options: object) -> None:
-        """Measure every step that is compiled, and write what it takes."""
+        """Measure every compiled step, and write its profile."""
         self.stop()
         for number, step in enumerate(_compiled_steps()):
             try:
-                text = _measured(step)
+                text = _profile_text(step)
                 folder = Path(self.output_path)
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"step_{number}.txt").write_text(text, encoding="utf-8")
@@ -103,26 +103,26 @@ class Profiler:
 
     def op_analyse(self, *args: object, **options: object) -> str:
         """The profiles as text."""
-        return "\n\n".join(map(_measured, _compiled_steps()))
+        return "\n\n".join(map(_profile_text, _compiled_steps()))
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Nothing: there is no file for it."""
+        """Does nothing: there is no file for metadata."""
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Nothing: there is no file for it."""
+        """Does nothing: there is no file for metadata."""
 
 
 profile = Profiler
 
 
 def analyse(profiler_path: str, *args: object, **options: object) -> None:
-    """Nothing: profiles are texts when they are written."""
+    """Does nothing: profiles are written as text."""
 
 
 def schedule(
     *, wait: int = 0, active: int = 1, warmup: int = 0, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Which steps MindSpore records."""
+    """The function from the number of a step to the action of MindSpore's profiler."""
 
     def action(step: int) -> ProfilerAction:
         length, position = wait + warmup + active, step - skip_first
@@ -136,63 +136,63 @@ def schedule(
 
 
 def tensorboard_trace_handler(*args: object, **options: object) -> Callable[..., None]:
-    """A function that does nothing: profiles are texts."""
-    return lambda *given: None
+    """A function that does nothing: profiles are written as text."""
+    return lambda *arguments: None
 
 
 class DynamicProfilerMonitor(Callback):
-    """A callback that does nothing: MindSpore's turns its profiler on where a file says so."""
+    """A callback that does nothing; MindSpore's starts its profiler by a configuration file."""
 
     def __init__(self, cfg_path: str | None = None, output_path: str = "dyn_profile_data", **options: object) -> None:
         self.cfg_path, self.output_path = cfg_path, output_path
 
     def step(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class EnvProfiler:
-    """What the environment variable MS_PROFILER_OPTIONS starts: nothing."""
+    """The profiler of the environment variable MS_PROFILER_OPTIONS, which does nothing."""
 
     def analyse(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class _ExperimentalConfig:
-    """Settings of MindSpore's profiler, kept as they are given."""
+    """Settings of MindSpore's profiler as attributes."""
 
     def __init__(self, **options: object) -> None:
         self.__dict__.update(options)
 
 
 class mstx:
-    """Marks on a time line of MindSpore's tools; here they are nothing."""
+    """Marks on a timeline of MindSpore's tools, which have no effect."""
 
     @staticmethod
     def mark(message: str, *args: object) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     @staticmethod
     def range_start(message: str, *args: object) -> int:
-        """Nothing; gives 0."""
+        """Does nothing; returns 0."""
         return 0
 
     @staticmethod
     def range_end(range_id: int, *args: object) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     @staticmethod
     @contextmanager
     def range(message: str, *args: object) -> Any:
-        """Nothing around a block."""
+        """A context without effect."""
         yield
 
 
 def _compiled_steps() -> list[Compiled]:
-    return [found for found in gc.get_objects() if isinstance(found, Compiled)]
+    return [item for item in gc.get_objects() if isinstance(item, Compiled)]
 
 
-def _measured(step: Compiled) -> str:
-    """What a step takes, on zeros; raises GraphRuntimeError for one with a loop, which may have no end on zeros."""
+def _profile_text(step: Compiled) -> str:
+    """The profile of a step on zeros; raises GraphRuntimeError for a loop, which may not end on zeros."""
     if any(node.primitive.name == "while_loop" for node in walk(step.graph)):
         raise GraphRuntimeError("It has a loop that inputs end; call `step.profile` with inputs that do.")
     inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]

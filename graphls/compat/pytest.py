@@ -1,6 +1,6 @@
-"""The pytest plugin for tests that import mindspore: `pytest -p graphls.compat.pytest test_of_others.py`.
+"""The pytest plugin for tests that import mindspore: `pytest -p graphls.compat.pytest test_network.py`.
 
-It installs the import hook before conftest files and tests are imported, and changes nothing else of pytest.
+It installs the import hook before conftest files and tests are imported, and changes nothing else in pytest.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from graphls.compat.hook.finder import install, uninstall
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Let conftest files and tests import mindspore."""
+    """Install the import hook before conftest files are imported."""
     install()
 
 
 def pytest_unconfigure() -> None:
-    """Let `import mindspore` find what Python finds."""
+    """Remove the import hook."""
     uninstall()

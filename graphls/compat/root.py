@@ -1,4 +1,4 @@
-"""Names at the top of `mindspore` that graphls needs none of, or has in other places."""
+"""Names at the top of `mindspore` that `graphls` does not have at its top: settings without effect, and helpers."""
 
 from __future__ import annotations
 
@@ -32,52 +32,52 @@ __all__ = [
 ]  # fmt: skip
 
 RECOMPUTING = ("context_fn", "early_stop", "output_recompute", "use_reentrant")
-"""Options of `recompute` that say how MindSpore does it."""
+"""Options of `recompute` that concern only MindSpore's implementation."""
 
 STRICT, COMPATIBLE, LAX = 0, 1, 2
-"""Levels of what MindSpore's compiler takes of Python; graphls runs construct as Python."""
+"""Levels of Python syntax that MindSpore's compiler accepts; graphls runs construct as Python."""
 
 
 RowTensorInner = RowTensor
 
 
 class security:
-    """What MindSpore was built with."""
+    """Build options of MindSpore."""
 
     @staticmethod
     def enable_security() -> bool:
-        """False: nothing is left out for security."""
+        """False: no feature is disabled for security."""
         return False
 
 
 def set_recursion_limit(recursion_limit: int = 10000) -> None:
-    """Let Python nest so many calls, if it lets fewer now, since construct runs as Python while it is traced."""
+    """Raise Python's recursion limit to this number, since construct runs as Python while it is traced."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), recursion_limit))
 
 
 def run_check() -> None:
-    """Print the version, and whether a small computation gives what it must."""
+    """Print the version, and whether a small computation is correct."""
     print(f"MindSpore version:  {__version__} (as graphls offers it)")
-    found = Tensor(np.ones((2, 3), np.float32)) @ Tensor(np.ones((3, 2), np.float32))
-    is_right = bool((found.asnumpy() == 3).all())
+    product = Tensor(np.ones((2, 3), np.float32)) @ Tensor(np.ones((3, 2), np.float32))
+    is_right = bool((product.asnumpy() == 3).all())
     print(f"The result of multiplication calculation is {'correct' if is_right else 'wrong'}.")
 
 
 def enable_dynamic(**kwargs: object) -> Callable[[Callable[..., object]], Callable[..., Any]]:
-    """Hold a function to what its arguments look like, by name: `@enable_dynamic(x=Tensor(shape=[None, 3], ...))`.
+    """Declare dynamic shapes of a function's arguments by name: `@enable_dynamic(x=Tensor(shape=[None, 3], ...))`.
 
-    It is compiled for each shape that comes, as without. Raises GraphTypeError for what declares no open size,
-    GraphValueError for a name that is no argument, and both in a call whose arguments are not as declared.
+    It is compiled for each new shape, as without the decorator. Raises GraphTypeError for a declaration without a
+    dynamic size, GraphValueError for an unknown argument, and both in a call with arguments that are not as declared.
     """
-    if not kwargs or not all(isinstance(told, Tensor) and has_declarations(told) for told in kwargs.values()):
+    if not kwargs or not all(isinstance(item, Tensor) and has_declarations(item) for item in kwargs.values()):
         raise GraphTypeError(f"enable_dynamic takes tensors with an open size by name, and not {kwargs}.")
 
     def decorate(function: Callable[..., object]) -> Callable[..., Any]:
-        told = declared_inputs(function, (), kwargs)
+        declared = declared_inputs(function, (), kwargs)
 
         @wraps(function)
         def checked(*args: object, **options: object) -> object:
-            check_declared(function, told, args, options)
+            check_declared(function, declared, args, options)
             return function(*args, **options)
 
         return checked
@@ -86,42 +86,42 @@ def enable_dynamic(**kwargs: object) -> Callable[[Callable[..., object]], Callab
 
 
 def no_inline(fn: Any = None) -> Any:
-    """The function itself: it says how MindSpore compiles."""
+    """The function itself: the decorator concerns only MindSpore's compiler."""
     return fn if fn is not None else (lambda function: function)
 
 
 def recompute(block: Cell, *args: Tensor, **kwargs: object) -> Any:
-    """What a cell gives, which for gradients is computed again instead of kept; options of how change nothing.
+    """The result of a cell, which is recomputed for gradients instead of stored.
 
-    Raises GraphTypeError for what is no cell.
+    Options of MindSpore's implementation have no effect. Raises GraphTypeError for anything but a cell.
     """
     if not isinstance(block, Cell):
         raise GraphTypeError(f"recompute takes a Cell, not {block!r}.")
-    given = {name: value for name, value in kwargs.items() if name not in RECOMPUTING}
-    was, block.__dict__["_is_recomputed"] = block._is_recomputed, True
+    inputs = {name: value for name, value in kwargs.items() if name not in RECOMPUTING}
+    before, block.__dict__["_is_recomputed"] = block._is_recomputed, True
     try:
-        return block(*args, **given)
+        return block(*args, **inputs)
     finally:
-        block.__dict__["_is_recomputed"] = was
+        block.__dict__["_is_recomputed"] = before
 
 
 def set_dump(target: TensorLike, enabled: bool = True) -> None:
-    """Nothing: `graphls` writes stages of a step where `save_graphs` says so."""
+    """Does nothing: the setting `save_graphs` writes the stages of a step."""
 
 
 def async_ckpt_thread_status() -> bool:
-    """False, as soon as no thread writes a checkpoint any more."""
+    """Waits until no thread writes a checkpoint; returns False."""
     background.settle()
     return False
 
 
 def manual_seed(seed: int) -> None:
-    """Start all random numbers anew, as `set_seed`."""
+    """Restart all random numbers, as `set_seed` does."""
     set_seed(seed)
 
 
 def initial_seed() -> int:
-    """The seed that was set; 0 before that."""
+    """The seed; 0 if none was set."""
     return get_seed() or 0
 
 
@@ -130,17 +130,17 @@ _servers = Settings({"enable_ps": False})
 
 
 def set_offload_context(offload_config: Mapping[str, object]) -> None:
-    """Keep settings of memory beside the device, which decide nothing here."""
+    """Store settings of offloaded memory, which have no effect here."""
     _offload.update(offload_config)
 
 
 def get_offload_context() -> dict[str, Any]:
-    """What `set_offload_context` has kept."""
+    """The settings that `set_offload_context` has stored."""
     return _offload.values()
 
 
 def set_ps_context(**kwargs: object) -> None:
-    """Keep settings of parameter servers; raises GraphValueError for one that turns them on."""
+    """Store settings of parameter servers; raises GraphValueError for one that enables them."""
     if kwargs.get("enable_ps"):
         raise GraphValueError("graphls trains in one process, without parameter servers.")
     _servers.update(kwargs)
@@ -152,5 +152,5 @@ def get_ps_context(attr_key: str) -> Any:
 
 
 def reset_ps_context() -> None:
-    """Forget the settings of parameter servers."""
+    """Reset the settings of parameter servers."""
     _servers.reset()

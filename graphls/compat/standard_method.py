@@ -1,4 +1,4 @@
-"""`mindspore._extends.parse.standard_method`: methods of tensors and numbers as functions, which tests call."""
+"""`mindspore._extends.parse.standard_method`: methods of tensors and numbers as functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["bool_", "enumerate_", "hasnext", "ms_len", "ms_max", "ms_min", "ms_s
 
 
 def bool_(x: TensorLike) -> Any:
-    """Whether something is true: a tensor of one element by that."""
+    """The truth value of an object, for a tensor that of its one element."""
     return (tensor_of(x) != 0).reshape(()) if is_tensor(x) else bool(x)
 
 
@@ -19,7 +19,7 @@ while_cond = bool_
 
 
 def ms_len(x: Tensor) -> int:
-    """The number of items, of a tensor along its first axis."""
+    """The number of items; for a tensor, the size of its first axis."""
     return len(x)
 
 
@@ -44,7 +44,7 @@ def enumerate_(xs: Tensor, start: int = 0) -> tuple[tuple[int, Any], ...]:
 
 
 def hasnext(items: Tensor) -> bool:
-    """Whether there are more items."""
+    """Tells whether there are any items."""
     return len(items) > 0
 
 

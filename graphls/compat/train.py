@@ -26,12 +26,12 @@ __all__ = [
     "connect_network_with_dataset", "data_sink", "set_cur_net",
 ]  # fmt: skip
 
-class DatasetHelper:
-    """The rows of a dataset, as tensors, for a loop of the user's own: `for inputs in helper: network(*inputs)`.
 
-    Each pass is an epoch, or `sink_size` rows of an endless one. In sink mode, too, a row is what the network takes,
-    once for each step. Raises GraphTypeError for what is no dataset, GraphValueError for an empty one and for sizes
-    that do not fit.
+class DatasetHelper:
+    """The rows of a dataset, as tensors, for the user's own loop: `for inputs in helper: network(*inputs)`.
+
+    Each pass is an epoch, or `sink_size` rows of an endless one. In sink mode, too, each row holds the inputs of one
+    step. Raises GraphTypeError for anything but a dataset, GraphValueError for an empty one and for invalid sizes.
     """
 
     def __init__(
@@ -58,30 +58,30 @@ class DatasetHelper:
             yield tensors_of(next(self._endless))
 
     def types_shapes(self) -> tuple[list[Any], list[Any]]:
-        """The dtypes and the shapes of the columns, as those of the first row."""
+        """The dtypes and shapes of the columns, by the first row."""
         row = first_row("DatasetHelper", self._dataset, "dataset", None)
         return [as_dtype(array.dtype) for array in row], [list(array.shape) for array in row]
 
     def sink_size(self) -> int:
-        """How many rows a pass has."""
+        """The number of rows in a pass."""
         return self._steps if self._sink_size == -1 or not self._is_sink else self._sink_size
 
     def stop_send(self) -> None:
-        """End what the dataset does in the background."""
+        """Stop the background work of the dataset."""
         self.release()
 
     def release(self) -> None:
-        """End what the dataset does in the background; a further pass begins anew."""
+        """Stop the background work of the dataset; a further pass starts again."""
         if self._feed is not None:
             self._feed.__exit__()
         self._feed = self._endless = None
 
     def continue_send(self, run_context: TensorLike | None = None) -> None:
-        """Nothing: rows are made when they are asked for, and ahead."""
+        """Does nothing: rows are computed on demand and ahead of it."""
 
 
 def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -> Cell:
-    """The network itself, which takes rows of the helper as its inputs. Raises GraphTypeError for other classes."""
+    """The network itself, whose inputs are the rows of the helper. Raises GraphTypeError for other classes."""
     if not isinstance(network, Cell) or not isinstance(dataset_helper, DatasetHelper):
         message = f"connect_network_with_dataset takes a Cell and a DatasetHelper, not {network!r}, {dataset_helper!r}."
         raise GraphTypeError(message)
@@ -92,7 +92,7 @@ def data_sink(
     fn: Callable[..., Any], dataset: TensorLike, sink_size: int = 1, jit_config: TensorLike | None = None,
     input_signature: TensorLike | None = None,
 ) -> Callable[[], Any]:  # fmt: skip
-    """A function that calls `fn` on the next `sink_size` rows of an endless dataset; it gives what the last gave.
+    """A function that calls `fn` on the next `sink_size` rows of an endless dataset and returns the last result.
 
     Raises as DatasetHelper does.
     """
@@ -115,7 +115,6 @@ def _transfer_tensor_to_tuple(inputs: TensorLike) -> Any:
 _CallbackManager, _InternalCallbackParam = CallbackManager, InternalCallbackParam
 
 
-
 class _CheckpointManager:
     """The checkpoint files of one prefix in a folder, oldest first."""
 
@@ -130,17 +129,17 @@ class _CheckpointManager:
 
     @property
     def ckpoint_num(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self._files)
 
     def update_ckpoint_filelist(self, directory: str, prefix: str) -> None:
-        """Look which files of a prefix are in a folder: `<prefix>-<epoch>_<step>`, without other prefixes."""
+        """List the files `<prefix>-<epoch>_<step>` in a folder, without those of other prefixes."""
         pattern = re.compile(rf"{re.escape(prefix)}-\d+_\d+\.{re.escape(self._format)}")
-        found = [os.path.join(directory, name) for name in os.listdir(directory) if pattern.fullmatch(name)]
-        self._files = sorted(found, key=os.path.getmtime)
+        files = [os.path.join(directory, name) for name in os.listdir(directory) if pattern.fullmatch(name)]
+        self._files = sorted(files, key=os.path.getmtime)
 
     def remove_ckpoint_file(self, file_name: str) -> None:
-        """Remove a file, with a warning where that cannot be done."""
+        """Remove a file, with a warning if that fails."""
         remove_file(Path(file_name))
         self._files = [name for name in self._files if name != file_name]
 
@@ -159,19 +158,19 @@ CheckpointManager = _CheckpointManager
 
 
 def _chg_ckpt_file_name_if_same_exist(directory: str, prefix: str, exception: bool = False) -> Any:
-    """The prefix, or with a number behind it where checkpoints in the folder have it."""
+    """The prefix, followed by a number if checkpoints in the folder have the same one."""
     return prefix if callable(prefix) or callable(directory) else unused_prefix(Path(directory), prefix)
 
 
 def set_cur_net(net: Cell | None) -> None:
-    """Nothing: MindSpore keeps the network for operators that save on their own, and there are none."""
+    """Does nothing: MindSpore keeps the network for operators that save checkpoints, and there are none here."""
 
 
 _set_cur_net = set_cur_net
 
 
 class _StepSync(Callback):
-    """Does nothing: what a step computes is there when it ends."""
+    """Does nothing: a step is synchronous."""
 
 
 def _handle_loss(loss: Any) -> Any:

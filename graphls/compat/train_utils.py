@@ -1,4 +1,4 @@
-"""Names of `mindspore.train._utils` that scripts and tests of others import."""
+"""Helpers of `mindspore.train._utils`: folders, checks of types, arrays as tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
 
 
 def _make_directory(path: TensorLike, arg_name: str = "path") -> str:
-    """The absolute path of a folder, which is made. Raises GraphTypeError for what is no text."""
+    """Create a folder; returns its absolute path. Raises GraphTypeError for anything but a text."""
     if not isinstance(path, str) or not path.strip():
         raise GraphTypeError(f"The {arg_name!r} must be the path of a folder, but got {path!r}.")
     folder = Path(os.path.realpath(path))
@@ -27,7 +27,7 @@ def _make_directory(path: TensorLike, arg_name: str = "path") -> str:
 
 
 def check_value_type(arg_name: str, arg_value: object, valid_types: object) -> None:
-    """Raise GraphTypeError for a value of no such class; a bool is no int."""
+    """Raise GraphTypeError for a value of another class; a bool is no int."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if not isinstance(arg_value, kinds) or (isinstance(arg_value, bool) and bool not in kinds):
         names = [kind.__name__ for kind in kinds]
@@ -37,8 +37,8 @@ def check_value_type(arg_name: str, arg_value: object, valid_types: object) -> N
 
 
 def _to_tensor(elem: TensorLike, scaling_sens: Operand | None = None) -> Any:
-    """Arrays as tensors, and behind them a scale if one is given; one alone is no tuple."""
+    """Arrays as tensors, followed by the scale, if there is one; a single tensor is no tuple."""
     items = elem if isinstance(elem, (tuple, list)) else [elem]
-    made = [Tensor(item) if isinstance(item, np.ndarray) else item for item in items]
-    made += [Tensor(np.float32(scaling_sens))] if scaling_sens else []
-    return made[0] if len(made) == 1 else tuple(made)
+    tensors = [Tensor(item) if isinstance(item, np.ndarray) else item for item in items]
+    tensors += [Tensor(np.float32(scaling_sens))] if scaling_sens else []
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)

@@ -1,4 +1,4 @@
-"""Names of `mindspore.nn.transformer` of version 1: settings, masks, embeddings, a loss and a feed-forward layer."""
+"""Names of `mindspore.nn.transformer` in version 1: configurations, masks, embeddings, a loss, a feed-forward layer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from graphls.nn.initializer import Initial, initializer
 
 
 class _Settings:
-    """Settings by name; raises GraphTypeError for one that there is not."""
+    """Settings by name; raises GraphTypeError for an unknown one."""
 
     defaults: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *args: object, **options: object) -> None:
-        given = {**dict(zip(self.defaults, args, strict=False)), **options}
-        for name in given.keys() - self.defaults.keys():
+        settings = {**dict(zip(self.defaults, args, strict=False)), **options}
+        for name in settings.keys() - self.defaults.keys():
             known = ", ".join(self.defaults)
             raise GraphTypeError(f"{type(self).__name__} has no {name!r}; it has {known}.")
-        self.__dict__.update({**self.defaults, **given})
+        self.__dict__.update({**self.defaults, **settings})
 
 
 class OpParallelConfig(_Settings):
-    """How layers are cut among devices, which changes nothing on one."""
+    """The sharding of layers, which has no effect on one device."""
 
     defaults: ClassVar[dict[str, Any]] = {
         "data_parallel": 1, "model_parallel": 1, "use_seq_parallel": False, "select_recompute": False
@@ -37,13 +37,13 @@ class OpParallelConfig(_Settings):
 
 
 class EmbeddingOpParallelConfig(_Settings):
-    """How an embedding is cut among devices, which changes nothing on one."""
+    """The sharding of an embedding, which has no effect on one device."""
 
     defaults: ClassVar[dict[str, Any]] = {"data_parallel": 1, "model_parallel": 1, "vocab_emb_dp": True}
 
 
 class TransformerRecomputeConfig(_Settings):
-    """What is computed again for gradients; cells here are told by `recompute`."""
+    """Settings of recomputation for gradients, without effect: cells here have the method `recompute`."""
 
     defaults: ClassVar[dict[str, Any]] = {
         "recompute": False, "parallel_optimizer_comm_recompute": False, "mp_comm_recompute": True,
@@ -52,7 +52,7 @@ class TransformerRecomputeConfig(_Settings):
 
 
 class MoEConfig(_Settings):
-    """How inputs are divided among experts."""
+    """Settings of a mixture of experts."""
 
     defaults: ClassVar[dict[str, Any]] = {
         "expert_num": 1, "capacity_factor": 1.1, "aux_loss_factor": 0.05, "num_experts_chosen": 1,
@@ -65,7 +65,7 @@ default_moe_config, default_transformer_recompute_config = MoEConfig(), Transfor
 
 
 class TransformerOpParallelConfig(_Settings):
-    """How a transformer is cut among devices, which changes nothing on one."""
+    """The sharding of a transformer, which has no effect on one device."""
 
     defaults: ClassVar[dict[str, Any]] = {
         "data_parallel": 1, "model_parallel": 1, "expert_parallel": 1, "pipeline_stage": 1, "micro_batch_num": 1,
@@ -75,12 +75,12 @@ class TransformerOpParallelConfig(_Settings):
 
     @property
     def dp_mp_config(self) -> OpParallelConfig:
-        """The part that layers take."""
+        """The settings of layers."""
         return OpParallelConfig(self.__dict__["data_parallel"], self.__dict__["model_parallel"])
 
     @property
     def embedding_dp_mp_config(self) -> EmbeddingOpParallelConfig:
-        """The part that embeddings take."""
+        """The settings of embeddings."""
         return EmbeddingOpParallelConfig(*map(self.__dict__.get, EmbeddingOpParallelConfig.defaults))
 
 
@@ -88,7 +88,7 @@ default_transformer_config = TransformerOpParallelConfig()
 
 
 class AttentionMask(Cell):
-    """For a mask (N, S) of 1 and 0, a mask (N, S, S): 1 where both are, and the second is no later than the first."""
+    """From a padding mask (N, S) of 1 and 0, the causal attention mask (N, S, S)."""
 
     def __init__(self, seq_length: int, parallel_config: object = default_dpmp_config, **options: object) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class AttentionMask(Cell):
 
 
 class VocabEmbedding(Cell):
-    """For numbers of words (N, S), their rows of a table (N, S, embedding_size), and the table."""
+    """The embeddings (N, S, embedding_size) of token ids (N, S), and the embedding table."""
 
     def __init__(
         self, vocab_size: int, embedding_size: int, parallel_config: object = default_embedding_parallel_config,
@@ -140,14 +140,14 @@ class _Linear(Cell):
         self.activation = nn.get_activation(activation) if isinstance(activation, str) else activation
 
     def construct(self, x: Tensor) -> Any:
-        found = ops.matmul(x, ops.cast(self.weight, x.dtype)) + ops.cast(self.bias, x.dtype)
-        return found if self.activation is None else self.activation(found)
+        result = ops.matmul(x, ops.cast(self.weight, x.dtype)) + ops.cast(self.bias, x.dtype)
+        return result if self.activation is None else self.activation(result)
 
 
 class FeedForward(Cell):
-    """Two linear layers, an activation between them and dropout behind them: (..., hidden_size) as before.
+    """Two linear layers with an activation between them and dropout after them: (..., hidden_size) as the input.
 
-    Raises GraphTypeError for more experts than one, and what its layers raise.
+    Raises GraphTypeError for more than one expert, and the errors of its layers.
     """
 
     def __init__(

@@ -137,7 +137,7 @@ def counterpart_of(optimizer: Optimizer) -> Counterpart:
     kind = getattr(optimizer, "torch_kind", None)
     if kind is not None:
         given: Any = optimizer
-        return Counterpart(kind, {name: name for name, _ in given.made}, _own_settings)
+        return Counterpart(kind, {name: name for name, _ in given.initial_states}, _own_settings)
     for each in type(optimizer).__mro__:
         if each in COUNTERPARTS:
             return COUNTERPARTS[each]

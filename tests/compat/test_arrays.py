@@ -10,18 +10,10 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor
-from graphls.compat.mint import (
-    functional as mint_functional,
-)
-from graphls.compat.mint import (
-    functions as mint,
-)
-from graphls.compat.mint import (
-    linalg as mint_linalg,
-)
-from graphls.compat.mint import (
-    special as mint_special,
-)
+from graphls.compat.mint import functional as mint_functional
+from graphls.compat.mint import functions as mint
+from graphls.compat.mint import linalg as mint_linalg
+from graphls.compat.mint import special as mint_special
 from graphls.compat.numpy import arrays as numpy_arrays
 from graphls.compat.numpy import functions as mnp
 from graphls.compat.numpy import math as numpy_math

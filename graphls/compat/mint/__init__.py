@@ -1,1 +1,1 @@
-"""`mindspore.mint` and `mindspore.experimental.optim`, in the manner of PyTorch."""
+"""`mindspore.mint` and `mindspore.experimental.optim`, with the names and arguments of PyTorch."""

@@ -20,7 +20,7 @@ def linear(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None
 
 
 def dropout(input: TensorLike, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
-    """Zeros with the probability p in training, and the rest divided by 1 - p."""
+    """In training, zeros with the probability p, and the other elements divided by 1 - p."""
     return ops.dropout(input, p, training)
 
 
@@ -33,7 +33,7 @@ def layer_norm(
     input: TensorLike, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """A normalisation over the last axes, of these sizes."""
+    """Layer normalisation over the last axes, of these sizes."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     dtype = tensor_of(input).dtype
     weight = ops.ones(shape, dtype) if weight is None else weight
@@ -42,7 +42,7 @@ def layer_norm(
 
 
 def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
-    """Rows of a table by their numbers."""
+    """Rows of a table by their indices."""
     return ops.gather(weight, input, 0)
 
 
@@ -55,7 +55,7 @@ def binary_cross_entropy_with_logits(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean",
     pos_weight: TensorLike | None = None,
 ) -> Tensor:  # fmt: skip
-    """The loss of probabilities that are given as logits."""
+    """The binary cross entropy of logits."""
     one = ops.ones_like(tensor_of(input))
     weights = one if weight is None else weight, one if pos_weight is None else pos_weight
     return ops.binary_cross_entropy_with_logits(input, target, *weights, reduction)
@@ -68,7 +68,7 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
         input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
-        """A convolution whose padding is a number, or one for each axis, of zeros on both sides, or "same", "valid"."""
+        """A convolution whose padding is a number of zeros on both sides, one for each axis, "same" or "valid"."""
         mode, sides = (padding, 0) if isinstance(padding, str) else ("pad", padding)
         result: Tensor = convolve(input, weight, bias, stride, mode, sides, dilation, groups)
         return result
@@ -86,7 +86,7 @@ def _average(axes: int) -> Callable[..., Tensor]:
         input: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int = 0,
     ) -> Tensor:  # fmt: skip
-        """The mean of each window, whose stride is its size unless another is given."""
+        """The mean of each window; the stride is the size of the window by default."""
         stride, last = kernel_size if stride is None else stride, (divisor_override,) if divisor_override else ()
         result: Tensor = pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, *last)
         return result
@@ -101,7 +101,7 @@ def max_pool2d(
     input: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window, whose stride is its size unless another is given, and where it was."""
+    """The largest element of each window, and its index; the stride is the size of the window by default."""
     return ops.max_pool2d(input, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
 
 

@@ -1,4 +1,4 @@
-"""`mindspore.mint`: functions in the manner of PyTorch, over those of `graphls.ops`."""
+"""`mindspore.mint`: functions with the arguments of PyTorch, over those of `graphls.ops`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def clone(input: TensorLike) -> Tensor:
 
 
 def flatten(input: TensorLike, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Some axes as one; by default all of them."""
+    """Flattens some axes to one; by default all of them."""
     if tensor_of(input).ndim == 0:
         return ops.reshape(input, (1,))
     return ops.flatten(input, start_dim=start_dim, end_dim=end_dim)
 
 
 def gather(input: TensorLike, dim: int, index: TensorLike) -> Tensor:
-    """The elements that an index of the same rank names along an axis."""
+    """The elements at the positions along an axis in an index tensor of the same rank."""
     return ops.gather_elements(input, dim, index)
 
 
@@ -52,7 +52,7 @@ def median(input: TensorLike, dim: int | None = None, keepdim: bool = False) -> 
 def norm(
     input: TensorLike, p: TensorLike = "fro", dim: Axis = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The norm of order p; of all elements without an axis."""
+    """The norm of order p; over all elements without an axis."""
     if dim is None:
         input, dim = ops.reshape(input, (-1,)), 0
     return ops.norm(input, 2 if p == "fro" and isinstance(dim, int) else p, dim, keepdim, dtype=dtype)
@@ -69,12 +69,12 @@ def std(input: TensorLike, dim: Axis | None = None, *, correction: int = 1, keep
 
 
 def meshgrid(*tensors: TensorLike, indexing: str = "ij") -> Any:
-    """Tensors of one dimension as grids, of which the first varies along the first axis."""
+    """Coordinate grids from tensors of one dimension, the first of which varies along the first axis."""
     return ops.meshgrid(*tensors, indexing=indexing)
 
 
 def transpose(input: TensorLike, dim0: int, dim1: int) -> Tensor:
-    """Two axes exchanged."""
+    """Exchanges two axes."""
     return ops.swapaxes(input, dim0, dim1)
 
 
@@ -89,7 +89,7 @@ def randperm(n: int, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Sequence[int] | None = None) -> Tensor:
-    """Normal numbers; without a size, as many as mean and std have."""
+    """Normal random numbers; without a size, in the broadcast shape of mean and std."""
     shape = size if size is not None else tensor_of(mean + std if isinstance(mean, Tensor) else std + mean).shape
     return ops.normal(tuple(shape), tensor_of(mean), tensor_of(std))
 
@@ -100,12 +100,12 @@ def item(input: Tensor) -> Any:
 
 
 def bernoulli(input: TensorLike) -> Tensor:
-    """1 with the probability that each element is, else 0, in the dtype of the input."""
+    """1 with the probability of each element, else 0, in the dtype of the input."""
     return ops.cast(ops.bernoulli(input, input), tensor_of(input).dtype)
 
 
 def multinomial(input: TensorLike, num_samples: int, replacement: bool = False) -> Tensor:
-    """Positions drawn by weights; without replacement, each at most once."""
+    """Indices sampled by weights; without replacement, each at most once."""
     return ops.multinomial(input, num_samples, replacement)
 
 
@@ -117,17 +117,17 @@ def diag(input: TensorLike, diagonal: int = 0) -> Tensor:
 
 
 def empty(*size: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of this shape, of zeros, float32 unless another dtype is given."""
+    """A tensor of zeros of this shape, float32 by default."""
     return ops.zeros(size[0] if len(size) == 1 and not isinstance(size[0], int) else size, dtype or float32)
 
 
 def empty_like(input: TensorLike, *, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of the same shape, of zeros."""
+    """A tensor of zeros of the same shape."""
     return ops.zeros_like(input, dtype=dtype)
 
 
 def index_add(input: Tensor, dim: int, index: TensorLike, source: TensorLike, *, alpha: Operand = 1) -> Tensor:
-    """The input with `alpha` times the slices of `source` added where an index says along an axis."""
+    """Adds `alpha` times the slices of `source` to those of the input at the indices along an axis."""
     x = tensor_of(input)
     at = ops.reshape(index, tuple(-1 if i == dim % x.ndim else 1 for i in range(x.ndim)))
     source = ops.cast(ops.mul(source, alpha), x.dtype)
@@ -135,7 +135,7 @@ def index_add(input: Tensor, dim: int, index: TensorLike, source: TensorLike, *,
 
 
 def scatter_add(input: Tensor, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
-    """The input with each element of `src` added where the index of the same place says along an axis."""
+    """Adds each element of `src` to the input at the index of the same position, along an axis."""
     return ops.tensor_scatter_elements(input, index, src, dim, "add")
 
 
@@ -154,7 +154,7 @@ def std_mean(
 
 
 def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0, compute_mode: str = "") -> Tensor:
-    """Distances of order p between rows, whatever way MindSpore would take to compute them."""
+    """Distances of order p between rows; `compute_mode` has no effect."""
     return ops.cdist(x1, x2, p)
 
 
@@ -163,7 +163,7 @@ clone flatten gather max min median norm var std meshgrid transpose t randperm n
 empty empty_like index_add scatter_add var_mean std_mean cdist
 """
 DEFINED = _NAMES.split()
-"""Functions that are another than those of `graphls.ops`."""
+"""Functions that differ from those of `graphls.ops`."""
 
 _SAME = """
 addbmm addcdiv addmv arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor

@@ -1,4 +1,4 @@
-"""Groups of parameters as `mindspore.experimental.optim` has them: `param_groups` with all settings."""
+"""Parameter groups of `mindspore.experimental.optim`: `param_groups`, in which every setting may differ."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Settings: TypeAlias = "Mapping[str, Any]"
 Groups: TypeAlias = "list[dict[str, Any]]"
 
 RATES = ("lr", "weight_decay", "grad_centralization")
-"""What every optimizer of `graphls.nn` takes for each group."""
+"""The settings that every optimizer of `graphls.nn` takes for each group."""
 
 
 class Group(dict[str, Any]):
-    """The settings of a group: its "lr" is a Parameter that takes numbers, other settings stay, further keys are free.
+    """The settings of a group: "lr" is a Parameter that takes numbers, others are constant, further keys are free.
 
-    Raises GraphValueError where a setting is changed after the optimizer has been made.
+    Raises GraphValueError for a change of a setting after the creation of the optimizer.
     """
 
     settings: frozenset[str] = frozenset()
 
     def __setitem__(self, key: str, value: object) -> None:
-        held = self.get(key)
-        if key in self.settings and value is not held:
-            if key != "lr" or not isinstance(held, Parameter):
+        current = self.get(key)
+        if key in self.settings and value is not current:
+            if key != "lr" or not isinstance(current, Parameter):
                 text = f"The {key!r} of a group is given when the optimizer is made"
                 raise GraphValueError(f"{text}; of its settings only a learning rate that is a number changes.")
-            set_rate(held, cast(Tensor, value))
+            set_rate(current, cast(Tensor, value))
             return
         super().__setitem__(key, value)
 
@@ -48,15 +48,15 @@ def set_rate(rate: Parameter, value: Tensor | float) -> None:
 
 
 class GroupedOptimizer(Optimizer):
-    """An optimizer of parameters in `param_groups`, each of which may have any of its settings: `Adam([{...}], 0.1)`.
+    """An optimizer of parameters in `param_groups`, each of which may have its own settings: `Adam([{...}], 0.1)`.
 
-    A subclass of a user gives `params` and `defaults`, a dict of settings with "lr". `add_param_group` adds a group.
-    Raises GraphTypeError, GraphKeyError and GraphValueError for groups that do not fit.
+    A user's subclass passes `params` and `defaults`, a dict of settings with "lr". `add_param_group` adds a group.
+    Raises GraphTypeError, GraphKeyError and GraphValueError for invalid groups.
     """
 
     param_groups: list[Group]
     parts: Any = ()
-    """For groups whose settings differ in more than RATES: an optimizer of its own for each."""
+    """An optimizer for each group, if their settings differ in more than RATES."""
 
     def __init__(self, params: Parameters, defaults: Mapping[str, Decay]) -> None:
         groups = _groups(params, defaults)
@@ -85,14 +85,14 @@ class GroupedOptimizer(Optimizer):
         return (True,) * len(gradients)
 
     def add_param_group(self, param_group: Settings) -> None:
-        """Add a group; parameters and states of those that are there stay as they are."""
+        """Add a group; parameters and states of existing groups stay as they are."""
         _complete(param_group, self.defaults)
-        held = {p.name: p.asnumpy() for p in self.get_parameters()}
+        values = {p.name: p.asnumpy() for p in self.get_parameters()}
         groups = [dict(group) | {"lr": _number(group["lr"])} for group in self.param_groups]
         self.__init__([*groups, param_group], **self.defaults)  # type: ignore[misc]
         for parameter in self.get_parameters():
-            if parameter.name in held and not parameter.name.startswith("learning_rate"):
-                parameter.set_data(held[parameter.name])
+            if parameter.name in values and not parameter.name.startswith("learning_rate"):
+                parameter.set_data(values[parameter.name])
 
 
 def _number(rate: LearningRate) -> LearningRate:
@@ -100,7 +100,7 @@ def _number(rate: LearningRate) -> LearningRate:
 
 
 def in_groups(init: Callable[..., None]) -> Callable[..., None]:
-    """The `__init__` of an optimizer of one group as that of one whose groups may have any of its settings."""
+    """Extends the `__init__` of an optimizer to groups that may have their own value of each setting."""
     signature = inspect.signature(init)
 
     @wraps(init)
@@ -122,27 +122,27 @@ def in_groups(init: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def _make_parts(whole: Optimizer, kind: Any, groups: Groups, settings: Iterable[str]) -> None:
-    """Give each group an optimizer of its own, which has its learning rate from the whole."""
-    parts, taken = [], {parameter.name for parameter in whole.get_parameters()}
-    for number, (group, rate) in enumerate(zip(groups, whole.group_rates, strict=True)):
+def _make_parts(optimizer: Optimizer, kind: Any, groups: Groups, settings: Iterable[str]) -> None:
+    """Create an optimizer for each group, which shares its learning rate with the whole."""
+    parts, names = [], {parameter.name for parameter in optimizer.get_parameters()}
+    for number, (group, rate) in enumerate(zip(groups, optimizer.group_rates, strict=True)):
         part = kind(group["params"], **{key: group[key] for key in settings})
         part.learning_rate_group_0, part.learning_rate, part.group_rates = rate, (rate,), (rate,)
         for state in part.get_parameters():
             if state is not rate and all(state is not parameter for parameter in group["params"]):
-                state.name = f"{state.name}_{number}" if state.name in taken else state.name
-                taken.add(state.name)
-        setattr(whole, f"part_{number}", part)
+                state.name = f"{state.name}_{number}" if state.name in names else state.name
+                names.add(state.name)
+        setattr(optimizer, f"part_{number}", part)
         parts.append(part)
-    whole.__dict__["parts"] = tuple(parts)
+    optimizer.__dict__["parts"] = tuple(parts)
 
 
 def _groups(params: object, settings: Settings) -> Groups:
-    """The groups with all settings; raises GraphTypeError, GraphKeyError and GraphValueError for what are none."""
+    """The groups with all settings; raises GraphTypeError, GraphKeyError and GraphValueError for invalid groups."""
     is_one = isinstance(params, (Parameter, Mapping)) or not isinstance(params, Iterable)
     items: Any = params if is_one else list(cast("Iterable[Any]", params))
-    is_given = isinstance(items, list) and any(isinstance(item, Mapping) for item in items)
-    groups = [_complete(item, settings) for item in (items if is_given else [{"params": items}])]
+    has_groups = isinstance(items, list) and any(isinstance(item, Mapping) for item in items)
+    groups = [_complete(item, settings) for item in (items if has_groups else [{"params": items}])]
     every = [id(p) for group in groups if isinstance(group["params"], list) for p in group["params"]]
     if len(set(every)) < len(every):
         raise GraphValueError("Some parameters appear in more than one group; give each once.")
@@ -154,12 +154,12 @@ def _complete(group: object, settings: Settings) -> dict[str, Any]:
         raise GraphTypeError(f"A group of parameters is a dict, not {group!r}.")
     if "params" not in group:
         raise GraphKeyError("A group of parameters needs 'params'.")
-    its: Any = group["params"]
-    one = [its] if isinstance(its, Parameter) else its
-    is_listed = isinstance(one, Iterable) and not isinstance(one, Mapping)
-    return {**settings, **group, "params": list(one) if is_listed else one}
+    params: Any = group["params"]
+    params = [params] if isinstance(params, Parameter) else params
+    is_listed = isinstance(params, Iterable) and not isinstance(params, Mapping)
+    return {**settings, **group, "params": list(params) if is_listed else params}
 
 
 def _restricted(groups: Groups) -> Any:
-    """What optimizers of `graphls.nn` take of groups."""
+    """The groups with only the settings that optimizers of `graphls.nn` take."""
     return [{key: group[key] for key in ("params", *RATES) if key in group} for group in groups]

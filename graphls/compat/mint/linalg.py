@@ -1,4 +1,4 @@
-"""`mindspore.mint.linalg`: norms, inverses and factors of matrices, in the manner of PyTorch."""
+"""`mindspore.mint.linalg`: norms, inverses and factorisations of matrices, with the arguments of PyTorch."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Linear(nn.Dense):
 
 def _convolution(base: Any) -> Any:
     class Convolution(base):  # type: ignore[misc]
-        """A convolution whose padding is a number, or one for each axis, of zeros on both sides."""
+        """A convolution whose padding is a number of zeros on both sides, or one number for each axis."""
 
         def __init__(
             self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
@@ -58,7 +58,7 @@ def _convolution(base: Any) -> Any:
 
 
 def _both_sides(padding: Sizes) -> Any:
-    """The padding of each side, as `graphls.nn` takes it: a number, or two for each of several axes."""
+    """The padding of each side, as for `graphls.nn`: a number, or two for each of several axes."""
     if isinstance(padding, int):
         return padding
     return padding[0] if len(padding) == 1 else tuple(size for size in padding for _ in range(2))
@@ -69,7 +69,7 @@ Conv1d, Conv2d, Conv3d = map(_convolution, (nn.Conv1d, nn.Conv2d, nn.Conv3d))
 
 def _batch_norm(base: Any) -> Any:
     class BatchNorm(base):  # type: ignore[misc]
-        """A normalisation whose `momentum` is the share of the new statistics, as in PyTorch."""
+        """Batch normalisation whose `momentum` is the weight of the new statistics, as in PyTorch."""
 
         def __init__(
             self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
@@ -78,7 +78,7 @@ def _batch_norm(base: Any) -> Any:
             by_batch = None if track_running_stats else True
             probability(base.__name__, "momentum", momentum)
             super().__init__(num_features, eps, affine=affine, use_batch_statistics=by_batch)
-            self.momentum = 1 - momentum  # graphls.nn counts what stays
+            self.momentum = 1 - momentum  # in graphls.nn it is the weight of the old statistics
 
     BatchNorm.__name__ = BatchNorm.__qualname__ = base.__name__
     return BatchNorm
@@ -88,7 +88,7 @@ BatchNorm1d, BatchNorm2d, BatchNorm3d = map(_batch_norm, (nn.BatchNorm1d, nn.Bat
 
 
 class LayerNorm(nn.LayerNorm):
-    """A normalisation over the last axes, of these sizes."""
+    """Layer normalisation over the last axes, of these sizes."""
 
     def __init__(
         self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
@@ -101,7 +101,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class GroupNorm(nn.GroupNorm):
-    """A normalisation over groups of channels."""
+    """Normalisation over groups of channels."""
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: DTypeLike | None = None
@@ -110,7 +110,7 @@ class GroupNorm(nn.GroupNorm):
 
 
 class Embedding(nn.Embedding):
-    """Rows of a table by their numbers."""
+    """Rows of a table by their indices."""
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: DTypeLike | None = None
@@ -119,7 +119,7 @@ class Embedding(nn.Embedding):
 
 
 class Dropout(nn.Dropout):
-    """Zeros with the probability p in training, and the rest divided by 1 - p."""
+    """In training, zeros with the probability p, and the other elements divided by 1 - p."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__(p=p)
@@ -147,7 +147,7 @@ class LogSoftmax(nn.LogSoftmax):
 
 
 class Flatten(Cell):
-    """Some axes as one."""
+    """Flattens some axes to one."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class Flatten(Cell):
 
 
 class MaxPool2d(nn.MaxPool2d):
-    """The largest element of each window, whose stride is its size unless another is given."""
+    """The largest element of each window; the stride is the size of the window by default."""
 
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
@@ -169,7 +169,7 @@ class MaxPool2d(nn.MaxPool2d):
 
 
 class AvgPool2d(nn.AvgPool2d):
-    """The mean of each window, whose stride is its size unless another is given."""
+    """The mean of each window; the stride is the size of the window by default."""
 
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
@@ -183,7 +183,7 @@ Hardshrink, Hardsigmoid, Hardswish, SELU = nn.HShrink, nn.HSigmoid, nn.HSwish, n
 
 
 class Applied(Cell):
-    """A function of a tensor with settings, as a cell; `name` is that of the function, and `of` has it."""
+    """A function of a tensor with settings, as a cell; `name` is the function, and `of` its module."""
 
     name = ""
     of: Any = ops
@@ -197,7 +197,7 @@ class Applied(Cell):
 
 
 class AvgPool1d(Applied):
-    """The mean of each window, whose stride is its size unless another is given."""
+    """The mean of each window; the stride is the size of the window by default."""
 
     name, of = "avg_pool1d", mint_functional
 
@@ -212,7 +212,7 @@ class AvgPool1d(Applied):
 
 
 class AvgPool3d(Applied):
-    """The mean of each window, whose stride is its size unless another is given."""
+    """The mean of each window; the stride is the size of the window by default."""
 
     name, of = "avg_pool3d", mint_functional
 
@@ -227,7 +227,7 @@ class AvgPool3d(Applied):
 
 
 class ConvTranspose2d(nn.Conv2dTranspose):
-    """A transposed convolution whose padding is a number, or one for each axis, taken off on both sides."""
+    """A transposed convolution whose padding is a number, or one for each axis, that is removed on both sides."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
@@ -242,14 +242,14 @@ class ConvTranspose2d(nn.Conv2dTranspose):
 
 
 class ELU(nn.ELU):
-    """x where it is above 0, and alpha * (exp(x) - 1) elsewhere."""
+    """x above 0, and alpha * (exp(x) - 1) elsewhere."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(alpha)
 
 
 class Fold(Applied):
-    """Columns of windows put back into images, where they add up."""
+    """Images from columns of windows, whose overlaps are added (col2im)."""
 
     name = "fold"
 
@@ -262,7 +262,7 @@ class Fold(Applied):
 
 
 class Unfold(Applied):
-    """The windows of images as columns."""
+    """The windows of images as columns (im2col)."""
 
     name = "unfold"
 
@@ -271,7 +271,7 @@ class Unfold(Applied):
 
 
 class KLDivLoss(Cell):
-    """The divergence of labels that are probabilities, or their logarithms, from logarithms of probabilities."""
+    """The Kullback-Leibler divergence of labels, probabilities or their logarithms, from log probabilities."""
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__()
@@ -282,35 +282,35 @@ class KLDivLoss(Cell):
 
 
 class PReLU(nn.PReLU):
-    """x where it is above 0, and a learned share of it elsewhere."""
+    """x above 0, and x times a learned slope elsewhere."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: DTypeLike | None = None) -> None:
         super().__init__(num_parameters, init)
 
 
 class SmoothL1Loss(nn.SmoothL1Loss):
-    """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
+    """d ** 2 / (2 * beta) for absolute differences d below `beta`, and d - beta / 2 elsewhere."""
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(beta, reduction)
 
 
 class Threshold(nn.Threshold):
-    """x where it is above a threshold, and a value elsewhere."""
+    """x above a threshold, and a value elsewhere."""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(threshold, value)
 
 
 class UpsamplingBilinear2d(nn.Upsample):
-    """Images in another size, by linear functions whose ends are those of the image."""
+    """Images in another size by bilinear interpolation with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", True)
 
 
 class UpsamplingNearest2d(nn.Upsample):
-    """Images in another size, by their nearest elements."""
+    """Images in another size by their nearest elements."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")

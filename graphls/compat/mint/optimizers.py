@@ -21,13 +21,13 @@ Optimizer = GroupedOptimizer
 Betas = tuple[float, float]
 
 def minimising(name: str, maximize: bool) -> None:
-    """Raise GraphValueError for an optimizer that is to maximise."""
+    """Raise GraphValueError for an optimizer with `maximize`."""
     if maximize:
         raise GraphValueError(f"{name} minimises; give it the negative loss instead of 'maximize'.")
 
 
 class Adam(GroupedOptimizer, nn.Adam):
-    """Adam; decay is part of the gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
+    """Adam; weight decay is added to the gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     @in_groups
     def __init__(
@@ -39,7 +39,7 @@ class Adam(GroupedOptimizer, nn.Adam):
 
 
 class AdamW(GroupedOptimizer, nn.AdamW):
-    """Adam whose decay is no part of the gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
+    """Adam with decoupled weight decay. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     @in_groups
     def __init__(
@@ -64,29 +64,29 @@ class SGD(GroupedOptimizer, nn.SGD):
 
 
 class ByElement(GroupedOptimizer):
-    """An optimizer that subtracts from each parameter what `step_of` gives, with a few states that begin as a number.
+    """An optimizer that subtracts the result of `step_of` from each parameter, with states of constant initial values.
 
-    `made` is the number and the name of each state, and `torch_kind` what PyTorch calls an optimizer whose formula,
-    states and settings are the same.
+    `initial_states` are the name and the initial value of each state, and `torch_kind` is the name of an optimizer of
+    PyTorch with the same formula, states and settings.
     """
 
     torch_kind: str | None = None
-    made: tuple[tuple[str, float], ...] = ()
+    initial_states: tuple[tuple[str, float], ...] = ()
 
     def __init__(self, params: Parameters, lr: LearningRate, weight_decay: Decay, **settings: Any) -> None:
         super(GroupedOptimizer, self).__init__(lr, params, weight_decay)
         self.settings = settings
-        for name, start in self.made:
+        for name, start in self.initial_states:
             setattr(self, name, states_like(self.parameters, name, settings.get(f"first_{name}", start)))
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         count = ops.cast(ops.reshape(state_of(self.global_step), ()), "float32")
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
-            states = [getattr(self, name)[i] for name, _ in self.made]
+            states = [getattr(self, name)[i] for name, _ in self.initial_states]
             self.descend(parameter, self.step_of(g, rate, count, states))
 
     def step_of(self, g: Tensor, rate: Tensor, count: Tensor, states: list[Parameter]) -> Tensor:
-        """What is subtracted at update `count`, the first of which is 1; writes the states."""
+        """The step that update `count`, from 1 on, subtracts; writes the states."""
         raise NotImplementedError(f"{type(self).__name__} does not define step_of.")
 
 
@@ -99,7 +99,7 @@ class RMSprop(ByElement):
     """s = alpha * s + (1 - alpha) * g * g; w = w - lr * g / (sqrt(s) + eps), as in PyTorch."""
 
     torch_kind = "RMSprop"
-    made = (("square_avg", 0.0), ("grad_avg", 0.0), ("momentum_buffer", 0.0))
+    initial_states = (("square_avg", 0.0), ("grad_avg", 0.0), ("momentum_buffer", 0.0))
 
     @in_groups
     def __init__(
@@ -124,7 +124,7 @@ class Adagrad(ByElement):
     """h = h + g * g; w = w - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(h) + eps), as in PyTorch."""
 
     torch_kind = "Adagrad"
-    made = (("sum", 0.0),)
+    initial_states = (("sum", 0.0),)
 
     @in_groups
     def __init__(
@@ -141,10 +141,10 @@ class Adagrad(ByElement):
 
 
 class NAdam(ByElement):
-    """Adam with Nesterov's momentum (Dozat, 2016), whose share grows with the updates, as in PyTorch."""
+    """Adam with Nesterov's momentum (Dozat, 2016), which grows with the updates, as in PyTorch."""
 
     torch_kind = "NAdam"
-    made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0), ("mu_product", 1.0))
+    initial_states = (("exp_avg", 0.0), ("exp_avg_sq", 0.0), ("mu_product", 1.0))
 
     @in_groups
     def __init__(
@@ -170,10 +170,10 @@ class NAdam(ByElement):
 
 
 class RAdam(ByElement):
-    """Adam that divides by squares once there are enough of them to know their spread (Liu et al., 2020)."""
+    """Rectified Adam, which is adaptive once the variance of the squares is tractable (Liu et al., 2020)."""
 
     torch_kind = "RAdam"
-    made = (("exp_avg", 0.0), ("exp_avg_sq", 0.0))
+    initial_states = (("exp_avg", 0.0), ("exp_avg_sq", 0.0))
 
     @in_groups
     def __init__(
@@ -191,7 +191,7 @@ class RAdam(ByElement):
         return ops.where(ops.greater(factor, 0.0), ops.mul(ops.mul(step, scaled), factor), step)
 
     def _rectified(self, count: Tensor) -> list[Tensor]:
-        """1 - beta1 ** t, 1 - beta2 ** t and the factor of the step, 0 while too few squares are known.
+        """1 - beta1 ** t, 1 - beta2 ** t and the rectification factor, 0 while the variance is not tractable.
 
         They are computed in float64: the length of the average is a small difference of large numbers.
         """
@@ -220,7 +220,7 @@ class Adadelta(GroupedOptimizer, nn.Adadelta):
 
 
 class Adamax(GroupedOptimizer, nn.AdaMax):
-    """Adam by the largest gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
+    """Adam with the infinity norm. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     @in_groups
     def __init__(

@@ -1,4 +1,4 @@
-"""`mindspore.experimental.optim.lr_scheduler`: learning rates that change whenever `step` is called."""
+"""`mindspore.experimental.optim.lr_scheduler`: learning rate schedules that advance when `step` is called."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 Rates: TypeAlias = "float | Sequence[float]"
 """A number for all groups, or one for each."""
 Functions: TypeAlias = "Callable[[int], float] | Sequence[Callable[[int], float]]"
-"""What is called with the number of calls, for all groups or each."""
+"""A function of the number of calls, for all groups or one for each."""
 
 
 def _rates_of(optimizer: object) -> list[Parameter]:
-    """The learning rates of the groups; raises GraphTypeError for no optimizer, or one with a schedule of its own."""
+    """The learning rates of the groups; raises GraphTypeError for another object, or a rate that is a schedule."""
     if not isinstance(optimizer, Optimizer):
         raise GraphTypeError(f"A schedule takes an Optimizer, not {optimizer!r}.")
     rates = [rate for rate in optimizer.group_rates if isinstance(rate, Parameter)]
@@ -40,11 +40,11 @@ def _rates_of(optimizer: object) -> list[Parameter]:
 
 
 class LRScheduler:
-    """Learning rates that change whenever `step` is called, to what `get_lr` gives for the groups.
+    """A schedule that sets the learning rates of the groups to the results of `get_lr` when `step` is called.
 
-    A subclass defines `get_lr`, or `factor`, by which the first rates are multiplied. Raises GraphTypeError for what is
-    no optimizer, or one whose rates are a schedule of its own; GraphKeyError where one that goes on at `last_epoch` has
-    no "initial_lr" in its groups.
+    A subclass defines `get_lr`, or `factor`, by which the initial rates are multiplied. Raises GraphTypeError for
+    anything but an optimizer, and for one whose rates are a schedule; GraphKeyError for groups without an "initial_lr"
+    if the schedule goes on at `last_epoch`.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -63,7 +63,7 @@ class LRScheduler:
         self.step()
 
     def factor(self, count: int, group: int) -> float:
-        """What the first rate of a group is multiplied by, after so many calls of `step`."""
+        """The factor of the initial rate of a group after `count` calls of `step`."""
         raise NotImplementedError(f"{type(self).__name__} defines neither get_lr nor factor.")
 
     def get_lr(self) -> list[Any]:
@@ -71,18 +71,18 @@ class LRScheduler:
         return [first * self.factor(self.last_epoch, group) for group, first in enumerate(self.base_lrs)]
 
     def get_last_lr(self) -> list[Tensor]:
-        """The rates of now."""
+        """The current rates."""
         return [rate.value() for rate in self._rates]
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next rates, or to those of a number."""
+        """Advance to the next rates, or to those of an epoch."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         for rate, value in zip(self._rates, self.get_lr(), strict=True):
             set_rate(rate, value)
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` calls."""
+    """Multiplies the rate by `gamma` every `step_size` calls."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = integer("StepLR", "step_size", step_size)
@@ -94,7 +94,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the milestones."""
+    """Multiplies the rate by `gamma` at each of the milestones."""
 
     def __init__(self, optimizer: Optimizer, milestones: list[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         if not isinstance(milestones, list):
@@ -108,7 +108,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` at each call."""
+    """Multiplies the rate by `gamma` at each call."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = float_number("ExponentialLR", "gamma", gamma)
@@ -119,9 +119,9 @@ class ExponentialLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """Times what a function, or one for each group, gives for the number of calls.
+    """Multiplies the initial rate by a function, or one for each group, of the number of calls.
 
-    Raises GraphValueError for another number of functions than of groups.
+    Raises GraphValueError unless there are as many functions as groups.
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Functions, last_epoch: int = -1) -> None:
@@ -138,7 +138,7 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """At each call times what a function, or one for each group, gives for the number of calls."""
+    """Multiplies the current rate at each call by a function, or one for each group, of the number of calls."""
 
     def get_lr(self) -> list[Any]:
         now = [float(rate.asnumpy()) for rate in self._rates]
@@ -147,7 +147,7 @@ class MultiplicativeLR(LambdaLR):
 
 
 class LinearLR(LRScheduler):
-    """From `start_factor` to `end_factor` in equal steps."""
+    """A factor from `start_factor` to `end_factor` in equal steps."""
 
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
@@ -166,7 +166,7 @@ class LinearLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """`factor` for the first `total_iters` calls, then 1."""
+    """The factor `factor` for the first `total_iters` calls, then 1."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         self.start_factor = number("ConstantLR", "factor", factor, 0, 1)
@@ -178,7 +178,7 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to 0 in `total_iters` calls, by a power of what is left of them."""
+    """Decays to 0 in `total_iters` calls, by a power of the share of remaining calls."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
@@ -229,11 +229,11 @@ SCALES: dict[str, tuple[str, Callable[..., float]]] = {
     "triangular2": ("cycle", lambda x, gamma: 0.5 ** (x - 1)),
     "exp_range": ("iterations", lambda x, gamma: float(gamma**x)),
 }
-"""How far up each mode goes: by the number of the cycle or of the call, and of `gamma`."""
+"""The amplitude of each mode: the number that it depends on, and a function of that and of `gamma`."""
 
 
 class CyclicLR(LRScheduler):
-    """Up from `base_lr` to `max_lr` in `step_size_up` calls and down again, over and over (Smith, 2017).
+    """Rises from `base_lr` to `max_lr` in `step_size_up` calls and falls again, in cycles (Smith, 2017).
 
     `base_lr` and `max_lr` are numbers, or lists of one for each group. Raises GraphValueError for another mode, and for
     lists of another length.
@@ -258,24 +258,24 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         length = self.up + self.down
-        cycle, place = self.last_epoch // length + 1, self.last_epoch % length
-        share = place / self.up if place <= self.up else (length - place) / self.down
+        cycle, position = self.last_epoch // length + 1, self.last_epoch % length
+        share = position / self.up if position <= self.up else (length - position) / self.down
         scale = self.scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
         return [low + (high - low) * share * scale for low, high in zip(self.lows, self.highs, strict=True)]
 
 
-def _of_each(name: str, given: Rates, count: int) -> list[float]:
+def _of_each(name: str, rates: Rates, count: int) -> list[float]:
     """One number for each group."""
-    listed = list(given) if isinstance(given, Sequence) else [given] * count
-    if len(listed) != count:
-        raise GraphValueError(f"There are {count} groups, and {len(listed)} numbers for {name!r}.")
-    return [float(each) for each in listed]
+    numbers = list(rates) if isinstance(rates, Sequence) else [rates] * count
+    if len(numbers) != count:
+        raise GraphValueError(f"There are {count} groups, and {len(numbers)} numbers for {name!r}.")
+    return [float(each) for each in numbers]
 
 
 class SequentialLR:
-    """Several schedules of one optimizer, each from one of the `milestones` on.
+    """Several schedules of one optimizer, each of which starts at one of the `milestones`.
 
-    Raises GraphValueError for schedules of other optimizers and for a number of milestones that does not fit.
+    Raises GraphValueError for schedules of other optimizers and for a wrong number of milestones.
     """
 
     def __init__(
@@ -291,22 +291,23 @@ class SequentialLR:
         schedulers[0].step(0)
 
     def step(self) -> None:
-        """Go to the next rates of the schedule whose turn it is."""
+        """Advance the current schedule."""
         self.last_epoch += 1
         turn = sum(milestone <= self.last_epoch for milestone in self.milestones)
         is_first = turn > 0 and self.milestones[turn - 1] == self.last_epoch
         self._schedulers[turn].step(0 if is_first else None)
 
     def get_last_lr(self) -> list[Tensor]:
-        """The rates of now."""
+        """The current rates."""
         return self._schedulers[0].get_last_lr()
 
 
 class ReduceLROnPlateau:
-    """Times `factor` whenever what `step` is told has not become better for more than `patience` calls.
+    """Multiplies the rates by `factor` when the metric of `step` has not improved for more than `patience` calls.
 
-    Better is less by a share `threshold` of the best ("rel") or by `threshold` itself ("abs"), in the mode "max" more.
-    After that `cooldown` calls do not count. Raises GraphTypeError and GraphValueError for settings that do not fit.
+    An improvement is a decrease by a share `threshold` of the best ("rel") or by `threshold` itself ("abs"), in the
+    mode "max" an increase. The next `cooldown` calls do not count. Raises GraphTypeError and GraphValueError for
+    invalid settings.
     """
 
     def __init__(
@@ -314,9 +315,9 @@ class ReduceLROnPlateau:
         threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Rates = 0.0, eps: float = 1e-8,
     ) -> None:  # fmt: skip
         self.optimizer, self._rates = optimizer, _rates_of(optimizer)
-        for name, given, known in (("mode", mode, ("min", "max")), ("threshold_mode", threshold_mode, ("rel", "abs"))):
-            if given not in known:
-                raise GraphValueError(f"The {name!r} must be one of {list(known)}, but got {given!r}.")
+        for name, value, known in (("mode", mode, ("min", "max")), ("threshold_mode", threshold_mode, ("rel", "abs"))):
+            if value not in known:
+                raise GraphValueError(f"The {name!r} must be one of {list(known)}, but got {value!r}.")
         self.factor = between(0)("ReduceLROnPlateau", "factor", factor)
         if self.factor >= 1:
             raise GraphValueError(f"The 'factor' must be below 1, but got {factor!r}.")
@@ -327,7 +328,7 @@ class ReduceLROnPlateau:
         self.best, self.num_bad_epochs, self.cooldown_counter, self.last_epoch = math.inf, 0, 0, 0
 
     def step(self, metrics: Tensor | float) -> None:
-        """Tell a metric, and lower the rates where it has not become better for long."""
+        """Record a metric, and lower the rates if it has not improved for long enough."""
         self.last_epoch += 1
         now = self.sign * float(metrics)
         relative = self.best * (1 - self.sign * self.threshold)
@@ -350,9 +351,9 @@ class ReduceLROnPlateau:
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether calls do not count now."""
+        """Tells whether calls do not count now."""
         return self.cooldown_counter > 0
 
     def get_last_lr(self) -> list[Tensor]:
-        """The rates of now."""
+        """The current rates."""
         return [rate.value() for rate in self._rates]

@@ -1,4 +1,4 @@
-"""`mindspore.mint.special`: special functions in the manner of PyTorch, over those of `graphls.ops`."""
+"""`mindspore.mint.special`: special functions with the arguments of PyTorch, over those of `graphls.ops`."""
 
 from __future__ import annotations
 

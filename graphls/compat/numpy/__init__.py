@@ -1,1 +1,1 @@
-"""`mindspore.numpy`."""
+"""`mindspore.numpy`, over the functions of `graphls.ops` and NumPy."""

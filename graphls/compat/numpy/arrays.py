@@ -1,4 +1,4 @@
-"""Functions of `mindspore.numpy` that are made of several of `graphls.ops`: choosing, arranging and comparing."""
+"""Functions of `mindspore.numpy` composed of `graphls.ops`: selection, arrangement, comparison and grids."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ __all__ = [
 
 
 def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tensor:
-    """Values behind those of a tensor along an axis; without one, both in one row."""
+    """Concatenates two tensors along an axis; without one, all their elements."""
     parts = (tensor_of(arr), tensor_of(values)) if axis is not None else (ravel(arr), ravel(values))
     return ops.concat(parts, 0 if axis is None else axis)
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: TensorLike, *args: object, **kwargs: object) -> Tensor:
-    """A function of vectors, called with each along an axis."""
+    """Applies a function of vectors to each vector along an axis."""
     rows = ops.movedim(tensor_of(arr), axis, -1)
-    found = [tensor_of(func1d(row, *args, **kwargs)) for row in ops.reshape(rows, (-1, rows.shape[-1]))]
-    made = ops.reshape(ops.stack(found), (*rows.shape[:-1], *found[0].shape))
-    return ops.movedim(made, -1, axis) if found[0].ndim == 1 else made
+    results = [tensor_of(func1d(row, *args, **kwargs)) for row in ops.reshape(rows, (-1, rows.shape[-1]))]
+    stacked = ops.reshape(ops.stack(results), (*rows.shape[:-1], *results[0].shape))
+    return ops.movedim(stacked, -1, axis) if results[0].ndim == 1 else stacked
 
 
 def apply_over_axes(func: Callable[..., Any], a: TensorLike, axes: int | Sequence[int]) -> Tensor:
-    """A function of a tensor and an axis, called for one axis after the other."""
+    """Applies a function of a tensor and an axis to one axis after the other."""
     x = tensor_of(a)
     for axis in (axes,) if isinstance(axes, int) else axes:
-        found = tensor_of(func(x, axis))
-        x = found if found.ndim == x.ndim else ops.expand_dims(found, axis)
+        result = tensor_of(func(x, axis))
+        x = result if result.ndim == x.ndim else ops.expand_dims(result, axis)
     return x
 
 
 def array_equal(a1: TensorLike, a2: TensorLike, equal_nan: bool = False) -> Tensor:
-    """Whether two tensors have one shape and equal elements."""
+    """Tells whether two tensors have the same shape and equal elements."""
     a1, a2 = tensor_of(a1), tensor_of(a2)
     if a1.shape != a2.shape:
         return Tensor(False)
@@ -57,7 +57,7 @@ def array_equal(a1: TensorLike, a2: TensorLike, equal_nan: bool = False) -> Tens
 
 
 def array_equiv(a1: TensorLike, a2: TensorLike) -> Tensor:
-    """Whether two tensors broadcast to equal elements."""
+    """Tells whether two tensors broadcast to equal elements."""
     a1, a2 = tensor_of(a1), tensor_of(a2)
     try:
         np.broadcast_shapes(a1.shape, a2.shape)
@@ -84,7 +84,7 @@ def broadcast_arrays(*args: TensorLike) -> list[Tensor]:
 
 
 def _within(index: Tensor, size: int, mode: str) -> Tensor:
-    """Positions in range(size): the nearest ("clip"), by whole turns ("wrap"), or as they are ("raise")."""
+    """Indices in range(size): clamped ("clip"), modulo the size ("wrap"), or unchanged ("raise")."""
     if mode not in ("clip", "wrap", "raise"):
         raise GraphValueError(f"The mode is 'clip', 'wrap' or 'raise', not {mode!r}.")
     if mode == "raise":
@@ -93,14 +93,14 @@ def _within(index: Tensor, size: int, mode: str) -> Tensor:
 
 
 def choose(a: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> Tensor:
-    """The elements at their places of those tensors that the positions name."""
+    """For each position, the element of the tensor with the index in `a`."""
     position, *rows = broadcast_arrays(a, *choices)
     at = ops.expand_dims(_within(position, len(rows), mode), 0)
     return ops.squeeze(ops.gather_elements(ops.stack(rows), 0, at), 0)
 
 
 def take(a: TensorLike, indices: TensorLike, axis: int | None = None, mode: str = "clip") -> Tensor:
-    """Elements, or slices along an axis, by their positions."""
+    """Elements, or slices along an axis, by their indices."""
     x = ravel(a) if axis is None else tensor_of(a)
     return ops.gather(x, _within(tensor_of(indices), x.shape[axis or 0], mode), axis or 0)
 
@@ -116,24 +116,24 @@ def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
 
 
 def empty_like(prototype: TensorLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None) -> Tensor:
-    """A tensor of the same shape and dtype, or of those that are given, of zeros."""
+    """A tensor of zeros, by default of the same shape and dtype."""
     x = tensor_of(prototype)
     return ops.zeros(x.shape if shape is None else shape, dtype or x.dtype)
 
 
 def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -> Tensor:
-    """Which elements are among others, or are not."""
-    found = ops.any(ops.equal(ops.expand_dims(tensor_of(element), -1), ravel(test_elements)), -1)
-    return ops.logical_not(found) if invert else found
+    """A mask of the elements that occur in others; with `invert`, of those that do not."""
+    mask = ops.any(ops.equal(ops.expand_dims(tensor_of(element), -1), ravel(test_elements)), -1)
+    return ops.logical_not(mask) if invert else mask
 
 
 def in1d(ar1: TensorLike, ar2: TensorLike, invert: bool = False) -> Tensor:
-    """Which of all elements in order are among others, or are not."""
+    """As `isin`, for the flattened tensor."""
     return isin(ravel(ar1), ar2, invert)
 
 
 def isscalar(element: object) -> bool:
-    """Whether it is a number or a text, and no tensor."""
+    """Tells whether an object is a number or a text, and no tensor."""
     return isinstance(element, (int, float, complex, str))
 
 
@@ -141,7 +141,7 @@ def pad(
     arr: TensorLike, pad_width: Any, mode: str = "constant", stat_length: Any = None, constant_values: Operand = 0,
     end_values: Operand = 0, reflect_type: str = "even", **kwargs: object,
 ) -> Tensor:  # fmt: skip
-    """A tensor with more elements around: a number, or by a mode "edge", "reflect", "symmetric" or "wrap" its own.
+    """Pads a tensor with a number, or by a mode "edge", "reflect", "symmetric" or "wrap" with its own elements.
 
     Raises GraphValueError for other modes.
     """
@@ -160,36 +160,36 @@ def pad(
 
 
 def select(condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: Operand = 0) -> Tensor:
-    """Of each place the element of the first choice whose condition is true, or the default."""
-    found: Any = default
+    """For each position, the element of the first choice whose condition is true, or the default."""
+    result: Any = default
     for condition, choice in reversed([*zip(condlist, choicelist, strict=True)]):
-        found = ops.where(condition, choice, found)
-    return tensor_of(found)
+        result = ops.where(condition, choice, result)
+    return tensor_of(result)
 
 
 def piecewise(x: TensorLike, condlist: Any, funclist: Sequence[Any], *args: object, **kw: object) -> Tensor:
-    """Of each place what the last function gives whose condition is true; one more function is for the rest."""
+    """For each position, the value of the last function whose condition is true; one more function is the default."""
     x = tensor_of(x)
     values = [each(x, *args, **kw) if callable(each) else each for each in funclist]
-    found: Any = values.pop() if len(values) > len(condlist) else ops.zeros_like(x)
+    result: Any = values.pop() if len(values) > len(condlist) else ops.zeros_like(x)
     for condition, value in zip(condlist, values, strict=True):
-        found = ops.where(condition, value, found)
-    return ops.cast(found, x.dtype)
+        result = ops.where(condition, value, result)
+    return ops.cast(result, x.dtype)
 
 
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
-    """The dtype that both fit into."""
+    """The smallest dtype to which both can be cast."""
     return as_dtype(np.promote_types(as_dtype(type1).numpy, as_dtype(type2).numpy))
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that all fit into."""
+    """The smallest dtype to which all can be cast."""
     kinds = [each.dtype if isinstance(each, Tensor) else as_dtype(each) for each in arrays_and_dtypes]
     return reduce(promote_types, kinds)
 
 
 def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: DTypeLike = int32) -> Tensor:
-    """Whole numbers from `minval` up to, but without, `maxval`; of one argument, from 0 up to that."""
+    """Random integers from `minval` up to, but without, `maxval`; with one argument, from 0 up to it."""
     low, high = (0, minval) if maxval is None else (minval, maxval)
     size = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     return ops.cast(ops.randint(low, high, size), dtype)
@@ -198,39 +198,39 @@ def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: DT
 def ravel_multi_index(
     multi_index: Sequence[TensorLike], dims: Sequence[int], mode: str = "clip", order: str = "C"
 ) -> Tensor:
-    """The positions in a row of elements by their positions along axes."""
+    """The flat indices of elements from their indices along axes."""
     index = [_within(tensor_of(each), size, mode) for each, size in zip(multi_index, dims, strict=True)]
     pairs = [*zip(index, dims, strict=True)]
     pairs = pairs if order == "C" else pairs[::-1]
-    return reduce(lambda found, pair: ops.add(ops.mul(found, pair[1]), pair[0]), pairs[1:], pairs[0][0])
+    return reduce(lambda flat, pair: ops.add(ops.mul(flat, pair[1]), pair[0]), pairs[1:], pairs[0][0])
 
 
 def rollaxis(x: TensorLike, axis: int, start: int = 0) -> Tensor:
-    """An axis moved before another one."""
+    """Moves an axis before another one."""
     x = tensor_of(x)
     axis, start = axis % x.ndim, start + x.ndim if start < 0 else start
     return ops.movedim(x, axis, start - 1 if start > axis else start)
 
 
 def searchsorted(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
-    """Where values would stand in a sorted row; `sorter` has the order that sorts one which is not."""
+    """The positions of values in a sorted vector; `sorter` has the indices that sort an unsorted one."""
     return ops.searchsorted(a, v, out_int32=True, side=side, sorter=sorter)
 
 
 def sometrue(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether any element is true."""
+    """Tells whether any element is true."""
     return ops.any(ops.cast(a, "bool"), axis, keepdims)
 
 
 class _Grid:
-    """The grids of `numpy.mgrid` or `numpy.ogrid` as tensors, of 32 bits."""
+    """The grids of `numpy.mgrid` or `numpy.ogrid` as tensors of 32 bits."""
 
     def __init__(self, grid: Any) -> None:
         self.grid = grid
 
     def __getitem__(self, key: Any) -> Any:
-        found = self.grid[key]
-        return [*map(_narrow, found)] if isinstance(found, (list, tuple)) else _narrow(found)
+        grid = self.grid[key]
+        return [*map(_narrow, grid)] if isinstance(grid, (list, tuple)) else _narrow(grid)
 
 
 def _narrow(array: Any) -> Tensor:

@@ -22,25 +22,25 @@ pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 
 def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
-    """A tensor of numbers, of nested sequences of them, or of a tensor, with `ndmin` axes or more."""
-    found = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
-    missing = max(0, ndmin - found.ndim)
-    return ops.reshape(found, (1,) * missing + found.shape) if missing else found
+    """A tensor from numbers, nested sequences of them, or a tensor, with at least `ndmin` axes."""
+    tensor = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
+    missing = max(0, ndmin - tensor.ndim)
+    return ops.reshape(tensor, (1,) * missing + tensor.shape) if missing else tensor
 
 
 def asarray(a: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
-    """The tensor itself, or one of numbers; in another dtype where one is given."""
+    """The tensor itself, or a tensor from numbers, cast to the dtype if there is one."""
     tensor = tensor_of(a)
     return tensor if dtype is None else ops.cast(tensor, dtype)
 
 
 def zeros(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
-    """Zeros, float32 unless another dtype is given."""
+    """Zeros, float32 by default."""
     return ops.zeros(shape, dtype)
 
 
 def ones(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
-    """Ones, float32 unless another dtype is given."""
+    """Ones, float32 by default."""
     return ops.ones(shape, dtype)
 
 
@@ -48,16 +48,16 @@ empty = zeros
 
 
 def full(shape: Sizes, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
-    """One number everywhere, in its own dtype unless another is given."""
+    """A tensor of one number, by default in its dtype."""
     return ops.full(shape, fill_value, dtype=dtype)
 
 
 def arange(
     start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The numbers from `start` up to, but without, `stop`, int32 of integers; with one argument from 0 up to that."""
-    made = ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
-    return made if dtype is not None or made.dtype.is_float else ops.cast(made, int32)
+    """The numbers from `start` up to, but without, `stop`, int32 for integers; with one argument, from 0 up to it."""
+    numbers = ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
+    return numbers if dtype is not None or numbers.dtype.is_float else ops.cast(numbers, int32)
 
 
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Tensor:
@@ -81,17 +81,17 @@ def ravel(x: TensorLike) -> Tensor:
 
 
 def cumsum(a: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Sums from the start of an axis on; without an axis, of all elements in order."""
+    """Cumulative sums along an axis; without one, over all elements in order."""
     return ops.cumsum(ravel(a), 0, dtype) if axis is None else ops.cumsum(a, axis, dtype)
 
 
 def repeat(a: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
-    """Each element `repeats` times along an axis; without one, of all elements in order."""
+    """Repeats each element along an axis; without one, all elements in order."""
     return ops.repeat_interleave(ravel(a), repeats, 0) if axis is None else ops.repeat_interleave(a, repeats, axis)
 
 
 def transpose(a: TensorLike, axes: Sizes | None = None) -> Tensor:
-    """The axes in another order, by default the opposite one."""
+    """The axes in another order, by default reversed."""
     return ops.transpose(a) if axes is None else ops.transpose(a, axes)
 
 
@@ -110,7 +110,7 @@ argwhere bitwise_not column_stack copysign count_nonzero dsplit dstack fmod gcd 
 isneginf isposinf lcm nanmean norm positive rand randn signbit take_along_axis vsplit
 """
 SAME = {name: FUNCTIONS[name] for name in _NAMES.split()}
-"""Functions that are those of `graphls.ops`, in the order of their arguments."""
+"""Functions that have the arguments of `graphls.ops`, in the same order."""
 
 
 _HOST_NAMES = """
@@ -119,13 +119,16 @@ histogramdd indices intersect1d ix_ logspace setdiff1d tri tril_indices tril_ind
 unique unravel_index vander
 """
 HOST_NAMES = _HOST_NAMES.split()
-"""Functions that NumPy computes."""
+"""Functions that NumPy computes, since their results depend on settings alone or have a size that the data decide.
+
+They take no values that a graph computes, and have no gradient.
+"""
 NARROW = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.dtype(np.int32)}
-"""What NumPy makes by default, and what MindSpore makes in its place."""
+"""The default dtypes of NumPy, and those of MindSpore in their place."""
 
 
 def _by_numpy(name: str) -> Callable[..., Any]:
-    """A function of NumPy that takes and gives tensors, of 32 bits where none of 64 went in."""
+    """A function of NumPy for tensors; the results have 32 bits unless an argument has 64."""
     function = getattr(np, name)
 
     def computed(*arguments: Any, **options: Any) -> Any:
@@ -136,7 +139,7 @@ def _by_numpy(name: str) -> Callable[..., Any]:
         return _tensors(result, lambda array: _in_dtype(array, dtype, narrow))
 
     computed.__name__ = name
-    computed.__doc__ = f"What `numpy.{name}` gives, as tensors."
+    computed.__doc__ = f"The results of `numpy.{name}` as tensors."
     return guarded(computed)
 
 
@@ -148,8 +151,8 @@ def _array(item: Any) -> Any:
 
 
 def _in_dtype(array: Any, dtype: Any, narrow: bool) -> Any:
-    wanted = as_dtype(dtype).numpy if dtype is not None else NARROW.get(array.dtype) if narrow else None
-    return array if wanted is None else array.astype(wanted)
+    target = as_dtype(dtype).numpy if dtype is not None else NARROW.get(array.dtype) if narrow else None
+    return array if target is None else array.astype(target)
 
 
 def _tensors(result: Any, cast: Callable[[Any], Any]) -> Any:

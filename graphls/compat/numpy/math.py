@@ -1,4 +1,4 @@
-"""Functions of `mindspore.numpy` that are made of several of `graphls.ops`: sums, statistics and polynomials."""
+"""Functions of `mindspore.numpy` composed of `graphls.ops`: rounding, sums, statistics and polynomials."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 
 def average(x: TensorLike, axis: Axis = None, weights: TensorLike | None = None, returned: bool = False) -> Any:
-    """The mean, weighted if there are weights, and with `returned` the sum of these."""
+    """The mean, weighted if there are weights, and with `returned` the sum of the weights."""
     x = float_of(x)
     along = tensor_of(1.0 if weights is None else weights)
     if isinstance(axis, int) and along.ndim == 1 and x.ndim > 1:
         along = ops.reshape(along, tuple(-1 if i == axis % x.ndim else 1 for i in range(x.ndim)))
     along = ops.broadcast_to(ops.cast(along, x.dtype), x.shape)
     total = ops.sum(along, axis)
-    found = ops.div(ops.sum(ops.mul(x, along), axis), total)
-    return (found, total) if returned else found
+    mean = ops.div(ops.sum(ops.mul(x, along), axis), total)
+    return (mean, total) if returned else mean
 
 
 def cbrt(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
@@ -54,12 +54,12 @@ def float_power(x1: TensorLike, x2: TensorLike, dtype: DTypeLike | None = None) 
 
 
 def fix(x: TensorLike) -> Tensor:
-    """The next whole number towards zero."""
+    """The next integer towards zero."""
     return ops.trunc(float_of(x))
 
 
 def rint(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
-    """The nearest whole number, of two the even one."""
+    """The nearest integer; halves round to even."""
     return _in(ops.round(float_of(x)), dtype)
 
 
@@ -69,7 +69,7 @@ def radians(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def divmod(x1: TensorLike, x2: TensorLike, dtype: DTypeLike | None = None) -> tuple[Tensor, Tensor]:
-    """The quotient, rounded down, and what it leaves."""
+    """The quotient, rounded down, and the remainder."""
     return _in(ops.floor_divide(x1, x2), dtype), _in(ops.floor_mod(x1, x2), dtype)
 
 
@@ -84,7 +84,7 @@ def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:
 
 
 def _padded(*polynomials: TensorLike) -> list[Tensor]:
-    """Vectors of one length, with zeros before those that are shorter."""
+    """Vectors of one length, with zeros before the shorter ones."""
     rows = list(map(ravel, polynomials))
     size = max(row.size for row in rows)
     return [ops.pad(row, [size - row.size, 0]) for row in rows]
@@ -121,11 +121,11 @@ def cov(
 
 def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Tensor:
     """The correlations of the variables in rows, or in columns."""
-    found = cov(x, y, rowvar)
-    if found.ndim == 0:
-        return _in(ops.ones_like(found), dtype)
-    scale = ops.sqrt(ops.diagonal(found))
-    return _in(ops.div(found, ops.mul(ops.expand_dims(scale, 1), scale)), dtype)
+    covariances = cov(x, y, rowvar)
+    if covariances.ndim == 0:
+        return _in(ops.ones_like(covariances), dtype)
+    scale = ops.sqrt(ops.diagonal(covariances))
+    return _in(ops.div(covariances, ops.mul(ops.expand_dims(scale, 1), scale)), dtype)
 
 
 def cross(
@@ -133,23 +133,23 @@ def cross(
 ) -> Tensor:
     """The cross product of vectors of 3 elements along an axis."""
     first, second, last = (axisa, axisb, axisc) if axis is None else (axis,) * 3
-    found = ops.cross(ops.movedim(tensor_of(a), first, -1), ops.movedim(tensor_of(b), second, -1), -1)
-    return ops.movedim(found, -1, last)
+    product = ops.cross(ops.movedim(tensor_of(a), first, -1), ops.movedim(tensor_of(b), second, -1), -1)
+    return ops.movedim(product, -1, last)
 
 
 def ediff1d(ary: TensorLike, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
-    """The differences of all elements in order, between what is to stand before and behind them."""
+    """The differences of consecutive elements, preceded by `to_begin` and followed by `to_end`."""
     parts = [to_begin, ops.diff(ravel(ary)), to_end]
     return ops.concat([ravel(part) for part in parts if part is not None])
 
 
 def gradient(f: TensorLike, *varargs: Operand, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Central differences along each axis, one-sided at its ends, divided by a distance, 1 by default."""
+    """Central differences along each axis, one-sided at its ends, divided by a distance, by default 1."""
     f = float_of(f)
     axes = [*range(f.ndim)] if axis is None else [axis] if isinstance(axis, int) else [*axis]
     distances = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
-    found = [_slopes(f, along % f.ndim, distance) for along, distance in zip(axes, distances, strict=True)]
-    return found[0] if len(found) == 1 else found
+    slopes = [_slopes(f, along % f.ndim, distance) for along, distance in zip(axes, distances, strict=True)]
+    return slopes[0] if len(slopes) == 1 else slopes
 
 
 def _slopes(f: Tensor, axis: int, distance: Operand) -> Tensor:
@@ -166,7 +166,7 @@ def _slopes(f: Tensor, axis: int, distance: Operand) -> Tensor:
 def interp(
     x: TensorLike, xp: TensorLike, fp: TensorLike, left: Operand | None = None, right: Operand | None = None
 ) -> Tensor:
-    """The values at x of the straight lines through points whose `xp` rise; `left` and `right` beyond these."""
+    """Linear interpolation at x between points with rising `xp`; `left` and `right` outside of them."""
     x, xp, fp = float_of(x), float_of(xp), float_of(fp)
     at = ops.clamp(ops.searchsorted(xp, x, right=True), 1, xp.size - 1)
     low, high = ops.gather(xp, ops.sub(at, 1), 0), ops.gather(xp, at, 0)
@@ -177,23 +177,23 @@ def interp(
 
 
 def nansum(a: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
-    """The sum of what is not nan."""
+    """The sum of the elements that are not nan."""
     return ops.nansum(a, axis, keepdims, dtype=dtype)
 
 
 def nancumsum(a: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Sums from the start of an axis on, in which a nan counts as 0; without an axis, of all elements in order."""
+    """Cumulative sums along an axis, in which a nan counts as 0; without an axis, over all elements in order."""
     a = ops.where(ops.isnan(float_of(a)), 0.0, float_of(a))
     return _in(ops.cumsum(ravel(a), 0) if axis is None else ops.cumsum(a, axis), dtype)
 
 
 def _without_nan(reduction: Callable[..., Tensor], least: float) -> Callable[..., Tensor]:
     def reduced(a: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
-        """The largest or smallest of what is not nan; nan where all is."""
+        """The largest or smallest element that is not nan; nan if all are."""
         a, missing = float_of(a), ops.isnan(float_of(a))
-        found = reduction(ops.where(missing, least, a), axis, keepdims)
-        every = ops.equal(ops.sum(ops.cast(missing, a.dtype), axis, keepdims=keepdims), a.size // max(found.size, 1))
-        return _in(ops.where(every, math.nan, found), dtype)
+        result = reduction(ops.where(missing, least, a), axis, keepdims)
+        every = ops.equal(ops.sum(ops.cast(missing, a.dtype), axis, keepdims=keepdims), a.size // max(result.size, 1))
+        return _in(ops.where(every, math.nan, result), dtype)
 
     return reduced
 
@@ -204,18 +204,18 @@ nanmax, nanmin = _without_nan(ops.amax, -math.inf), _without_nan(ops.amin, math.
 def nanvar(
     a: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: int = 0, keepdims: bool = False
 ) -> Tensor:
-    """The variance of what is not nan."""
+    """The variance of the elements that are not nan."""
     a = float_of(a)
-    there = ops.cast(ops.logical_not(ops.isnan(a)), a.dtype)
+    counts = ops.cast(ops.logical_not(ops.isnan(a)), a.dtype)
     distance = ops.sub(a, ops.nanmean(a, axis, True))
     squares = ops.nansum(ops.square(distance), axis, keepdims)
-    return _in(ops.div(squares, ops.sub(ops.sum(there, axis, keepdims=keepdims), ddof)), dtype)
+    return _in(ops.div(squares, ops.sub(ops.sum(counts, axis, keepdims=keepdims), ddof)), dtype)
 
 
 def nanstd(
     a: TensorLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: int = 0, keepdims: bool = False
 ) -> Tensor:
-    """The standard deviation of what is not nan."""
+    """The standard deviation of the elements that are not nan."""
     return ops.sqrt(nanvar(a, axis, dtype, ddof, keepdims))
 
 
@@ -225,7 +225,7 @@ def trapz(y: TensorLike, x: TensorLike | None = None, dx: float = 1.0, axis: int
 
 
 def polyadd(a1: TensorLike, a2: TensorLike) -> Tensor:
-    """The sum of two polynomials, whose coefficients begin with the highest power."""
+    """The sum of two polynomials, whose coefficients start with the highest power."""
     return ops.add(*_padded(a1, a2))
 
 
@@ -242,7 +242,7 @@ def polymul(a1: TensorLike, a2: TensorLike) -> Tensor:
 def polyval(p: TensorLike, x: Operand) -> Tensor:
     """The value of a polynomial at x."""
     x, coefficients = tensor_of(x), ravel(p)
-    return reduce(lambda found, each: ops.add(ops.mul(found, x), each), coefficients, ops.zeros_like(x))
+    return reduce(lambda value, each: ops.add(ops.mul(value, x), each), coefficients, ops.zeros_like(x))
 
 
 def polyder(p: TensorLike, m: int = 1) -> Tensor:
@@ -262,7 +262,7 @@ def polyint(p: TensorLike, m: int = 1, k: Any = None) -> Tensor:
 
 
 def unwrap(p: TensorLike, discont: float = math.pi, axis: int = -1) -> Tensor:
-    """Angles of which neighbours differ by less than a turn, by adding whole turns."""
+    """Angles with full turns added, so that neighbours differ by less than one."""
     p = float_of(p)
     steps = ops.diff(p, 1, axis)
     turned = ops.sub(ops.floor_mod(ops.add(steps, math.pi), 2 * math.pi), math.pi)

@@ -1,1 +1,1 @@
-"""Operator classes and functions of MindSpore that lie in modules of their own."""
+"""Operator classes and functions of MindSpore that `graphls.ops` does not have."""

@@ -1,4 +1,4 @@
-"""Functions of communication, by MindSpore's names; of one rank, each gives what it takes."""
+"""Functions of communication with MindSpore's names; on one rank, each returns its argument."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ __all__ = [
 
 
 def get_rank(group: str | None = None) -> int:
-    """The number of this process in the group; 0 before `init`, as MindSpore says it."""
+    """The number of this process in the group; 0 before `init`, as in MindSpore."""
     return communication.get_rank(group) if GlobalComm.INITED else 0
 
 
 def get_group_size(group: str | None = None) -> int:
-    """The number of processes in the group; 1 before `init`, as MindSpore says it."""
+    """The number of processes in the group; 1 before `init`, as in MindSpore."""
     return communication.get_group_size(group) if GlobalComm.INITED else 1
 
 
 class ReduceOp:
-    """How ranks put their tensors together."""
+    """The reductions of tensors over ranks."""
 
     SUM, MAX, MIN, PROD = "sum", "max", "min", "prod"
 
 
 class _Done:
-    """The handle of a communication that is done."""
+    """The handle of a completed communication."""
 
     def wait(self) -> None:
-        """Nothing to wait for."""
+        """Does nothing."""
 
 
 def _handle(async_op: bool) -> _Done | None:
@@ -74,29 +74,29 @@ def _handle(async_op: bool) -> _Done | None:
 def all_reduce(
     tensor: TensorLike, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> tuple[Tensor, Any]:
-    """The tensors of all ranks put together, and a handle where `async_op` is set, else None."""
+    """The reduced tensors of all ranks, and a handle if `async_op` is set, else None."""
     return all_reduced([tensor], op, group)[0], _handle(async_op)
 
 
 def all_gather_into_tensor(tensor: TensorLike, group: str | None = None, async_op: bool = False) -> tuple[Tensor, Any]:
-    """The tensors of all ranks along the first axis, and a handle where `async_op` is set, else None."""
+    """The tensors of all ranks along the first axis, and a handle if `async_op` is set, else None."""
     return all_gathered(tensor, group), _handle(async_op)
 
 
 def reduce_scatter_tensor(
     tensor: TensorLike, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> tuple[Tensor, Any]:
-    """This rank's part of the tensors of all ranks put together, and a handle where `async_op` is set, else None."""
+    """This rank's part of the reduced tensors of all ranks, and a handle if `async_op` is set, else None."""
     return reduce_scattered(tensor, op, group), _handle(async_op)
 
 
 def broadcast(tensor: TensorLike, src: int = 0, group: str | None = None) -> Tensor:
-    """The tensor of the rank `src`, which is counted among all ranks."""
+    """The tensor of the rank `src`, a number among all ranks."""
     return broadcasted([tensor], _in_group(src, group), group)[0]
 
 
 def reduce(tensor: TensorLike, dst: int, op: str = "sum", group: str | None = None) -> Tensor:
-    """The tensors of all ranks put together, on the rank `dst`; of a sum, the others have zeros."""
+    """The reduced tensors of all ranks, on the rank `dst`; for a sum, the others get zeros."""
     return reduced_to(tensor, _in_group(dst, group), op, group)
 
 
@@ -109,21 +109,21 @@ def gather_into_tensor(tensor: TensorLike, dst: int = 0, group: str | None = Non
 def scatter_tensor(tensor: TensorLike, src: int = 0, group: str | None = None) -> Tensor:
     """This rank's part, along the first axis, of the tensor of the rank `src`.
 
-    Raises GraphValueError where there are no equal parts.
+    Raises GraphValueError for rows that do not divide into equal parts.
     """
-    found, whole = find_group(group), broadcast(tensor, src, group)
-    rows, rest = divmod(whole.shape[0], found.size)
+    ranks, full = find_group(group), broadcast(tensor, src, group)
+    rows, rest = divmod(full.shape[0], ranks.size)
     if rest:
-        text = f"scatter_tensor divides the first axis among {found.size} ranks"
-        raise GraphValueError(f"{text}, and {whole.shape[0]} rows are no equal parts; pad them.")
-    return whole[found.rank * rows : (found.rank + 1) * rows]
+        text = f"scatter_tensor divides the first axis among {ranks.size} ranks"
+        raise GraphValueError(f"{text}, and {full.shape[0]} rows are no equal parts; pad them.")
+    return full[ranks.rank * rows : (ranks.rank + 1) * rows]
 
 
 def all_to_all_with_output_shape(
     output_shape_list: Sequence[Any], input_tensor_list: Sequence[TensorLike], group: str | None = None,
     async_op: bool = False,
 ) -> tuple[tuple[Tensor, ...], Any]:  # fmt: skip
-    """One tensor to each rank, those that come from them, of these shapes, and a handle as of `all_reduce`."""
+    """Sends one tensor to each rank; returns those received, of these shapes, and a handle as of `all_reduce`."""
     tensors = list(map(tensor_of, input_tensor_list))
     shapes = [tuple(getattr(item, "shape", item)) for item in output_shape_list]
     ranks = range(find_group(group).size)
@@ -135,21 +135,21 @@ def all_to_all_single_with_output_shape(
     output_shape: Any, tensor: TensorLike, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: str | None = None, async_op: bool = False,
 ) -> tuple[Tensor, Any]:  # fmt: skip
-    """Rows of a tensor to each rank, those that come from them, in this shape, and a handle as of `all_reduce`.
+    """Sends rows of a tensor to each rank; returns those received, in this shape, and a handle as of `all_reduce`.
 
     `input_split_sizes` are the rows for each rank, `output_split_sizes` those from each; by default, equal parts.
-    Raises GraphValueError for rows that are no equal parts, or not those of the sizes.
+    Raises GraphValueError for rows that do not divide into equal parts, or that do not match the sizes.
     """
-    given, shape = tensor_of(tensor), tuple(getattr(output_shape, "shape", output_shape))
+    source, shape = tensor_of(tensor), tuple(getattr(output_shape, "shape", output_shape))
     ranks = find_group(group).size
-    sends = _split_sizes(input_split_sizes, given.shape, ranks)
+    sends = _split_sizes(input_split_sizes, source.shape, ranks)
     receives = _split_sizes(output_split_sizes, shape, ranks)
-    found = exchanged_pieces(given.reshape((-1,)), sends, receives, group)
-    return (found.reshape(shape) if sum(receives) else found), _handle(async_op)
+    result = exchanged_pieces(source.reshape((-1,)), sends, receives, group)
+    return (result.reshape(shape) if sum(receives) else result), _handle(async_op)
 
 
 def _split_sizes(sizes: Sequence[int] | None, shape: tuple[int, ...], ranks: int) -> list[int]:
-    """How many elements of an array of this shape belong to each rank, of which it has so many rows."""
+    """The number of elements of each rank in an array of this shape; `sizes` are rows."""
     row = prod(shape[1:])
     if sizes:
         return [size * row for size in sizes]
@@ -159,31 +159,32 @@ def _split_sizes(sizes: Sequence[int] | None, shape: tuple[int, ...], ranks: int
 
 
 def send(tensor: TensorLike, dst: int = 0, group: str | None = None, tag: int = 0) -> None:
-    """Give a tensor to the rank `dst`, which calls `recv` for it; has no gradient."""
+    """Send a tensor to the rank `dst`, which calls `recv` for it; has no gradient."""
     exchanged([tensor], [_in_group(dst, group)], [], [], group, tag)
 
 
 def recv(tensor: TensorLike, src: int = 0, group: str | None = None, tag: int = 0) -> Tensor:
-    """What the rank `src` sends: a tensor like this one."""
+    """The tensor that the rank `src` sends, of the type of this one."""
     return exchanged([], [], [_in_group(src, group)], [tensor_of(tensor).type], group, tag)[0]
 
 
 def isend(tensor: TensorLike, dst: int = 0, group: str | None = None, tag: int = 0) -> Any:
-    """As `send`; a handle of what is done."""
+    """As `send`; returns a completed handle."""
     send(tensor, dst, group, tag)
     return _Done()
 
 
 def irecv(tensor: TensorLike, src: int = 0, group: str | None = None, tag: int = 0) -> tuple[Tensor, Any]:
-    """As `recv`; with a handle of what is done."""
+    """As `recv`; with a completed handle."""
     return recv(tensor, src, group, tag), _Done()
 
 
 class P2POp:
-    """A tensor that goes to the rank `peer`, or comes from it, for `batch_isend_irecv`.
+    """A tensor that is sent to the rank `peer`, or received from it, by `batch_isend_irecv`.
 
-    `op` is "isend" or "irecv", or the function; what comes is like `tensor`, or has this shape and `recv_dtype`. Raises
-    GraphValueError for another `op` and another `tag` than 0, GraphTypeError for what is no tensor, shape or rank.
+    `op` is "isend" or "irecv", or the function; a received tensor has the type of `tensor`, or this shape and
+    `recv_dtype`. Raises GraphValueError for another `op` and another `tag` than 0, GraphTypeError for an argument that
+    is no tensor, shape or rank.
     """
 
     def __init__(
@@ -205,16 +206,16 @@ class P2POp:
             raise GraphValueError("A P2POp with a shape receives, and has a recv_dtype.")
 
     def type(self) -> Type:
-        """What is received."""
+        """The type of the received tensor."""
         if isinstance(self.tensor, tuple):
             return Type(as_dtype(self.recv_dtype), self.tensor)
         return tensor_of(self.tensor).type
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> tuple[Tensor, ...]:
-    """What comes for each P2POp of a list, all of which go on at the same time; zeros for those that send.
+    """The received tensor of each P2POp of a list, which run at the same time; zeros for those that send.
 
-    Raises GraphTypeError for a list without any, or with anything else, GraphValueError for several groups.
+    Raises GraphTypeError for an empty list, or one with other elements, GraphValueError for several groups.
     """
     if not isinstance(p2p_op_list, list) or not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise GraphTypeError(f"batch_isend_irecv takes a list of P2POp, not {p2p_op_list!r}.")
@@ -223,14 +224,14 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> tuple[Tensor, ...]:
         raise GraphValueError("All of one batch_isend_irecv have one group; use one for each group.")
     sends = [op for op in p2p_op_list if op.name == "isend"]
     receives = [op for op in p2p_op_list if op.name == "irecv"]
-    to, come = ([_in_group(op.peer, group) for op in ops] for ops in (sends, receives))
+    targets, sources = ([_in_group(op.peer, group) for op in ops] for ops in (sends, receives))
     kinds = [op.type() for op in receives]
-    found = iter(exchanged([op.tensor for op in sends], to, come, kinds, group))
-    return tuple(next(found) if op.name == "irecv" else Tensor(0.0) for op in p2p_op_list)
+    received = iter(exchanged([op.tensor for op in sends], targets, sources, kinds, group))
+    return tuple(next(received) if op.name == "irecv" else Tensor(0.0) for op in p2p_op_list)
 
 
 def _in_group(rank: int, group: str | None) -> int:
-    """The number in a group of one of all ranks; raises GraphValueError where the group does not have it."""
+    """The number of a rank in a group; raises GraphValueError if the group does not have it."""
     members = find_group(group).members
     if rank not in members:
         raise GraphValueError(f"Rank {rank} is none of the group {group!r}, which has {list(members)}.")
@@ -238,5 +239,5 @@ def _in_group(rank: int, group: str | None) -> int:
 
 
 def barrier(group: str | None = None) -> None:
-    """Wait until all ranks are here."""
+    """Wait until all ranks have reached the barrier."""
     waited(group)

@@ -1,4 +1,4 @@
-"""Operators of MindSpore that show values: those of summaries, and Assert."""
+"""Operators of MindSpore for debugging: summaries for event files, and Assert."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphls.train.callbacks.summary import SummaryRecord
 
 
 class Summary(Operator):
-    """A value with a name for the event file of a SummaryRecord or a SummaryCollector that is open; else nothing."""
+    """A named value for the event file of an open SummaryRecord or SummaryCollector; without one it has no effect."""
 
     plugin = ""
     ranks: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class HistogramSummary(Summary):
 
 
 class TensorSummary(HistogramSummary):
-    """`TensorSummary()(name, x)`: in an event file of TensorBoard, a histogram of all elements."""
+    """`TensorSummary()(name, x)`: a histogram of all elements, as TensorBoard has no tensors."""
 
 
 class ImageSummary(Summary):
@@ -61,7 +61,7 @@ class ImageSummary(Summary):
 
 
 class Assert(Operator):
-    """`Assert(summarize)(condition, tensors)`: an error where a condition is not true, whenever the graph has run."""
+    """`Assert(summarize)(condition, tensors)`: raises an error if the condition is false after a run of the graph."""
 
     def __init__(self, summarize: int = 3) -> None:
         self.settings = {"summarize": summarize}

@@ -1,4 +1,4 @@
-"""Functions of Python values that `mindspore.ops.functional` and `_sequence_ops` have as operators.
+"""Functions of Python values that `mindspore.ops.functional` has as operators.
 
 A graph is traced in Python, where lengths, tuples and numbers are Python's own: so these are plain functions.
 """
@@ -79,7 +79,7 @@ def tuple_to_array(items: Sequence[object]) -> Tensor:
 
 
 def array_to_scalar(x: object) -> Any:
-    """The number in a tensor of one element; a tensor of shape () where that is not known yet."""
+    """A tensor of one element in the shape ()."""
     tensor = tensor_of(x)
     return ops.reshape(tensor, ())
 
@@ -95,17 +95,17 @@ def typeof(x: Any) -> Any:
 
 
 def hastype(x: Any, kind: Any) -> bool:
-    """Whether something is a tensor of this dtype, or an instance of this class."""
+    """Tells whether an object is a tensor of this dtype, or an instance of this class."""
     return x.dtype == kind if is_tensor(x) else isinstance(x, kind)
 
 
 def isconstant(x: object) -> bool:
-    """Whether something is known before the graph runs: a Python value, or a tensor that no input leads to."""
+    """Tells whether a value is known before the graph runs: a Python value, or a tensor that depends on no input."""
     return not isinstance(x, Symbol)
 
 
 def mixed_precision_cast(dst_type: DTypeLike, x: object) -> Any:
-    """Every float tensor of a pytree in another float dtype."""
+    """A pytree with every float tensor cast to another float dtype."""
 
     def cast(leaf: object) -> Any:
         return ops.cast(leaf, dst_type) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf

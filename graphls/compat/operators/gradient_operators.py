@@ -22,7 +22,7 @@ def _layer_norm(
     x: Tensor, dy: Tensor, variance: Operand, mean: Tensor, gamma: Tensor, begin_norm_axis: int = 1,
     begin_params_axis: int = 1,
 ) -> Any:  # fmt: skip
-    """Gradients of LayerNorm by x, gamma and beta, from what it gave as mean and variance."""
+    """Gradients of LayerNorm by x, gamma and beta, from the mean and the variance of the forward."""
     axes, outer = tuple(range(begin_norm_axis % x.ndim, x.ndim)), tuple(range(begin_params_axis % x.ndim))
     inverse = ops.rsqrt(variance + 1e-7)
     normal, g = (x - mean) * inverse, dy * gamma
@@ -35,7 +35,7 @@ def _batch_norm(
     reserve: TensorLike | None = None,
     is_training: bool = False, epsilon: float = 1e-5, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
-    """Gradients of BatchNorm by x, scale and offset, from the mean and the variance that it used."""
+    """Gradients of BatchNorm by x, scale and offset, from the mean and the variance of the forward."""
     axes = tuple(i for i in range(x.ndim) if i != 1)
     wide = (1, -1, *(1,) * (x.ndim - 2))
     inverse = ops.reshape(ops.rsqrt(saved_variance + epsilon), wide)
@@ -49,7 +49,7 @@ def _batch_norm(
 
 def _smaller(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def gradient(x: Tensor, y: Tensor, grads: Tensor, grad_x: bool = True, grad_y: bool = True) -> Any:
-        """Gradients by both operands: each gets those where it was chosen."""
+        """Gradients by both operands: each gets those of the elements at which it was selected."""
         chosen = compare(x, y)
         by_x, by_y = _where(chosen, grads), _where(ops.logical_not(chosen), grads)
         return _summed(by_x, x.shape), _summed(by_y, y.shape)
@@ -58,7 +58,7 @@ def _smaller(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _summed(gradient: Tensor, shape: tuple[int, ...]) -> Any:
-    """A gradient summed over what broadcasting made wide."""
+    """A gradient summed over the axes that were broadcast."""
     extra = gradient.ndim - len(shape)
     axes = tuple(i for i, size in enumerate(gradient.shape) if i < extra or shape[i - extra] != size)
     return ops.reshape(ops.sum(gradient, axes), shape) if axes else gradient
@@ -82,18 +82,18 @@ def _pool(name: str) -> Callable[..., Any]:
 
 
 def _bias(dout: Tensor, data_format: str = "NCHW") -> Any:
-    """The gradient of a bias: the sum over all axes but that of the channels."""
+    """The gradient of a bias: the sum over all axes but the channels."""
     channel = dout.ndim - 1 if data_format == "NHWC" else 1
     return ops.sum(dout, tuple(i for i in range(dout.ndim) if i != channel))
 
 
 def _log_softmax(logits: TensorLike, grad: TensorLike, axis: int = -1) -> Any:
-    """The gradient of log_softmax, from what it gave."""
+    """The gradient of log_softmax, from its output."""
     return grad - ops.exp(logits) * ops.sum(grad, axis, keepdims=True)
 
 
 def _softmax(output: Operand, grad: Operand, axis: int = -1) -> Any:
-    """The gradient of softmax, from what it gave."""
+    """The gradient of softmax, from its output."""
     return (grad - ops.sum(output * grad, axis, keepdims=True)) * output
 
 
@@ -107,8 +107,8 @@ def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Axis = 0, eps
 def _smooth_l1(prediction: Tensor, target: TensorLike, dout: Tensor, beta: float = 1.0, reduction: str = "none") -> Any:
     """The gradient of SmoothL1Loss by its prediction."""
     difference = prediction - target
-    found = ops.clamp(difference / beta, -1.0, 1.0) * dout
-    return found / prediction.size if reduction == "mean" else found
+    gradient = ops.clamp(difference / beta, -1.0, 1.0) * dout
+    return gradient / prediction.size if reduction == "mean" else gradient
 
 
 def _cross_entropy(
@@ -116,13 +116,13 @@ def _cross_entropy(
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The gradient of BinaryCrossEntropy by its input."""
-    found = (input - target) / ops.maximum(input * (1 - input), 1e-12) * grad_output
-    found = found if weight is None else found * weight
-    return found / input.size if reduction == "mean" else found
+    gradient = (input - target) / ops.maximum(input * (1 - input), 1e-12) * grad_output
+    gradient = gradient if weight is None else gradient * weight
+    return gradient / input.size if reduction == "mean" else gradient
 
 
 def _dropout(dy: Tensor, mask: Tensor, keep_prob: float = 0.5) -> Any:
-    """The gradient of Dropout, from the mask that it drew."""
+    """The gradient of Dropout, from its mask."""
     return dy * ops.cast(mask, dy.dtype) / keep_prob
 
 
@@ -201,7 +201,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 """Operators of MindSpore 1 that are not gradients."""
 
 def _of_linear(function: Callable[..., Any], shape: Iterable[int], sensitivity: Tensor) -> Any:
-    """The gradient of a linear function by its input of a shape."""
+    """The gradient of a linear function by its input, which has this shape."""
     return _pulled(function, (ops.zeros(tuple(map(int, shape)), sensitivity.dtype),), sensitivity)
 
 

@@ -22,15 +22,14 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import Operator
 from graphls.runtime.context import is_eager
 
-__all__ = [
-    "EditDistance", "HookBackward", "InsertGradientOf", "NMSWithMask", "PyFunc",
-]  # fmt: skip
+__all__ = ["EditDistance", "HookBackward", "InsertGradientOf", "NMSWithMask", "PyFunc"]
+
 
 class PyFunc(Operator):
-    """`PyFunc(fn, in_types, in_shapes, out_types, out_shapes)(tensors)`: what a Python function gives for arrays.
+    """`PyFunc(fn, in_types, in_shapes, out_types, out_shapes)(tensors)`: a tuple of results of a Python function.
 
-    It gives a tuple. Where it is not `stateful`, it is a `pure_callback`, else a `py_func`. Raises GraphTypeError for
-    tensors of other types than those that are said.
+    It is a `py_func` if it is `stateful`, else a `pure_callback`. Raises GraphTypeError for tensors of other types than
+    declared.
     """
 
     def __init__(
@@ -45,34 +44,34 @@ class PyFunc(Operator):
     def __call__(self, input_x: Sequence[Tensor]) -> tuple[Tensor, ...]:
         tensors = [tensor_of(x) for x in input_x]
         if [t.type for t in tensors] != self.inputs:
-            given = ", ".join(str(t.type) for t in tensors)
-            raise GraphTypeError(f"This PyFunc takes {', '.join(map(str, self.inputs))}, not {given}.")
-        called = py_func if self.stateful else pure_callback
-        found: tuple[Tensor, ...] = called(self._as_tuple, self.outputs, *tensors)
-        return found
+            types = ", ".join(str(t.type) for t in tensors)
+            raise GraphTypeError(f"This PyFunc takes {', '.join(map(str, self.inputs))}, not {types}.")
+        call = py_func if self.stateful else pure_callback
+        results: tuple[Tensor, ...] = call(self._as_tuple, self.outputs, *tensors)
+        return results
 
     def _as_tuple(self, *arrays: Any) -> Any:
-        given = self.fn(*arrays)
-        return (given,) if len(self.outputs) == 1 and not isinstance(given, (tuple, list)) else given
+        result = self.fn(*arrays)
+        return (result,) if len(self.outputs) == 1 and not isinstance(result, (tuple, list)) else result
 
 
 class InsertGradientOf(Operator):
-    """`InsertGradientOf(f)(x)`: x itself, whose gradient is what `f` makes of it."""
+    """`InsertGradientOf(f)(x)`: x itself, with the gradient `f(gradient)`."""
 
     def __init__(self, f: Callable[[Tensor], Tensor]) -> None:
         self.settings = {}
         self.f = f
 
     def __call__(self, input_x: Tensor) -> Tensor:
-        found: Tensor = with_hooks(input_x, [lambda gradients: in_trace(self.f)(*gradients)])
-        return found
+        result: Tensor = with_hooks(input_x, [lambda gradients: in_trace(self.f)(*gradients)])
+        return result
 
 
 class HookBackward(Operator):
-    """`HookBackward(hook_fn)(tensors)`: the tensors, whose gradients are what `hook_fn` gives for them as a tuple.
+    """`HookBackward(hook_fn)(tensors)`: the tensors, whose gradients as a tuple are passed through `hook_fn`.
 
-    Where it gives None, they stay as they are. In eager mode, and where it gives nothing at all, it is called with
-    numbers whenever gradients are computed; else once, while a graph is traced, on symbols.
+    A result of None leaves them unchanged. In eager mode, and if it never returns a value, `hook_fn` is called with
+    numbers whenever gradients are computed; else once, while a graph is traced, with symbols.
     """
 
     def __init__(self, hook_fn: Callable[..., Any], cell_id: str = "") -> None:
@@ -88,10 +87,10 @@ class HookBackward(Operator):
 
 
 class NMSWithMask(Operator):
-    """`NMSWithMask(iou_threshold)(boxes)`: boxes (N, 5) by falling scores, numbers from 0 on, and which to keep.
+    """`NMSWithMask(iou_threshold)(boxes)`: boxes (N, 5) by falling scores, their indices, and a mask of selected ones.
 
-    A box has two corners and a score. One that overlaps a better one that is kept by more than the threshold, in share
-    of the area of both, is not. Has no gradient. Raises GraphValueError for another shape.
+    A box has two corners and a score. It is dropped if its intersection over union with a better selected box is above
+    the threshold. Has no gradient. Raises GraphValueError for another shape.
     """
 
     def __init__(self, iou_threshold: float = 0.5) -> None:
@@ -103,16 +102,16 @@ class NMSWithMask(Operator):
         if x.ndim != 2 or x.shape[1] != 5:
             raise GraphValueError(f"NMSWithMask takes boxes of the shape (N, 5), not {x.shape}.")
         outputs = (x.shape, x.dtype), (x.shape[:1], int32), (x.shape[:1], bool_)
-        found: tuple[Tensor, ...] = pure_callback(self._chosen, outputs, x)
-        return found
+        results: tuple[Tensor, ...] = pure_callback(self._select, outputs, x)
+        return results
 
-    def _chosen(self, boxes: Any) -> Any:
+    def _select(self, boxes: Any) -> Any:
         boxes = boxes[np.argsort(-boxes[:, 4], kind="stable")]
-        kept = np.ones(len(boxes), bool)
+        mask = np.ones(len(boxes), bool)
         for i in range(len(boxes)):
-            if kept[i]:
-                kept[i + 1 :] &= _overlaps(boxes[i], boxes[i + 1 :]) <= self.iou_threshold
-        return boxes, np.arange(len(boxes), dtype=np.int32), kept
+            if mask[i]:
+                mask[i + 1 :] &= _overlaps(boxes[i], boxes[i + 1 :]) <= self.iou_threshold
+        return boxes, np.arange(len(boxes), dtype=np.int32), mask
 
 
 def _overlaps(box: Any, others: Any) -> Any:
@@ -124,11 +123,11 @@ def _overlaps(box: Any, others: Any) -> Any:
 
 
 class EditDistance(Operator):
-    """`EditDistance(normalize)(indices, values, shape, indices, values, shape)`: sparse sequences from sparse truths.
+    """`EditDistance(normalize)(indices, values, shape, indices, values, shape)`: from sparse hypotheses to truths.
 
-    Sequences lie along the last axis: row i of the indices (N, R) says where the value i stands, rising, in a tensor of
-    the shape (R,), which is known. The result has the larger sizes of both shapes without the last, in float32, and no
-    gradient. With `normalize`, distances are divided by the lengths of the truths. Raises GraphTypeError for a
+    Sequences lie along the last axis: row i of the indices (N, R), in rising order, is the position of value i in a
+    tensor of the constant shape (R,). The result has the larger sizes of both shapes without the last, in float32, and
+    no gradient. With `normalize`, distances are divided by the lengths of the truths. Raises GraphTypeError for a
     `normalize` that is no bool and a shape that the graph computes, and GraphValueError for shapes that do not fit.
     """
 
@@ -147,31 +146,31 @@ class EditDistance(Operator):
         for indices, values in (tensors[:2], tensors[2:]):
             fits = fits and indices.ndim == 2 and indices.shape == (*values.shape, rank)
         if not fits:
-            given = ", ".join(str(t.type) for t in tensors)
-            raise GraphValueError(f"EditDistance takes indices (N, R), values (N,) and R sizes, not {given}, {shapes}.")
+            types = ", ".join(str(t.type) for t in tensors)
+            raise GraphValueError(f"EditDistance takes indices (N, R), values (N,) and R sizes, not {types}, {shapes}.")
         sizes = tuple(max(pair) for pair in zip(shapes[0][:-1], shapes[1][:-1], strict=True))
-        found: Tensor = pure_callback(lambda *arrays: self._distances(sizes, *arrays), (sizes, float32), *tensors)
-        return found
+        result: Tensor = pure_callback(lambda *arrays: self._distances(sizes, *arrays), (sizes, float32), *tensors)
+        return result
 
     def _distances(self, sizes: tuple[int, ...], *arrays: Any) -> Any:
-        found = np.zeros(sizes, np.float32)
-        for place in product(*map(range, sizes)):
-            made, true = (_sequence(place, *arrays[i : i + 2]) for i in (0, 2))
-            found[place] = _edits(made, true)
-            if self.normalize and found[place]:
-                found[place] = found[place] / len(true) if len(true) else np.inf
-        return found
+        distances = np.zeros(sizes, np.float32)
+        for index in product(*map(range, sizes)):
+            hypothesis, truth = (_sequence(index, *arrays[i : i + 2]) for i in (0, 2))
+            distances[index] = _levenshtein(hypothesis, truth)
+            if self.normalize and distances[index]:
+                distances[index] = distances[index] / len(truth) if len(truth) else np.inf
+        return distances
 
 
-def _sequence(place: tuple[int, ...], indices: Any, values: Any) -> Any:
-    return values[(indices[:, :-1] == place).all(axis=1)]
+def _sequence(index: tuple[int, ...], indices: Any, values: Any) -> Any:
+    return values[(indices[:, :-1] == index).all(axis=1)]
 
 
-def _edits(made: Any, true: Any) -> int:
-    """How many values are put in, left out or changed at least: the distance of Levenshtein."""
-    row = list(range(len(true) + 1))
-    for i, value in enumerate(made, 1):
+def _levenshtein(hypothesis: Any, truth: Any) -> int:
+    """The least number of insertions, deletions and substitutions between two sequences."""
+    row = list(range(len(truth) + 1))
+    for i, value in enumerate(hypothesis, 1):
         before, row[0] = row[0], i
-        for j, other in enumerate(true, 1):
+        for j, other in enumerate(truth, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (value != other))
     return row[-1]

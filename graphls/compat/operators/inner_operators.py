@@ -40,7 +40,7 @@ def _centralized(input_x: TensorLike, axis: Axis = ()) -> Any:
 
 
 def _clipped(x: Operand, clip_norm: Operand, axis: Axis = None) -> Any:
-    """A tensor divided by what its norm along some axes, or all, is above a number."""
+    """A tensor scaled so that its norm along some axes, or all, is at most `clip_norm`."""
     norm = ops.sqrt(ops.sum(x * x, axis, keepdims=True))
     return x * clip_norm / ops.maximum(norm, clip_norm)
 

@@ -1,7 +1,7 @@
-"""Operators of MindSpore that update the rows of parameters for which there are gradients.
+"""Operators of MindSpore that update only the rows of parameters that have gradients.
 
-Several gradients of one row are added first. Rows without one stay as they are, but for `FusedSparseAdam`, whose
-moments go on everywhere. Each gives what it has written.
+Several gradients of one row are added first. Rows without one stay as they are, except in `FusedSparseAdam`, whose
+moments decay everywhere. Each returns the updated values.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from graphls.ops.update_rules import shrunk, value_of, written
 
 
 def _dense(var: TensorLike, grad: TensorLike, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of the whole parameter, and which of its rows it has."""
+    """The dense gradient of the parameter, and a mask of the rows that have one."""
     value = value_of(var)
     count = ops.zeros((value.shape[0],), value.dtype)
     hits = ops.index_add(count, indices, ops.ones(indices.shape, value.dtype), 0)
-    whole = ops.index_add(ops.zeros_like(value), indices, ops.cast(grad, value.dtype), 0)
-    return whole, ops.reshape(hits > 0, (value.shape[0], *(1,) * (value.ndim - 1)))
+    dense = ops.index_add(ops.zeros_like(value), indices, ops.cast(grad, value.dtype), 0)
+    return dense, ops.reshape(hits > 0, (value.shape[0], *(1,) * (value.ndim - 1)))
 
 
 def _rows(var: TensorLike, rows: Tensor, new: Tensor) -> Tensor:
-    """New rows where there are gradients, written."""
+    """Write new values to the rows that have gradients."""
     return written(var, ops.where(rows, new, value_of(var)))
 
 
@@ -90,7 +90,7 @@ def _adam(is_lazy: bool) -> Callable[..., Any]:
         beta2: Operand, epsilon: TensorLike,
         grad: TensorLike, indices: Tensor, use_locking: bool = False, use_nesterov: bool = False,
     ) -> Any:  # fmt: skip
-        """Adam, whose corrections of bias are given as powers of the betas."""
+        """Adam, with bias corrections from the powers of the betas."""
         g, rows = _dense(var, grad, indices)
         rows = rows if is_lazy else ops.ones_like(rows)
         first = value_of(m) * beta1 + g * (1 - beta1)
@@ -119,6 +119,8 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "SparseApplyProximalAdagrad": (_proximal, {"use_locking": False}),
 }  # fmt: skip
 
-_made: dict[str, type[Operator]] = {name: operator(name, *found, __name__) for name, found in CONFIGURED.items()}
+_operators: dict[str, type[Operator]] = {
+    name: operator(name, *definition, __name__) for name, definition in CONFIGURED.items()
+}
 
-__getattr__, __dir__ = offering(_made)
+__getattr__, __dir__ = offering(_operators)

@@ -1,1 +1,1 @@
-"""`mindspore.nn.probability`."""
+"""`mindspore.nn.probability`: distributions, bijectors and Bayesian layers."""

@@ -1,4 +1,4 @@
-"""`mindspore.nn.probability.bnn_layers`: layers with weights of a trained distribution, drawn for each call."""
+"""`mindspore.nn.probability.bnn_layers`: layers whose weights are sampled from a trained distribution in each call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Posterior: TypeAlias = "Callable[..., Cell]"
 
 
 class NormalPrior(Cell):
-    """A normal distribution that stays as it is."""
+    """A constant normal distribution."""
 
     def __init__(self, dtype: DTypeLike = float32, mean: float = 0, std: float = 0.1) -> None:
         super().__init__()
@@ -32,9 +32,9 @@ class NormalPrior(Cell):
 
 
 class NormalPosterior(Cell):
-    """A normal distribution of a shape whose mean is trained, and of whose deviation log(exp(d) - 1) is.
+    """A normal distribution of a shape, with a trained mean m and a trained d, whose deviation is softplus(d).
 
-    Both begin at normal numbers. Raises GraphTypeError for arguments of other types and negative deviations.
+    Both have normal initial values. Raises GraphTypeError for arguments of other types and negative deviations.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class NormalPosterior(Cell):
             _check_number(key, number)
         for key, number in (("loc_std", loc_std), ("untransformed_scale_std", untransformed_scale_std)):
             _check_number(key, number, GraphTypeError)
-        drawn = NormalInitializer(loc_std, loc_mean)
-        self.mean = Parameter(initializer(drawn, shape, dtype), name=f"{name}_mean")
-        drawn = NormalInitializer(untransformed_scale_std, untransformed_scale_mean)
-        self.untransformed_std = Parameter(initializer(drawn, shape, dtype), name=f"{name}_untransformed_std")
+        initial = NormalInitializer(loc_std, loc_mean)
+        self.mean = Parameter(initializer(initial, shape, dtype), name=f"{name}_mean")
+        initial = NormalInitializer(untransformed_scale_std, untransformed_scale_mean)
+        self.untransformed_std = Parameter(initializer(initial, shape, dtype), name=f"{name}_untransformed_std")
         self.normal = Normal(dtype=dtype)
 
     @property
     def std(self) -> Tensor:
-        """The deviation, which is above 0."""
+        """The standard deviation, which is above 0."""
         return ops.softplus(self.untransformed_std) + 1e-6
 
     def construct(self, name: str, *args: Any) -> Any:
@@ -68,7 +68,7 @@ class NormalPosterior(Cell):
 
 
 def _check_number(name: str, number: TensorLike, error: type[Exception] | None = None) -> None:
-    """Raise GraphTypeError for what is no number, and an error, where there is one, for numbers below 0."""
+    """Raise GraphTypeError for anything but a number, and `error`, unless it is None, for numbers below 0."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise GraphTypeError(f"The type of `{name}` must be `int` or `float`")
     if error is not None and number < 0:
@@ -76,12 +76,12 @@ def _check_number(name: str, number: TensorLike, error: type[Exception] | None =
 
 
 def normal_post_fn(name: str, shape: Sizes) -> NormalPosterior:
-    """The distribution that layers take unless they are given another."""
+    """The default posterior distribution of layers."""
     return NormalPosterior(name=name, shape=shape)
 
 
 class _Variational:
-    """What layers with drawn weights have in common: their distributions, and how far these are from a first guess."""
+    """A layer with sampled weights: their prior and posterior distributions, and the divergence between these."""
 
     weight_prior: Cell
     weight_posterior: NormalPosterior
@@ -89,23 +89,23 @@ class _Variational:
     bias_posterior: NormalPosterior
     has_bias: bool
 
-    def _make(self, part: str, shape: list[int], prior: Prior, posterior: Posterior) -> None:
-        """Give a part of the layer, its weight or its bias, distributions; raises GraphTypeError for other ones."""
-        guess = prior if isinstance(prior, Cell) else prior()
-        found = posterior(shape=shape, name=f"bnn_{part}")
-        for key, cell in (("prior", guess), ("posterior", found)):
+    def _set_distributions(self, part: str, shape: list[int], prior: Prior, posterior: Posterior) -> None:
+        """Set the distributions of the weight or the bias; raises GraphTypeError unless they are normal."""
+        prior_cell = prior if isinstance(prior, Cell) else prior()
+        posterior_cell = posterior(shape=shape, name=f"bnn_{part}")
+        for key, cell in (("prior", prior_cell), ("posterior", posterior_cell)):
             if not isinstance(getattr(cell, "normal", None), Normal):
                 text = f"The type of distribution of `{part}_{key}_fn` must be `normal`"
                 raise GraphTypeError(text)
-        setattr(self, f"{part}_prior", guess)
-        setattr(self, f"{part}_posterior", found)
+        setattr(self, f"{part}_prior", prior_cell)
+        setattr(self, f"{part}_posterior", posterior_cell)
 
     def compute_kl_loss(self) -> Tensor:
-        """The divergence of the first guess from what is trained, over all weights."""
+        """The Kullback-Leibler divergence of the priors from the posteriors, over all weights."""
         parts = [(self.weight_prior, self.weight_posterior)]
         if self.has_bias:
             parts.append((self.bias_prior, self.bias_posterior))
-        losses: list[Tensor] = [guess("kl_loss", "Normal", found.mean, found.std).sum() for guess, found in parts]
+        losses: list[Tensor] = [prior("kl_loss", "Normal", post.mean, post.std).sum() for prior, post in parts]
         return losses[0] + losses[1] if self.has_bias else losses[0]
 
 
@@ -117,32 +117,32 @@ class _DenseVariational(_Variational, Cell):
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_channels, self.out_channels, self.has_bias = in_channels, out_channels, has_bias
-        self._make("weight", [out_channels, in_channels], weight_prior_fn, weight_posterior_fn)
+        self._set_distributions("weight", [out_channels, in_channels], weight_prior_fn, weight_posterior_fn)
         if has_bias:
-            self._make("bias", [out_channels], bias_prior_fn, bias_posterior_fn)
+            self._set_distributions("bias", [out_channels], bias_prior_fn, bias_posterior_fn)
         self.activation = nn.get_activation(activation) if isinstance(activation, str) else activation
         if self.activation is not None and not isinstance(self.activation, Cell):
             raise GraphValueError("The type of `activation` is wrong.")
 
     def construct(self, x: TensorLike) -> Tensor:
-        found = self._weighted(x)
+        result = self._weighted(x)
         if self.has_bias:
-            found = found + self.bias_posterior("sample")
-        return found if self.activation is None else self.activation(found)
+            result = result + self.bias_posterior("sample")
+        return result if self.activation is None else self.activation(result)
 
     def _weighted(self, x: TensorLike) -> Tensor:
         raise NotImplementedError
 
 
 class DenseReparam(_DenseVariational):
-    """`Dense` with weights that are drawn for each call, the same for all samples (Kingma and Welling, 2013)."""
+    """`Dense` with weights sampled in each call, the same for all rows (Kingma and Welling, 2013)."""
 
     def _weighted(self, x: TensorLike) -> Tensor:
         return ops.matmul(x, self.weight_posterior("sample").T)
 
 
 class DenseLocalReparam(_DenseVariational):
-    """`Dense` whose results are drawn as weights of each sample would make them (Kingma et al., 2015)."""
+    """`Dense` whose results are sampled as if each row had its own weights (Kingma et al., 2015)."""
 
     def _weighted(self, x: TensorLike) -> Tensor:
         mean = ops.matmul(x, self.weight_posterior.mean.T)
@@ -151,7 +151,7 @@ class DenseLocalReparam(_DenseVariational):
 
 
 class ConvReparam(_Variational, Cell):
-    """`Conv2d` with weights that are drawn for each call, the same for all samples."""
+    """`Conv2d` with weights sampled in each call, the same for all rows."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
@@ -162,20 +162,21 @@ class ConvReparam(_Variational, Cell):
         super().__init__()
         size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
         self.has_bias = has_bias
-        self._make("weight", [out_channels, in_channels // group, *size], weight_prior_fn, weight_posterior_fn)
+        shape = [out_channels, in_channels // group, *size]
+        self._set_distributions("weight", shape, weight_prior_fn, weight_posterior_fn)
         if has_bias:
-            self._make("bias", [out_channels], bias_prior_fn, bias_posterior_fn)
+            self._set_distributions("bias", [out_channels], bias_prior_fn, bias_posterior_fn)
         self.conv2d = ops.Conv2D(
             out_channels, size, pad_mode=pad_mode, pad=padding, stride=stride, dilation=dilation, group=group
         )
 
     def construct(self, x: TensorLike) -> Tensor:
-        found = self.conv2d(x, self.weight_posterior("sample"))
-        return ops.bias_add(found, self.bias_posterior("sample")) if self.has_bias else found
+        result = self.conv2d(x, self.weight_posterior("sample"))
+        return ops.bias_add(result, self.bias_posterior("sample")) if self.has_bias else result
 
 
 class WithBNNLossCell(Cell):
-    """`dnn_factor` times a network's loss, and `bnn_factor` times the divergences of its layers with drawn weights.
+    """`dnn_factor` times a network's loss, plus `bnn_factor` times the divergences of its layers with sampled weights.
 
     Raises GraphTypeError and GraphValueError for factors that are no numbers of 0 or more.
     """

@@ -1,6 +1,7 @@
-"""`mindspore.nn.probability.bijector`: functions with an inverse, as cells, and the distributions of what they give.
+"""`mindspore.nn.probability.bijector`: invertible functions as cells, and transformed distributions.
 
-A bijector that is called with a distribution gives that of its values; called with the name of a method, its result.
+A bijector called with a distribution returns the distribution of its values; called with the name of a method, the
+result of that.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _METHODS = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian"
 
 
 class Bijector(Cell):
-    """A function with an inverse; a subclass defines `_forward`, `_inverse` and the logarithms of their slopes.
+    """An invertible function; a subclass defines `_forward`, `_inverse` and the logarithms of their derivatives.
 
-    Values are tensors of floats. Raises GraphTypeError for others, GraphAttributeError for what it has no formula for.
+    Values are tensors of floats. Raises GraphTypeError for others, GraphAttributeError for a method without a formula.
     """
 
     def __init__(
@@ -50,19 +51,19 @@ class Bijector(Cell):
         return self._formula("forward", value, *args, **options)
 
     def inverse(self, value: TensorLike, *args: object, **options: object) -> Tensor:
-        """The value that the function makes this of."""
+        """The value whose image is this one."""
         return self._formula("inverse", value, *args, **options)
 
     def forward_log_jacobian(self, value: TensorLike, *args: object, **options: object) -> Tensor:
-        """The logarithm of the absolute slope of `forward`."""
+        """The logarithm of the absolute derivative of `forward`."""
         return self._formula("forward_log_jacobian", value, *args, **options)
 
     def inverse_log_jacobian(self, value: TensorLike, *args: object, **options: object) -> Tensor:
-        """The logarithm of the absolute slope of `inverse`."""
+        """The logarithm of the absolute derivative of `inverse`."""
         return self._formula("inverse_log_jacobian", value, *args, **options)
 
     def is_falling(self) -> Any:
-        """Whether greater values become smaller: a bool, or a tensor of them."""
+        """Tells whether the function is decreasing: a bool, or a tensor of them."""
         return False
 
     def _formula(self, name: str, value: Any, *args: object, **options: object) -> Tensor:
@@ -76,10 +77,10 @@ class Bijector(Cell):
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of what a bijector makes of the numbers of another distribution, which has its parameters.
+    """The distribution of the values of a bijector on a base distribution, which has the parameters.
 
-    It has a mean where the bijector is linear. Raises GraphTypeError for what is no bijector and no distribution of
-    floats, GraphAttributeError for what it has no formula for.
+    It has a mean if the bijector is linear. Raises GraphTypeError for other arguments than a bijector and a
+    distribution of floats, GraphAttributeError for a method without a formula.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
         value = self._tensor(value)
-        found = self.distribution.log_prob(self.bijector.inverse(value), *parameters)
+        base = self.distribution.log_prob(self.bijector.inverse(value), *parameters)
         slope = self.bijector.inverse_log_jacobian(value)
-        return ops.where(found == -np.inf, found, found + slope)  # whose sum is nan where the slope is infinite
+        return ops.where(base == -np.inf, base, base + slope)  # an infinite slope would make the sum nan
 
     def cdf(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
         below = self.distribution.cdf(self.bijector.inverse(self._tensor(value)), *parameters)
@@ -116,15 +117,15 @@ class TransformedDistribution(Distribution):
     def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
         if self.seed is None:
             return self.bijector.forward(self.distribution.sample(shape, *parameters))
-        kept, self.distribution.seed = self.distribution.seed, self.seed
+        seed, self.distribution.seed = self.distribution.seed, self.seed
         try:
             return self.bijector.forward(self.distribution.sample(shape, *parameters))
         finally:
-            self.distribution.seed = kept
+            self.distribution.seed = seed
 
 
 def _parameter(name: str, value: TensorLike | None, least: float | None = None, may_be_least: bool = False) -> Tensor:
-    """A parameter as a tensor of floats; raises GraphTypeError, and GraphValueError for numbers below their least."""
+    """A parameter as a tensor of floats; raises GraphTypeError, and GraphValueError for numbers below the minimum."""
     if value is None or isinstance(value, bool):
         raise GraphTypeError(f"{name} cannot be type {type(value)}")
     tensor = tensor_of(value)
@@ -146,7 +147,7 @@ class PowerTransform(Bijector):
         self.power = _parameter("Power", power, 0.0, may_be_least=True)
 
     def _powers(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The power, whether it is 0, and one that is not."""
+        """The power, a mask of where it is 0, and the power with 1 in those places."""
         power = ops.cast(self.power, like.dtype) + ops.zeros_like(like)
         is_zero = power == 0
         return power, is_zero, ops.where(is_zero, ops.ones_like(power), power)

@@ -1,4 +1,4 @@
-"""`mindspore.nn.probability.distribution`: those with gamma functions, of classes, and those with a few formulas."""
+"""`mindspore.nn.probability.distribution`: Gamma, Beta, Poisson, categorical, geometric, half normal, Student's t."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _at_or_above(bound: float, x: Tensor, density: Tensor, otherwise: float) -> 
 
 
 class Gamma(Distribution):
-    """Sums of times between events of a rate; its mode is nan for a concentration of 1 or less."""
+    """The gamma distribution; its mode is nan for a concentration of 1 or less."""
 
     names = ("concentration", "rate")
 
@@ -63,7 +63,7 @@ def _log_beta(a: Tensor, b: Tensor) -> Any:
 
 
 class Beta(Distribution):
-    """Numbers between 0 and 1; the mode is nan unless both concentrations are above 1."""
+    """The beta distribution; its mode is nan unless both concentrations are above 1."""
 
     names = ("concentration1", "concentration0")
 
@@ -106,7 +106,7 @@ class Beta(Distribution):
 
 
 class Poisson(Distribution):
-    """How many events of a rate there are."""
+    """The Poisson distribution: the number of events of a rate."""
 
     names = ("rate",)
 
@@ -119,12 +119,12 @@ class Poisson(Distribution):
         return _at_or_above(0.0, x, ops.xlogy(count, rate) - rate - ops.lgamma(count + 1), -math.inf)
 
     def _cdf(self, x: Tensor, rate: Tensor) -> Any:
-        found = ops.igammac(ops.maximum(x, 0.0) + 1, rate)
-        return ops.where(x < 0, ops.zeros_like(found), found)
+        probability = ops.igammac(ops.maximum(x, 0.0) + 1, rate)
+        return ops.where(x < 0, ops.zeros_like(probability), probability)
 
     def _survival_function(self, x: Tensor, rate: Tensor) -> Any:
-        found = ops.igamma(ops.maximum(x, 0.0) + 1, rate)
-        return ops.where(x < 0, ops.ones_like(found), found)
+        probability = ops.igamma(ops.maximum(x, 0.0) + 1, rate)
+        return ops.where(x < 0, ops.ones_like(probability), probability)
 
     def _mean(self, rate: Tensor) -> Any:
         return rate
@@ -136,9 +136,9 @@ class Poisson(Distribution):
 
 
 class Categorical(Distribution):
-    """The number of a class, by the probabilities of all, along their last axis.
+    """The distribution of class numbers by their probabilities, along the last axis.
 
-    Values outside of the classes have the logarithm nan. `mean` and `var` keep the axis of the classes, with one
+    Values outside of the classes have the log probability nan. `mean` and `var` keep the axis of the classes, with one
     element. The numbers that `sample` draws have `dtype`, int32 by default.
     """
 
@@ -162,8 +162,8 @@ class Categorical(Distribution):
 
     def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
         classes, is_one = probs.shape[-1], x.expand_dims(-1) == _numbers(probs)
-        chosen = ops.log(ops.where(is_one, probs, ops.zeros_like(probs)).sum(-1))
-        return _at_or_above(0.0, x, _at_or_above(0.0, classes - 1 - x, chosen, math.nan), math.nan)
+        density = ops.log(ops.where(is_one, probs, ops.zeros_like(probs)).sum(-1))
+        return _at_or_above(0.0, x, _at_or_above(0.0, classes - 1 - x, density, math.nan), math.nan)
 
     def _cdf(self, x: Tensor, probs: Tensor) -> Any:
         return ops.where(_numbers(probs) <= x.expand_dims(-1), probs, ops.zeros_like(probs)).sum(-1)
@@ -190,17 +190,17 @@ def _numbers(probs: Tensor) -> Tensor:
 
 
 class Geometric(Distribution):
-    """How often something of a probability fails before it succeeds; values are rounded down."""
+    """The geometric distribution: the number of failures before a success; values are rounded down."""
 
     names = ("probs",)
 
     def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
-        found = ops.floor(x) * ops.log1p(-probs) + ops.log(probs)
-        return ops.where(x >= 0, found, ops.full_like(found, -math.inf))
+        density = ops.floor(x) * ops.log1p(-probs) + ops.log(probs)
+        return _at_or_above(0.0, x, density, -math.inf)
 
     def _cdf(self, x: Tensor, probs: Tensor) -> Any:
-        found = -ops.expm1((ops.floor(x) + 1) * ops.log1p(-probs))
-        return ops.where(x >= 0, found, ops.zeros_like(found))
+        probability = -ops.expm1((ops.floor(x) + 1) * ops.log1p(-probs))
+        return ops.where(x >= 0, probability, ops.zeros_like(probability))
 
     def _quantile(self, u: Tensor, probs: Tensor) -> Any:
         return ops.floor(ops.log(u) / ops.log1p(-probs))
@@ -222,17 +222,17 @@ class Geometric(Distribution):
 
 
 class HalfNormal(Distribution):
-    """The normal distribution, twice as dense, at and above 0; a mean moves it, but not where it begins."""
+    """The half normal distribution: twice the normal density from 0 on; the mean does not move that bound."""
 
     names = ("mean", "sd")
 
     def _log_prob(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
-        found = 0.5 * math.log(2 / math.pi) - ops.log(sd) - 0.5 * ops.square((x - mean) / sd)
-        return ops.where(x >= 0, found, ops.full_like(found, -math.inf))
+        density = 0.5 * math.log(2 / math.pi) - ops.log(sd) - 0.5 * ops.square((x - mean) / sd)
+        return _at_or_above(0.0, x, density, -math.inf)
 
 
 class StudentT(Distribution):
-    """Student's distribution of some degrees of freedom, moved by a mean and stretched by a scale."""
+    """Student's t distribution of some degrees of freedom, with a mean and a scale."""
 
     names = ("df", "mean", "sd")
 

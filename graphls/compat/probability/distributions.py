@@ -1,6 +1,6 @@
-"""`mindspore.nn.probability.distribution`: distributions as cells, whose methods are operations of a graph.
+"""`mindspore.nn.probability.distribution`: the base class, and distributions with simple closed forms, as cells.
 
-A distribution has its parameters, or each method takes them behind its value: `Normal(0.0, 1.0).prob(x)` is
+A distribution has its parameters, or each method takes them after its value: `Normal(0.0, 1.0).prob(x)` is
 `Normal().prob(x, 0.0, 1.0)`. Cells call methods by name, too: `distribution("log_prob", x)`.
 """
 
@@ -24,9 +24,9 @@ __all__ = [
 
 
 class Distribution(Cell):
-    """A distribution of numbers; a subclass defines `_log_prob` and what else it has a formula for.
+    """A distribution of numbers; a subclass defines `_log_prob` and the other formulas that it has.
 
-    Raises GraphValueError where a parameter is given nowhere, GraphAttributeError for what it has no formula for.
+    Raises GraphValueError for a missing parameter, GraphAttributeError for a method without a formula.
     """
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -36,18 +36,18 @@ class Distribution(Cell):
         **options: TensorLike | None,
     ) -> None:  # fmt: skip
         super().__init__()
-        given = {**dict(zip(self.names, parameters, strict=False)), **options}
-        for key in given:
+        named = {**dict(zip(self.names, parameters, strict=False)), **options}
+        for key in named:
             if key not in self.names:
                 raise GraphTypeError(f"{type(self).__name__} has no parameter {key!r}.")
         self.dtype, self.seed = dtype, seed
-        self.parameters = {key: self._tensor(value) for key, value in given.items() if value is not None}
+        self.parameters = {key: self._tensor(value) for key, value in named.items() if value is not None}
 
     def construct(self, name: str, *args: TensorLike, **options: TensorLike) -> Any:
         return getattr(self, name)(*args, **options)
 
     def prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
-        """The density, or the probability of a whole number."""
+        """The density, or the probability of an integer."""
         return ops.exp(self.log_prob(value, *parameters))
 
     def log_prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
@@ -101,7 +101,7 @@ class Distribution(Cell):
         return self._formula("kl", *self._all(parameters[count:]), *others)
 
     def cross_entropy(self, dist: str, *parameters: TensorLike) -> Tensor:
-        """The entropy and the divergence together."""
+        """The sum of the entropy and the divergence."""
         return self.entropy(*parameters[len(self.names) :]) + self.kl_loss(dist, *parameters)
 
     def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
@@ -120,20 +120,21 @@ class Distribution(Cell):
     def _tensor(self, value: TensorLike) -> Tensor:
         return ops.cast(tensor_of(value), self.dtype)
 
-    def _all(self, given: tuple[Any, ...]) -> list[Tensor]:
+    def _all(self, parameters: tuple[Any, ...]) -> list[Tensor]:
         """All parameters: those of a call, else those of the distribution."""
-        found = []
+        tensors = []
         for i, name in enumerate(self.names):
-            value = given[i] if i < len(given) and given[i] is not None else self.parameters.get(name)
+            is_own = i >= len(parameters) or parameters[i] is None
+            value = self.parameters.get(name) if is_own else parameters[i]
             if value is None:
                 text = f"{type(self).__name__} needs its parameter {name!r}, when it is made or called."
                 raise GraphValueError(text)
-            found.append(self._tensor(value))
-        return found
+            tensors.append(self._tensor(value))
+        return tensors
 
 
 class _LocationScale(Distribution):
-    """A distribution that is moved and stretched: by its first and second parameter."""
+    """A distribution with a location and a scale, its first and second parameter."""
 
     names = ("loc", "scale")
 
@@ -200,7 +201,7 @@ class LogNormal(Normal):
 
 
 class Uniform(Distribution):
-    """Equal densities between two numbers."""
+    """The uniform distribution between two numbers."""
 
     names = ("low", "high")
 
@@ -225,7 +226,7 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
-    """Times between events of a rate."""
+    """The exponential distribution: the time between events of a rate."""
 
     names = ("rate",)
 
@@ -286,7 +287,7 @@ class Bernoulli(Distribution):
 
 
 class Laplace(_LocationScale):
-    """Two exponential distributions, on both sides of a mean."""
+    """The Laplace distribution: exponential on both sides of a mean."""
 
     names = ("mean", "sd")
 
@@ -313,7 +314,7 @@ class Laplace(_LocationScale):
 
 
 class Logistic(_LocationScale):
-    """The distribution whose `cdf` is the logistic function."""
+    """The logistic distribution, whose `cdf` is the logistic function."""
 
     def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
         z = (x - loc) / scale
@@ -338,7 +339,7 @@ class Logistic(_LocationScale):
 
 
 class Gumbel(_LocationScale):
-    """The distribution of largest values."""
+    """The Gumbel distribution of maxima."""
 
     def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
         z = (x - loc) / scale
@@ -364,7 +365,7 @@ class Gumbel(_LocationScale):
 
 
 class Cauchy(_LocationScale):
-    """The distribution of the quotient of two normal numbers; it has no mean."""
+    """The Cauchy distribution; it has no mean."""
 
     def _log_prob(self, x: Tensor, loc: Tensor, scale: Tensor) -> Any:
         return -math.log(math.pi) - ops.log(scale) - ops.log1p(ops.square((x - loc) / scale))
