@@ -1,4 +1,4 @@
-"""Datasets: rows read from Python objects, through pipelines that make batches of them ahead of the training step."""
+"""Datasets: rows from Python objects and files, through pipelines that batch them ahead of the training step."""
 
 from typing import Any as _Any
 
@@ -73,7 +73,7 @@ def zip(datasets: tuple[Dataset, ...]) -> Dataset:
 
 
 def __getattr__(name: str) -> _Any:
-    """Raise GraphAttributeError, which names what is near."""
+    """Raise GraphAttributeError, with the closest name as a suggestion."""
     if name.startswith("_"):
         raise AttributeError(name)
     raise _GraphAttributeError(f"graphls.dataset has no {name!r}{_nearest(name, __all__)}.")

@@ -1,6 +1,6 @@
 """Checks of the arguments of datasets and of operations on rows: TypeError for the kind, ValueError for the range.
 
-The sentences have the phrases of MindSpore that tests of scripts look for.
+The sentences contain the phrases of MindSpore that tests of scripts match.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ DTypeLike = DType | np.dtype[Any] | type | str
 LARGEST_INT = 2**31 - 1
 LARGEST_SIZE = 2**24
 MOST_WORKERS = 1024
-"""More threads or processes than this help no machine, and would take minutes to start."""
+"""More threads or processes than this do not help, and would take minutes to start."""
 
 
-def type_error(name: str, value: object, wanted: str | Sequence[type]) -> GraphTypeError:
-    """The error for an argument that is not `wanted`: of some types, or what the words say."""
-    wanted = wanted if isinstance(wanted, str) else f"of type {list(wanted)}"
-    return GraphTypeError(f"Argument {name} with value {value!r} is not {wanted}, but got {type(value)}.")
+def type_error(name: str, value: object, expected: str | Sequence[type]) -> GraphTypeError:
+    """The error for an argument that is not `expected`, a description or a list of types."""
+    expected = expected if isinstance(expected, str) else f"of type {list(expected)}"
+    return GraphTypeError(f"Argument {name} with value {value!r} is not {expected}, but got {type(value)}.")
 
 
-def instance(name: str, value: object, kind: type[Item], wanted: str | Sequence[type]) -> Item:
+def instance(name: str, value: object, kind: type[Item], expected: str | Sequence[type]) -> Item:
     """A value of that kind; raises GraphTypeError otherwise."""
     if not isinstance(value, kind):
-        raise type_error(name, value, wanted)
+        raise type_error(name, value, expected)
     return value
 
 
@@ -113,10 +113,10 @@ def _within(name: str, value: Number, low: float, high: float) -> Number:
 
 def positive(name: str, value: object, high: float = math.inf) -> float:
     """A number in (0, high]; raises GraphTypeError or GraphValueError otherwise."""
-    found = number(name, value, high=high)
-    if found <= 0:
+    checked = number(name, value, high=high)
+    if checked <= 0:
         raise GraphValueError(f"Input {name} must be greater than 0, but got {value}.")
-    return found
+    return checked
 
 
 def probability(name: str, value: object) -> float:
@@ -194,37 +194,37 @@ def dtype(name: str, value: object) -> np.dtype[Any]:
     try:
         if value is None or isinstance(value, (int, float)):
             raise TypeError
-        wanted: Any = "str" if isinstance(value, str) and value == "string" else value
-        found: np.dtype[Any] = np.dtype(wanted)
+        requested: Any = "str" if isinstance(value, str) and value == "string" else value
+        result: np.dtype[Any] = np.dtype(requested)
     except TypeError:
         raise type_error(name, value, "a dtype") from None
-    return found
+    return result
 
 
 def number_dtype(name: str, value: object) -> np.dtype[Any]:
     """The NumPy dtype of integers or floats; raises GraphTypeError for others."""
-    found = dtype(name, value)
-    if found.kind not in "iuf":
+    result = dtype(name, value)
+    if result.kind not in "iuf":
         raise type_error(name, value, "a dtype of numbers")
-    return found
+    return result
 
 
 def names(name: str, value: object) -> tuple[str, ...]:
-    """Names of columns, or one; raises GraphTypeError for other things, GraphValueError for none and for doubles."""
-    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
-    if found is None or not all(isinstance(item, str) for item in found):
+    """Names of columns, or one; raises GraphTypeError for other values, GraphValueError for none and for duplicates."""
+    result = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
+    if result is None or not all(isinstance(item, str) for item in result):
         raise type_error(name, value, [list, str])
-    if not found or not all(found):
+    if not result or not all(result):
         raise GraphValueError(f"{name} should not be empty, but got {value!r}.")
-    if len(set(found)) < len(found):
-        raise GraphValueError(f"{name} has a name twice: {list(found)}.")
-    return found
+    if len(set(result)) < len(result):
+        raise GraphValueError(f"{name} has a name twice: {list(result)}.")
+    return result
 
 
-def names_among(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[int, ...]:
+def names_among(requested: Sequence[str], known: Sequence[str], what: str) -> tuple[int, ...]:
     """The positions of names; raises GraphValueError for one that is missing."""
-    for name in wanted:
+    for name in requested:
         if name not in known:
             near = nearest(name, known)
             raise GraphValueError(f"{what} names {name!r}, and the columns here are {list(known)}{near}.")
-    return tuple(known.index(name) for name in wanted)
+    return tuple(known.index(name) for name in requested)

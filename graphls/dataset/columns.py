@@ -1,4 +1,4 @@
-"""Columns: what they hold, as arrays and stacked into batches, and how they are announced by name, dtype and shape."""
+"""Columns of rows: conversion to arrays, stacking into batches, and schemas of names, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS = frozenset((bool, int, float))
 def as_array(item: Any) -> Any:
     """An item of a row: a number, text, bytes, nested lists of numbers, an array, a tensor, or a dict as it is.
 
-    Numbers become what NumPy makes of them: int64, float64, bool; no array is copied. Raises GraphTypeError for other
+    Numbers become NumPy's defaults: int64, float64, bool; no array is copied. Raises GraphTypeError for other
     objects, GraphValueError for nested lists whose rows differ in length.
     """
     kind = type(item)
@@ -35,25 +35,25 @@ def as_array(item: Any) -> Any:
         return np.asarray(item)
     if isinstance(item, Tensor):
         return item.asnumpy()
-    array = _made(item)
+    array = _array_of(item)
     if array.dtype.kind == "O":
         raise GraphTypeError(f"a column holds numbers, text, bytes or dicts, not {type(item).__name__} objects")
     return array
 
 
-def with_arrays(item: Any, made: Callable[[Array], Any]) -> Any:
-    """An array, or a dict with its numbers, texts and arrays, as `made` has them; other objects in it stay."""
+def with_arrays(item: Any, convert: Callable[[Array], Any]) -> Any:
+    """Convert an array, or the numbers, texts and arrays of a dict, by `convert`; other objects in it stay."""
     if isinstance(item, np.ndarray):
-        return made(item)
+        return convert(item)
     if isinstance(item, dict):
-        return {key: with_arrays(value, made) for key, value in item.items()}
+        return {key: with_arrays(value, convert) for key, value in item.items()}
     if isinstance(item, (list, tuple)):
-        return (list if isinstance(item, list) else tuple)([with_arrays(value, made) for value in item])
+        return (list if isinstance(item, list) else tuple)([with_arrays(value, convert) for value in item])
     is_array = isinstance(item, (*NUMBERS, str, bytes, np.generic, Tensor))
-    return made(as_array(item)) if is_array else item
+    return convert(as_array(item)) if is_array else item
 
 
-def _made(item: object) -> Array:
+def _array_of(item: object) -> Array:
     if isinstance(item, (list, tuple)):
         item = [as_array(part) if isinstance(part, Tensor) else part for part in item]
     try:
@@ -65,7 +65,7 @@ def _made(item: object) -> Array:
 def row_of(item: Any, width: int) -> Row:
     """The columns of an item: those of a tuple or a list, or the item itself where there is one column.
 
-    A list is one value where one column is wanted, unless an array is all it holds. Raises GraphValueError where the
+    A list is one value where there is one column, unless its only item is an array. Raises GraphValueError where the
     number of columns is not `width`.
     """
     kind = type(item)
@@ -83,9 +83,9 @@ def _is_value(item: Any, width: int) -> bool:
 
 
 def stacked(arrays: Sequence[Any], position: int, name: str) -> Any:
-    """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
+    """Stack the arrays of a column, of one shape and dtype, along a new first axis; texts may differ in length.
 
-    Dicts become one, in which each key has what they have there as one array. Raises GraphValueError where shapes,
+    Dicts become one, with the stacked values of each key. Raises GraphValueError where shapes,
     dtypes or keys differ, GraphTypeError for arrays of objects.
     """
     if any(type(item) is dict for item in arrays):
@@ -109,7 +109,7 @@ def _dict_of(items: Sequence[Any], position: int, name: str) -> dict[Any, Array]
 
 
 def _stacked_values(values: list[Any], position: int, name: str) -> Array:
-    """What dicts have at a key; numbers of several types become one type."""
+    """The stacked values of dicts at a key; numbers of several types become one type."""
     try:
         array = np.array(values)
     except ValueError:
@@ -119,8 +119,8 @@ def _stacked_values(values: list[Any], position: int, name: str) -> Array:
     return array
 
 
-def _unlike(what: str, found: Iterable[str], position: int, name: str) -> GraphValueError:
-    listed = " and ".join(sorted(set(found)))
+def _unlike(what: str, values: Iterable[str], position: int, name: str) -> GraphValueError:
+    listed = " and ".join(sorted(set(values)))
     return GraphValueError(f"Cannot batch tensors with different {what} in column {position} ({name!r}): {listed}")
 
 
@@ -133,20 +133,20 @@ def column_dtype(value: object) -> ArrayDType | None:
     if isinstance(value, np.dtype) and value.kind in "US":
         return value
     try:
-        wanted: Any = value
-        return as_dtype(wanted).numpy
+        dtype: Any = value
+        return as_dtype(dtype).numpy
     except GraphlsError as error:
         raise GraphTypeError(error.message) from None
 
 
 Entry = dict[str, Any]
-"""What a schema says of a column: its name, type and shape."""
+"""A column of a schema: its name, type and shape."""
 
 
 class Schema:
     """The columns of a dataset: added one by one, or read from a JSON file with the keys `columns`, `type`, `shape`.
 
-    Raises GraphFileError for a file that cannot be read, GraphValueError for one that is no schema.
+    Raises GraphFileError for a file that cannot be read, GraphValueError for one that is not a schema.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -190,9 +190,9 @@ class Schema:
             self.add_column(entry["name"], entry["type"], entry.get("shape"))
 
     def from_json(self, json_obj: object) -> None:
-        """Read `columns`, and `datasetType` and `numRows` where they are.
+        """Read `columns`, and `datasetType` and `numRows` where they exist.
 
-        Raises GraphValueError where the key `columns` lacks.
+        Raises GraphValueError where the key `columns` is missing.
         """
         if not isinstance(json_obj, dict) or "columns" not in json_obj:
             raise GraphValueError("A schema has the key 'columns'.")

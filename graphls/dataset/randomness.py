@@ -16,33 +16,33 @@ from graphls.frontend.tensors.random import random_state
 
 MAXIMUM = 2**64 - 1
 DATASETS = 0x67726170686C73
-"""Half of the key of Philox, which keeps these numbers apart from others of the same seed."""
+"""Half of the key of Philox, which separates these numbers from others of the same seed."""
 WHOLE_PASS = MAXIMUM
-"""The row that stands for a pass as a whole, from which its order is drawn."""
+"""The row number of a pass as a whole, from which its order is drawn."""
 SEED = Settings({"value": None, "setting": None})
-"""The seed that `config.set_seed` was given, None where nobody has, and an object of each call."""
+"""The seed of `config.set_seed`, None without a call, and an object of each call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What the random numbers of one pass over one node depend on, apart from the row."""
+    """The key of the random numbers of one pass over one node; the row completes it."""
 
     seed: int
     node: int
     epoch: int
 
     def generator(self, row: int = WHOLE_PASS) -> np.random.Generator:
-        """The numbers of a row; two rows share none, because each has a range of Philox's counter to itself."""
+        """The generator of a row; each row has a range of Philox's counter of its own."""
         key = np.array([self.seed & MAXIMUM, DATASETS], np.uint64)
         counter = np.array([0, row, self.epoch & MAXIMUM, self.node], np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
 class RowDraws:
-    """The generator of the row that a stream of rows is at.
+    """The generator of the current row of a stream.
 
-    There is one object for all rows, brought to the start of a row when it is first asked for: NumPy takes ten times
-    as long to make another one.
+    One object serves all rows, and is moved to the start of a row on first use: creating another one takes NumPy ten
+    times as long.
     """
 
     __slots__ = ("_begun", "_generator", "_key", "_row", "_start")
@@ -53,12 +53,12 @@ class RowDraws:
         self._start: dict[str, Any] = {}
 
     def enter(self, row: int) -> None:
-        """Go to a row; what runs from here on in this thread draws from its generator."""
+        """Move to a row; code that runs in this thread from now on draws from its generator."""
         self._row, self._begun = row, False
         _current.set(self)
 
     def generator(self) -> np.random.Generator:
-        """The generator of the row; the same one for everyone who works on it."""
+        """The generator of the row, the same one for all code that works on it."""
         if self._generator is None:
             self._generator = self._key.generator(self._row)
             self._start = dict(self._generator.bit_generator.state)
@@ -69,7 +69,7 @@ class RowDraws:
         return self._generator
 
     def seed_globals(self) -> None:
-        """Start the generators of `random` and `numpy.random` anew for the row, for code that draws from them."""
+        """Seed the generators of `random` and `numpy.random` for the row, for code that draws from them."""
         key = self._key
         words = [part & 0xFFFFFFFF for part in (key.seed, key.node, key.epoch, self._row)]
         np.random.seed(words)
@@ -79,35 +79,35 @@ class RowDraws:
 _current: ContextVar[RowDraws | None] = ContextVar("row_draws", default=None)
 _OUTSIDE = Guard()
 _outside: tuple[object, np.random.Generator] | None = None
-"""The generator that is drawn from outside of pipelines, and what it was made for; all threads draw from one."""
+"""The generator for draws outside of pipelines, with the seeds it was created for; all threads share it."""
 
 
 def generator() -> np.random.Generator:
     """The generator that random transforms draw from.
 
-    While a pipeline works on a row, it is made anew for that row, so that the draws depend on the seed, the node, the
-    pass and the index of the row, and neither on the number of workers nor on their timing. Elsewhere it is one that
-    starts anew when `ds.config.set_seed` or `graphls.set_seed` is called.
+    While a pipeline works on a row, it is seeded for that row, so that the draws depend on the seed, the node, the pass
+    and the index of the row, and neither on the number of workers nor on their timing. Elsewhere it restarts when
+    `ds.config.set_seed` or `graphls.set_seed` is called.
     """
     draws = _current.get()
     return draws.generator() if draws is not None else _generator_outside()
 
 
 def between(draw: np.random.Generator, low: float, high: float) -> float:
-    """A number drawn evenly from low to high: that of `draw.uniform`, in half the time."""
+    """A uniform number from low to high, as of `draw.uniform`, in half the time."""
     return low + (high - low) * draw.random()
 
 
 def _generator_outside() -> np.random.Generator:
     global _outside
-    made_for = (current_seed(), SEED["setting"], random_of_set_seed())
+    seeds = (current_seed(), SEED["setting"], random_of_set_seed())
     with _OUTSIDE.lock:
-        if _outside is None or _outside[0] != made_for:
-            _outside = (made_for, np.random.default_rng(made_for[0]))
+        if _outside is None or _outside[0] != seeds:
+            _outside = (seeds, np.random.default_rng(seeds[0]))
         return _outside[1]
 
 
 def current_seed() -> int:
-    """The seed of `config.set_seed`, else that of `graphls.set_seed`, which a loaded checkpoint brings back."""
+    """The seed of `config.set_seed`, else that of `graphls.set_seed`, which a loaded checkpoint restores."""
     seed = SEED["value"]
     return int(random_state().asnumpy()[0] if seed is None else seed)

@@ -1,4 +1,4 @@
-"""Samplers: which rows of a source make a pass, and in which order."""
+"""Samplers, which choose the rows of a pass and their order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from graphls.dataset.randomness import generator
 Indices = list[int]
 Array = np.ndarray[Any, Any]
 Labels = Callable[[str], Array]
-"""Gives the labels of all rows, by the name of their column."""
+"""A function of the labels of all rows, by the name of their column."""
 
 
 class Sampler:
-    """The base of samplers that users write: `__iter__` gives the indices of the rows of a pass.
+    """The base of custom samplers: `__iter__` gives the indices of the rows of a pass.
 
-    While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` the one given here,
-    which bounds how many are taken. A sampler that has a child samples from the child's choice.
+    While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` that of the
+    constructor, the most rows of a pass. A sampler that has a child samples from the child's choice.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -45,7 +45,7 @@ class Sampler:
         raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row indices.")
 
     def add_child(self, sampler: SamplerLike) -> None:
-        """Sample from what another sampler chooses; raises GraphValueError where there is a child already."""
+        """Sample from the choice of another sampler; raises GraphValueError where there is a child already."""
         if self.child_sampler is not None:
             raise GraphValueError("A sampler has one child, and this one has one already.")
         self.child_sampler = as_sampler(sampler)
@@ -55,18 +55,18 @@ class Sampler:
         return self.child_sampler
 
     def get_num_samples(self) -> int | None:
-        """The most rows that a pass has, where that was given."""
+        """The maximum number of rows of a pass, if set."""
         return self.num_samples
 
     def order(self, size: int, draws: np.random.Generator, labels: Labels | None = None) -> Indices:
-        """The rows of a pass over `size` rows; `labels(column)` gives the labels of all rows to those who ask."""
+        """The rows of a pass over `size` rows; `labels(column)` gives the labels of all rows on request."""
         if self.child_sampler is None:
             return self._checked(self.chosen(size, draws, labels), size)
         before = self.child_sampler.order(size, draws, labels)
         return [before[i] for i in self._checked(self.chosen(len(before), draws, labels), len(before))]
 
     def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
-        """The rows before `num_samples` bounds them; here those that `__iter__` gives."""
+        """The rows before the bound by `num_samples`; here those of `__iter__`."""
         self.dataset_size = size
         return iter(self)
 
@@ -78,7 +78,7 @@ class Sampler:
         return [index % size for index in indices] if indices and min(indices) < 0 else indices
 
     def length(self, size: int) -> int | None:
-        """The number of rows of every pass; None where only a pass shows it."""
+        """The number of rows of every pass; None where it is known only after a pass."""
         return None
 
     def _bounded(self, count: int) -> int:
@@ -92,7 +92,7 @@ class BuiltinSampler(Sampler):
     """A sampler whose passes all have the same number of rows."""
 
     def available(self, size: int) -> int:
-        """How many rows it chooses of `size` before `num_samples` bounds them."""
+        """The number of rows chosen out of `size`, before the bound by `num_samples`."""
         return size
 
     def length(self, size: int) -> int | None:
@@ -158,10 +158,10 @@ class SubsetSampler(BuiltinSampler):
     def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         is_list = isinstance(indices, Iterable) and not isinstance(indices, (str, bytes))
-        found = [indices] if isinstance(indices, int) else list(indices) if is_list else None
-        if found is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in found):
+        items = [indices] if isinstance(indices, int) else list(indices) if is_list else None
+        if items is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in items):
             raise checks.type_error("indices", indices, "a list of integers")
-        self.indices = [int(item) for item in found]
+        self.indices = [int(item) for item in items]
 
     def available(self, size: int) -> int:
         return len(self.indices)
@@ -215,7 +215,7 @@ def as_sampler(sampler: SamplerLike) -> Sampler:
 class DistributedSampler(BuiltinSampler):
     """The rows of one shard of `num_shards`: every `num_shards`-th, of the shuffled rows with `shuffle`.
 
-    Shards have equally many rows: the last rounds begin again at the first rows. With an `offset` below `num_shards`
+    Shards have equally many rows: the last shards continue with the first rows. With an `offset` below `num_shards`
     the first row belongs to shard `offset`, and shards may differ by one row.
 
     Raises GraphValueError for a `shard_id` that is not below `num_shards` and for an `offset` above that.
@@ -238,7 +238,7 @@ class DistributedSampler(BuiltinSampler):
             raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.")
 
     def _positions(self, size: int) -> range:
-        """The positions of this shard in the shuffled rows, before they begin again."""
+        """The positions of this shard in the shuffled rows, before they wrap around."""
         if self.offset == -1:
             rounds = -(-size // self.num_shards)
             return range(self.shard_id, rounds * self.num_shards, self.num_shards)
@@ -295,8 +295,8 @@ class PKSampler(BuiltinSampler):
     """`num_val` rows of each class, class after class; of `num_class` classes at most.
 
     The class of a row is its value in `class_column`, which is read once for all rows. With `shuffle` the classes come
-    in a random order. Classes that have too few rows give some of them more than once. A pass raises GraphlsError where
-    the source does not tell the classes.
+    in a random order. Classes with too few rows repeat some of them. A pass raises GraphlsError where the classes of
+    the source are unknown.
 
     Examples:
         >>> from graphls import dataset as ds

@@ -1,4 +1,4 @@
-"""MindRecord, MindSpore's own format of files: read, written, made of other files."""
+"""MindRecord, MindSpore's file format: reading, writing, and conversion of other files."""
 
 from graphls.dataset.mindrecord.reader import FileReader, MindDataset
 

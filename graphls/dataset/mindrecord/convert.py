@@ -1,4 +1,4 @@
-"""Data sets in other files made into MindRecord files, in the columns that MindSpore's converters give them."""
+"""Converters of published data sets to MindRecord files, with the columns of MindSpore's converters."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _jpeg(image: Array) -> bytes:
 
 
 class CsvToMR:
-    r"""Makes the rows of a CSV file, whose first line names the columns, rows of `partition_number` MindRecord files.
+    r"""Converts a CSV file, whose first line names the columns, to `partition_number` MindRecord files.
 
-    A column of integers is int64, of other numbers float64, of True and False int32, any other string. Raises
+    A column of integers is int64, of other numbers float64, of True and False int32, all others are strings. Raises
     GraphValueError for arguments that do not fit.
 
     Examples:
@@ -78,7 +78,7 @@ class CsvToMR:
     def transform(self) -> None:
         """Write the files; raises GraphFileError for a file that cannot be read, and what FileWriter does.
 
-        Raises GraphRuntimeError for a column of `columns_list` that the file has not.
+        Raises GraphRuntimeError for a column of `columns_list` that the file lacks.
         """
         names, rows = self._read()
         columns = self._columns or names
@@ -90,8 +90,8 @@ class CsvToMR:
                 raise GraphValueError(f"{text}starting with a number.")
         kinds = {name: _kind([row[names.index(name)] for row in rows]) for name in columns}
         schema = {name: {"type": kind} for name, (kind, _) in kinds.items()}
-        made = ({name: kinds[name][1](row[names.index(name)]) for name in columns} for row in rows)
-        _write(made, self._destination, schema, list(columns), self._count)
+        records = ({name: kinds[name][1](row[names.index(name)]) for name in columns} for row in rows)
+        _write(records, self._destination, schema, list(columns), self._count)
 
     def _read(self) -> tuple[list[str], list[list[str]]]:
         try:
@@ -109,29 +109,29 @@ class CsvToMR:
 
 
 def _kind(texts: Sequence[str]) -> tuple[str, Callable[[str], Any]]:
-    """The type of a column, and what makes a value of a text."""
+    """The type of a column, and the conversion of its texts."""
     if all(text in ("True", "False") for text in texts):
         return "int32", lambda text: int(text == "True")
-    for kind, made in (("int64", int), ("float64", float)):
-        if all(_is_read(made, text) for text in texts):
-            return kind, made
+    for kind, convert in (("int64", int), ("float64", float)):
+        if all(_converts(convert, text) for text in texts):
+            return kind, convert
     return "string", str
 
 
-def _is_read(made: Callable[[str], object], text: str) -> bool:
+def _converts(convert: Callable[[str], object], text: str) -> bool:
     try:
-        made(text)
+        convert(text)
     except ValueError:
         return False
     return "_" not in text
 
 
 class ImageNetToMR:
-    r"""Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
+    r"""Converts the images of ImageNet to MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
 
     Each line of `map_file` is the name of a folder in `image_dir`, and the index of its class.
 
-    Raises GraphValueError for a number of files that is no integer.
+    Raises GraphValueError for a number of files that is not an integer.
 
     Examples:
         >>> from pathlib import Path
@@ -192,11 +192,11 @@ def _image(path: str, label: int) -> Iterator[Row]:
 
 
 class MnistToMR:
-    """Makes the digits of MNIST rows of `..._train.mindrecord` and `..._test.mindrecord`: `label`, and `data` as JPEG.
+    """Converts the digits of MNIST to `..._train.mindrecord` and `..._test.mindrecord`: `label`, and `data` as JPEG.
 
     Raises what MnistDataset does.
 
-    Raises GraphValueError for a number of files that is no integer.
+    Raises GraphValueError for a number of files that is not an integer.
 
     Examples:
         >>> import struct
@@ -227,18 +227,19 @@ class MnistToMR:
 
 
 class _CifarToMR:
-    """Makes images of the binary files of CIFAR rows of two MindRecord files, the second of which ends in `_test`."""
+    """Converts the binary files of CIFAR to two MindRecord files, the second of which ends in `_test`."""
 
-    made: type[CifarSource]
+    source_class: type[CifarSource]
     labels: tuple[str, ...]
 
     def __init__(self, source: str, destination: str) -> None:
         check_filename(source)
         check_filename(destination)
-        self._parts = [(self.made(source, "train"), destination), (self.made(source, "test"), f"{destination}_test")]
+        parts = (("train", destination), ("test", f"{destination}_test"))
+        self._parts = [(self.source_class(source, part), path) for part, path in parts]
 
     def transform(self, fields: list[str] | None = None) -> None:
-        """Write the files, by whose columns `fields` rows can be found; raises what FileWriter does."""
+        """Write the files, with indexes of the columns `fields`; raises what FileWriter does."""
         if fields and not isinstance(fields, list):
             raise GraphValueError("The parameter fields should be None or list")
         kinds = {"id": "int64", **dict.fromkeys(self.labels, "int64"), "data": "bytes"}
@@ -252,7 +253,7 @@ class _CifarToMR:
 
 
 class Cifar10ToMR(_CifarToMR):
-    """Makes the images of CIFAR-10, in its binary files, rows: `id`, `label`, and `data`, the image as JPEG.
+    """Converts the images of CIFAR-10, in its binary files: `id`, `label`, and `data`, the image as JPEG.
 
     Raises what Cifar10Dataset does. The version with pickles is not read, since these can run any code.
 
@@ -267,11 +268,11 @@ class Cifar10ToMR(_CifarToMR):
         [3]
     """
 
-    made, labels = Cifar10Source, ("label",)
+    source_class, labels = Cifar10Source, ("label",)
 
 
 class Cifar100ToMR(_CifarToMR):
-    """Makes the images of CIFAR-100, in its binary files, rows: `id`, `fine_label`, `coarse_label`, and `data`.
+    """Converts the images of CIFAR-100, in its binary files: `id`, `fine_label`, `coarse_label`, and `data`.
 
     Raises what Cifar100Dataset does. The version with pickles is not read, since these can run any code.
 
@@ -287,4 +288,4 @@ class Cifar100ToMR(_CifarToMR):
         [(3, 50)]
     """
 
-    made, labels = Cifar100Source, ("coarse_label", "fine_label")
+    source_class, labels = Cifar100Source, ("coarse_label", "fine_label")

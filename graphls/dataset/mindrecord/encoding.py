@@ -1,7 +1,8 @@
-"""How MindRecord files keep numbers and texts: MessagePack, and integers in as few bytes as each needs.
+"""The encodings of MindRecord files: MessagePack for numbers and texts, and integers of variable size.
 
-MessagePack (described at msgpack.org) is used as far as these files do: maps of names to numbers and texts. Integers
-are: how many (uint32, big endian), the power of two of each size (four in a byte), then they themselves.
+MessagePack (described at msgpack.org) is supported as far as these files use it: maps of names to numbers and texts.
+Arrays of integers are their number (uint32, big endian), the power of two of each size (four in a byte), and the
+integers, each in as few bytes as it needs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LENGTHS = {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xDE: 2, 0xDF: 4}
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """The map that some bytes are; raises GraphValueError for other content, and for what ends too early or late."""
+    """The map encoded in some bytes; raises GraphValueError for other content, and for bytes too few or too many."""
     count, position = _length(data, 0, 0x80, 0xF0, (0xDE, 0xDF), "a map")
     entries: dict[str, Any] = {}
     for _ in range(count):
@@ -35,26 +36,26 @@ def unpacked(data: bytes) -> dict[str, Any]:
     return entries
 
 
-def _taken(data: bytes, position: int, count: int) -> tuple[bytes, int]:
+def _read(data: bytes, position: int, count: int) -> tuple[bytes, int]:
     if position + count > len(data):
         raise GraphValueError("the map ends within a value")
     return data[position : position + count], position + count
 
 
 def _length(data: bytes, position: int, fixed: int, mask: int, wide: tuple[int, ...], what: str) -> tuple[int, int]:
-    """A length that is part of the first byte, or stands behind it."""
-    (first,), position = _taken(data, position, 1)
+    """A length in the first byte, or in those after it."""
+    (first,), position = _read(data, position, 1)
     if first & mask == fixed:
         return first & ~mask & 0xFF, position
     if first not in wide:
         raise GraphValueError(f"there is no {what.removeprefix('a ')} at byte {position - 1}")
-    number, position = _taken(data, position, _LENGTHS[first])
+    number, position = _read(data, position, _LENGTHS[first])
     return int.from_bytes(number, "big"), position
 
 
 def _text(data: bytes, position: int) -> tuple[str, int]:
     count, position = _length(data, position, 0xA0, 0xE0, (0xD9, 0xDA, 0xDB), "a text")
-    text, position = _taken(data, position, count)
+    text, position = _read(data, position, count)
     try:
         return text.decode("utf-8"), position
     except UnicodeDecodeError:
@@ -62,19 +63,19 @@ def _text(data: bytes, position: int) -> tuple[str, int]:
 
 
 def _value(data: bytes, position: int) -> tuple[Any, int]:
-    (first,), after = _taken(data, position, 1)
+    (first,), after = _read(data, position, 1)
     if first < 0x80 or first >= 0xE0:
         return first - 0x100 * (first >= 0xE0), after
     if first in _CONSTANTS:
         return _CONSTANTS[first], after
     if first in _NUMBERS:
-        number, after = _taken(data, after, struct.calcsize(_NUMBERS[first]))
+        number, after = _read(data, after, struct.calcsize(_NUMBERS[first]))
         return struct.unpack(_NUMBERS[first], number)[0], after
     return _text(data, position)
 
 
 def packed(entries: Mapping[str, float | str]) -> bytes:
-    """Names with numbers and texts as a map, each in the fewest bytes; floats in 4 bytes where these are exact."""
+    """A map of names to numbers and texts, each in the fewest bytes; floats in 4 bytes where these are exact."""
     parts = [_headed(len(entries), 0x80, 16, ((0xDE, 2), (0xDF, 4)))]
     for name, value in entries.items():
         parts += _packed_text(name), _packed_value(value)
@@ -82,7 +83,7 @@ def packed(entries: Mapping[str, float | str]) -> bytes:
 
 
 def _headed(count: int, fixed: int, below: int, wide: tuple[tuple[int, int], ...]) -> bytes:
-    """A length in the first byte where it is below a bound, else behind it, in as many bytes as it needs."""
+    """A length in the first byte if it is below a bound, else in the bytes after it, as many as it needs."""
     if count < below:
         return bytes([fixed | count])
     first, size = next((first, size) for first, size in wide if count < 1 << 8 * size)
@@ -119,33 +120,33 @@ _SIZES = (1, 2, 4, 8)
 
 
 def compressed(values: Array) -> bytes:
-    """The integers of an array in its order."""
+    """The integers of an array in order, each in as few bytes as it needs."""
     flat = values.reshape(-1).astype(np.int64)
-    # The code of an integer is the power of two of its bytes: one more for each of 1, 2, 4 that are too few.
+    # The code of an integer is the power of two of its bytes: one more for each of 1, 2, 4 that do not suffice.
     padded = np.zeros(-(-flat.size // 4) * 4, np.uint8)
     for size in _SIZES[:-1]:
         padded[: flat.size] += (flat < -(1 << 8 * size - 1)) | (flat >= 1 << 8 * size - 1)
     quads = padded.reshape(-1, 4) << np.array([6, 4, 2, 0], np.uint8)
     bytes_of = flat.astype("<i8").view(np.uint8).reshape(-1, 8)
-    is_kept = np.arange(8) < (1 << padded[: flat.size, None])
-    parts = flat.size.to_bytes(4, "big"), quads.sum(1).astype(np.uint8).tobytes(), bytes_of[is_kept].tobytes()
+    is_significant = np.arange(8) < (1 << padded[: flat.size, None])
+    parts = flat.size.to_bytes(4, "big"), quads.sum(1).astype(np.uint8).tobytes(), bytes_of[is_significant].tobytes()
     return b"".join(parts)
 
 
 def decompressed(content: bytes, dtype: ArrayDType) -> Array:
-    """The integers of these bytes; raises ValueError where the bytes are more or fewer."""
+    """The integers of these bytes; raises ValueError for bytes too few or too many."""
     count = int.from_bytes(content[:4], "big")
     start = 4 + (count + 3) // 4
     if start > len(content):
         raise ValueError(f"{count} integers in {len(content)} bytes")
     codes = np.frombuffer(content[4:start], np.uint8)[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3
     sizes = 1 << codes.reshape(-1)[:count].astype(np.int64)
-    offsets = start + np.cumsum(sizes) - sizes  # where each begins: behind the sum of those before it
+    offsets = start + np.cumsum(sizes) - sizes  # each begins at the sum of the sizes before it
     if start + sizes.sum() != len(content) or sizes.max(initial=0) > dtype.itemsize:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     values, data = np.zeros(count, dtype), np.frombuffer(content, np.uint8)
     # All integers of one size are read at once, in NumPy.
     for size in _SIZES:
-        found = np.flatnonzero(sizes == size)
-        values[found] = data[offsets[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
+        indices = np.flatnonzero(sizes == size)
+        values[indices] = data[offsets[indices, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
     return values

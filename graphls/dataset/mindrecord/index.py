@@ -1,4 +1,4 @@
-"""Rows of MindRecord files found by the values of a column: `MindPage`, and the index that MindSpore does it with.
+"""The index of MindRecord files by values of columns, and `MindPage`, which reads rows by them.
 
 The index of a file is the SQLite database `.db` beside it.
 """
@@ -31,13 +31,13 @@ _CHUNK = 1 << 20
 
 
 def remove_index(path: str) -> None:
-    """Take away the index of a file that is about to be replaced, so that none is beside a file of other rows."""
+    """Remove the index of a file that is about to be replaced, so that it never describes other rows."""
     with suppress(FileNotFoundError):
         os.unlink(f"{path}.db")
 
 
 def write_index(path: str, indexes: list[str]) -> None:
-    """Write the index of a file, by the columns that rows can be found by; raises GraphFileError."""
+    """Write the index of a file by some columns; raises GraphFileError."""
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "index")
         try:
@@ -76,7 +76,7 @@ Groups = dict[str, list[int]]
 class MindPage:
     """The rows of MindRecord files in groups with the same value of a column, a few at a time.
 
-    The columns are those that rows can be found by. `num_consumer` has no effect. Raises what MindRecordSource does.
+    The columns are those of the index. `num_consumer` has no effect. Raises what MindRecordSource does.
 
     Examples:
         >>> from graphls.dataset.mindrecord.index import MindPage
@@ -106,7 +106,7 @@ class MindPage:
 
     @property
     def category_field(self) -> str | None:
-        """The column that rows are grouped by; raises ParamTypeError or MRMDefineCategoryError where it can be none."""
+        """The column that rows are grouped by; raises ParamTypeError or MRMDefineCategoryError for other columns."""
         return self._field
 
     @category_field.setter
@@ -115,14 +115,14 @@ class MindPage:
             raise ParamTypeError("category_fields", "str")
         if category_field not in self._fields:
             raise MRMDefineCategoryError(f"Field '{category_field}' is not a candidate category field.")
-        self._groups, self._field = self._found(category_field), category_field
+        self._groups, self._field = self._groups_by(category_field), category_field
 
-    def _found(self, field: str) -> Groups:
-        """The indices of the rows with each value, by its text, in the order of texts."""
+    def _groups_by(self, field: str) -> Groups:
+        """The indices of the rows with each value of a column, by its text, in the order of texts."""
         kind = KINDS[self._source.files[0].schema[field]["type"]]
         rows = ((row, self._source.numbers(row)[field]) for row in range(len(self._source)))
         groups: Groups = {}
-        with closing(sqlite3.connect(":memory:")) as database:  # whose texts of numbers are those of the indexes
+        with closing(sqlite3.connect(":memory:")) as database:  # writes numbers as the indexes do
             database.execute(f"CREATE TABLE rows(row INTEGER, value {kind})")
             database.executemany("INSERT INTO rows VALUES(?, ?)", rows)
             for row, text in database.execute("SELECT row, CAST(value AS TEXT) FROM rows ORDER BY 2, 1"):
@@ -138,7 +138,7 @@ class MindPage:
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
     def read_at_page_by_id(self, category_id: int, page: int, num_row: int) -> list[dict[str, Any]]:
-        """Some rows of a group, by its index; raises ParamValueError and GraphRuntimeError for those not there."""
+        """Some rows of a group, by its index; raises ParamValueError and GraphRuntimeError for missing ones."""
         if type(category_id) is not int or category_id < 0:
             raise ParamValueError("Category id should be int and greater than or equal to 0.")
         self._check_field()
@@ -148,7 +148,7 @@ class MindPage:
         return self._page(list(self._groups.values())[category_id], page, num_row)
 
     def read_at_page_by_name(self, category_name: str, page: int, num_row: int) -> list[dict[str, Any]]:
-        """Some rows of a group, by its value; raises ParamValueError and GraphRuntimeError for those not there."""
+        """Some rows of a group, by its value; raises ParamValueError and GraphRuntimeError for missing ones."""
         if not isinstance(category_name, str):
             raise ParamValueError("Category name should be str.")
         self._check_field()

@@ -1,10 +1,10 @@
-"""Reading MindRecord files, row by row or as a data set: a header in JSON, and pages of rows.
+"""Readers of MindRecord files, row by row or as a dataset.
 
-The file begins with the length of the header (uint64, little endian) and the header, whose `header_size` says where the
-pages begin, `page_size` bytes apart. A RAW_DATA page has for each row the numbers and texts, as a map of MessagePack; a
-BLOB_DATA page has the arrays and bytes. A row of either is its length (uint64, little endian) and that many bytes.
-Where there are several blobs, each has its length (uint64, big endian) before it. Arrays of integers are compressed,
-whatever `compression_size` says, which is the number of bytes that this has saved.
+The file begins with the length of the header (uint64, little endian) and the header, JSON, whose `header_size` is the
+offset of the pages, `page_size` bytes apart. A RAW_DATA page has for each row the numbers and texts, as a map of
+MessagePack; a BLOB_DATA page has the arrays and bytes. A row of either is its length (uint64, little endian) and that
+many bytes. Where there are several blobs, each has its length (uint64, big endian) before it. Arrays of integers are
+always compressed; `compression_size` is the number of bytes that this has saved.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class MindRecordFile:
         if not set(self._blobs) <= self.schema.keys() or len(set(self._blobs)) != len(self._blobs):
             raise ValueError(f"the blobs are {self._blobs!r}")
 
-    def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
-        found = sorted((index, used) for kind, index, used in pages if kind == wanted)
-        if len({index for index, _ in found}) != len(found):
-            raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
-        return [span for index, used in found for span in self._page(index, used)]
+    def _rows(self, pages: list[tuple[str, int, int]], page_type: str) -> list[Span]:
+        pages_of_type = sorted((index, used) for kind, index, used in pages if kind == page_type)
+        if len({index for index, _ in pages_of_type}) != len(pages_of_type):
+            raise corrupt(self.path, f"a page of {page_type} stands twice in its header")
+        return [span for index, used in pages_of_type for span in self._page(index, used)]
 
     def _page(self, index: int, used: int) -> Iterator[Span]:
-        """Where the rows of a page begin, and how long they are."""
+        """The offset and the length of each row of a page."""
         position = self._pages_from + index * self._page_size
         end = position + used
         if min(index, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
@@ -116,7 +116,7 @@ class MindRecordFile:
 
     @contextmanager
     def _damage(self, index: int) -> Iterator[None]:
-        """Makes errors those of a damaged row."""
+        """Turn errors in a block into the error of a damaged row."""
         try:
             yield
         except (GraphValueError, OverflowError) as error:
@@ -127,7 +127,7 @@ class MindRecordFile:
         return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
 
     def pages_of(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        """The page of a row, where it begins there and where it ends: of its numbers, and of its arrays."""
+        """The page of a row, with its offsets there, begin and end: of its numbers, and of its arrays."""
         return self._page_and_offsets(self._raw[index]), self._page_and_offsets(self._blob_rows[index])
 
     def _page_and_offsets(self, span: Span) -> tuple[int, int, int]:
@@ -143,10 +143,10 @@ class MindRecordFile:
         return bytes(self._data[start : start + length])
 
     def _number(self, name: str, value: Any) -> Any:
-        wanted = self.schema[name]["type"]
+        expected = self.schema[name]["type"]
         kinds: dict[str, type | tuple[type, ...]] = {"string": str, "int32": int, "int64": int}
-        if not isinstance(value, kinds.get(wanted, (int, float))):
-            raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {wanted}")
+        if not isinstance(value, kinds.get(expected, (int, float))):
+            raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {expected}")
         return value
 
     def _arrays(self, content: bytes) -> dict[str, Array]:
@@ -180,7 +180,7 @@ def _parts(content: bytes) -> Iterator[bytes]:
 
 @dataclass
 class Layout:
-    """What the header says of all rows: where pages begin, how far apart they are, and what is in them."""
+    """The layout of all rows by the header: the schema, the indexed columns, the offset and the size of pages."""
 
     schema: Schema
     indexes: list[str]
@@ -190,7 +190,7 @@ class Layout:
 
 
 def layout_of(file: MindRecordFile) -> Layout:
-    """What the header of a file says; raises GraphRuntimeError for one that does not say it."""
+    """The layout in the header of a file; raises GraphRuntimeError where it is missing or damaged."""
     try:
         header, (schema,) = file.header, file.header["schema"]
         indexes = [str(index["index_field"]) for index in header["index_fields"] or []]
@@ -205,17 +205,16 @@ def layout_of(file: MindRecordFile) -> Layout:
 class MindRecordSource(Source):
     """Rows of MindRecord files in order: columns by name, or those of `columns_list`.
 
-    One path stands for all files that were written with it; a list, for just these. Numbers have the dtypes of the
-    schema and the shape (), as strings do; arrays have its dtypes and shapes, and bytes are uint8 of (N,). Raises
-    GraphTypeError for what are no names, GraphValueError for files and columns that are not there, GraphRuntimeError
-    for files that are damaged.
+    One path includes all files that were written with it; a list, just these. Numbers have the dtypes of the schema and
+    the shape (), as strings do; arrays have its dtypes and shapes, and bytes are uint8 of (N,). Raises GraphTypeError
+    for anything but names, GraphValueError for missing files and columns, GraphRuntimeError for damaged files.
     """
 
     def __init__(self, dataset_files: Paths, columns_list: Sequence[str] | None) -> None:
-        paths = files.found_files(dataset_files)
+        paths = files.matching_files(dataset_files)
         self.files = [MindRecordFile(path) for path in paths]
         if isinstance(dataset_files, (str, os.PathLike)) and len(paths) == 1:
-            self.files = _together(paths[0], self.files[0])
+            self.files = _shards_of(paths[0], self.files[0])
         schema = self.files[0].schema
         if any(file.schema != schema for file in self.files):
             raise GraphValueError(f"The files {paths} have different schemas.")
@@ -250,16 +249,16 @@ def _chosen(columns_list: object, schema: Schema, path: str) -> list[str]:
     return list(columns_list)
 
 
-def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:
-    """The files that were written with this one, which lie beside it."""
+def _shards_of(path: str, file: MindRecordFile) -> list[MindRecordFile]:
+    """The files that were written with this one, in the same folder."""
     if len(file.shards) < 2:
         return [file]
     paths = [files.inside(os.path.dirname(path), os.path.basename(name), path) for name in file.shards]
-    return [MindRecordFile(each) for each in files.found_files(paths)]
+    return [MindRecordFile(each) for each in files.matching_files(paths)]
 
 
 def check_padding(columns_list: Sequence[str] | None, padded_sample: object, num_padded: object) -> None:
-    """Raise GraphRuntimeError for arguments without those that belong to them, GraphTypeError, GraphValueError."""
+    """Raise GraphRuntimeError for incomplete arguments, GraphTypeError and GraphValueError for invalid ones."""
     if padded_sample is None:
         if num_padded is not None:
             raise GraphRuntimeError("num_padded is specified but padded_sample is not.")
@@ -278,7 +277,7 @@ def check_padding(columns_list: Sequence[str] | None, padded_sample: object, num
 
 
 class PaddedRows(Source):
-    """The rows of files, and one row `count` times behind them.
+    """The rows of files, followed by one row `count` times.
 
     Raises GraphValueError for a row that does not fit the schema, GraphRuntimeError where `num_shards` do not divide
     the number of rows.
@@ -288,9 +287,9 @@ class PaddedRows(Source):
         self.columns, self._source, self._rows = source.columns, source, range(len(source) + count)
         self.lengths = [*source.lengths, count]
         schema = {name: source.files[0].schema[name] for name in self.columns}
-        found = fault(schema, sample)
-        if found:
-            raise GraphValueError(f"padded_sample does not fit the files: {found}")
+        message = fault(schema, sample)
+        if message:
+            raise GraphValueError(f"padded_sample does not fit the files: {message}")
         if num_shards and len(self) % num_shards:
             text = f"Invalid data, the size of dataset and padded samples: {len(self)} can not be divisible by the "
             raise GraphRuntimeError(f"{text}value of 'num_shards'. Please adjust the value of 'num_padded'.")
@@ -311,7 +310,7 @@ def _column(value: Any, field: Field) -> np.ndarray[Any, Any]:
 class FileReader:
     """The rows of MindRecord files, in order; `num_consumer` has no effect. Raises what MindRecordSource does.
 
-    Raises GraphValueError for operators, which it has not.
+    Raises GraphValueError for operators, which are not offered.
 
     Examples:
         >>> from graphls.dataset.mindrecord import FileReader
@@ -347,7 +346,7 @@ class FileReader:
         return len(self._source)
 
     def close(self) -> None:
-        """Nothing is to be done; files are closed when they are no longer used."""
+        """Do nothing; files are closed when they are no longer used."""
 
 
 def plain_row(row: Row, schema: Schema) -> Row:
@@ -364,7 +363,7 @@ def _plain(value: Any, kind: str) -> Any:
 class MindDataset(Files):
     """The rows of MindRecord files, in the columns that they have, or in those of `columns_list`.
 
-    One path stands for all files that were written with it. Rows are shuffled over all files, or as `Shuffle` says,
+    One path includes all files that were written with it. Rows are shuffled over all files, or as `Shuffle` says,
     unless `shuffle` is False; shards have every `num_shards`-th row. `num_padded` rows of `padded_sample`, a dict of
     the columns of `columns_list`, follow those of the files, so that shards are equally long. Raises what
     MindRecordSource and PaddedRows do.

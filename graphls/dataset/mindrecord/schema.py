@@ -1,6 +1,6 @@
-"""What `FileWriter` is asked for, checked in MindSpore's words: the schema, rows that fit it, names and sizes.
+"""Checks of the arguments of `FileWriter`, with MindSpore's errors: the schema, rows that fit it, names and sizes.
 
-The errors are those of `mindspore.mindrecord`: each begins with its name and says what MindSpore says.
+The errors are those of `mindspore.mindrecord`: each begins with its name and has MindSpore's text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class MindRecordException(GraphlsError):
-    """What is wrong with a request to write or read MindRecord files."""
+    """An error in a request to write or read MindRecord files."""
 
     beginning: ClassVar[str] = ""
 
@@ -46,19 +46,19 @@ class ParamValueError(MindRecordException, GraphValueError):
 
 
 class PathNotExistsError(MindRecordException, GraphValueError):
-    """A path with nothing there."""
+    """A path that does not exist."""
 
     beginning = "Invalid path."
 
 
 class MRMInvalidSchemaError(MindRecordException, GraphValueError):
-    """A schema that is none."""
+    """An invalid schema."""
 
     beginning = "Schema format is error. Detail:"
 
 
 class MRMBuildSchemaError(MindRecordException, GraphValueError):
-    """A schema with shapes that are none."""
+    """A schema with invalid shapes."""
 
     beginning = "Failed to build schema."
 
@@ -70,7 +70,7 @@ class MRMAddSchemaError(MindRecordException, GraphRuntimeError):
 
 
 class MRMGetMetaError(MindRecordException, GraphRuntimeError):
-    """No schema where one is needed."""
+    """A missing schema."""
 
     beginning = "Failed to get meta info."
 
@@ -82,7 +82,7 @@ class MRMDefineIndexError(MindRecordException, GraphValueError):
 
 
 class MRMDefineCategoryError(MindRecordException, GraphValueError):
-    """A column that rows are not grouped by."""
+    """A column that rows cannot be grouped by."""
 
     beginning = "Failed to define category field. Detail:"
 
@@ -133,13 +133,13 @@ def blob_fields(schema: Schema) -> list[str]:
 
 
 def fault(schema: Schema, row: Row) -> str | None:
-    """What does not fit the schema in a row, or None."""
+    """The message for a row that does not fit the schema; None for one that does."""
     for name, field in schema.items():
         if name not in row:
             return f"there is not field: '{name}' in the raw data."
-        found = _fault_of_value(field, row[name])
-        if found:
-            return f"{found} for field: '{name}' is not {'specified' if found == 'data shape' else 'matched'}."
+        message = _fault_of_value(field, row[name])
+        if message:
+            return f"{message} for field: '{name}' is not {'specified' if message == 'data shape' else 'matched'}."
     return None
 
 
@@ -173,7 +173,7 @@ def _fault_of_array(field: Field, value: Array) -> str | None:
 
 
 def _fault_of_number(kind: str, value: float) -> str | None:
-    """Numbers that MindSpore writes wrongly, or that end its process: out of range, infinite or nan."""
+    """The message for numbers that MindSpore writes wrongly, or that end its process: out of range or not finite."""
     if kind.startswith("int"):
         limits = np.iinfo(kind)
         return None if limits.min <= value <= limits.max else f"data value: {value}"
@@ -181,7 +181,7 @@ def _fault_of_number(kind: str, value: float) -> str | None:
 
 
 def raw_entries(schema: Schema, row: Row) -> Row:
-    """The numbers and texts of a row as Python has them; what stands for them where there are none."""
+    """The numbers and texts of a row as Python values; a placeholder where there are none."""
     values = {name: row[name] for name in sorted(schema.keys() - set(blob_fields(schema)))}
     return {name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()} or {"id": 0}
 
@@ -193,7 +193,7 @@ PAGE_SIZES = (1 << 15, 1 << 28)
 
 
 def check_filename(path: object) -> None:
-    """Raise ParamValueError for what cannot be the name of a MindRecord file."""
+    """Raise ParamValueError for anything but the name of a MindRecord file."""
     if not path:
         raise ParamValueError("File path is not allowed None or empty!")
     if not isinstance(path, str):
@@ -218,7 +218,7 @@ def check_count(shard_num: object) -> None:
 
 
 def check_index(field: object, schema: Schema, chosen: list[str]) -> None:
-    """Raise what `FileWriter.add_index` does for a column that rows cannot be found by."""
+    """Raise what `FileWriter.add_index` does for a column that cannot be indexed."""
     if not isinstance(field, str):
         raise ParamTypeError("index field", "str")
     if field in blob_fields(schema):
@@ -232,7 +232,7 @@ def check_index(field: object, schema: Schema, chosen: list[str]) -> None:
 
 
 def check_size(what: str, size: object, limits: tuple[int, int]) -> None:
-    """Raise GraphRuntimeError for a size that is beyond its limits, or cannot be divided by four."""
+    """Raise GraphRuntimeError for a size that is outside of its limits, or not divisible by four."""
     low, high = limits
     if type(size) is not int or not low <= size <= high:
         raise GraphRuntimeError(f"Invalid data, {what} size: {size} should be in range [{low} bytes, {high} bytes].")
@@ -241,7 +241,7 @@ def check_size(what: str, size: object, limits: tuple[int, int]) -> None:
 
 
 def check_path(path: str, overwrite: bool) -> None:
-    """Raise GraphRuntimeError where a file cannot be written, or is there already and must not be replaced."""
+    """Raise GraphRuntimeError where a file cannot be written, or exists and must not be replaced."""
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         text = f"Invalid dir, failed to get the realpath of mindrecord file dir. Please check path: {folder}"
@@ -252,8 +252,8 @@ def check_path(path: str, overwrite: bool) -> None:
         raise GraphRuntimeError(text)
 
 
-def keep_fitting(raw_data: object, schema: Schema) -> None:
-    """Take rows that do not fit out of a list, with a warning; raises GraphRuntimeError where none is left."""
+def remove_misfits(raw_data: object, schema: Schema) -> None:
+    """Remove rows that do not fit from a list, with a warning; raises GraphRuntimeError where none is left."""
     if not isinstance(raw_data, list):
         raise ParamTypeError("raw_data", "list")
     if not all(isinstance(row, dict) for row in raw_data):

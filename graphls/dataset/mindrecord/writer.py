@@ -1,7 +1,7 @@
-"""Writing MindRecord files: `FileWriter`, which collects rows into pages and makes a file of these at once.
+"""FileWriter, which collects rows into pages and writes MindRecord files of them at once.
 
-The rows of one BLOB_DATA page are a group; what belongs to them in RAW_DATA is in one page, too, behind that of other
-groups. Pages are kept in a file without a name until all are there. reader.py describes the format.
+The rows of one BLOB_DATA page are a group; their part of RAW_DATA is in one page, too, after that of other groups.
+Pages are collected in a temporary file until all are complete. reader.py describes the format.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from graphls.dataset.readers.files import corrupt
 __all__ = ["FAILED", "SUCCESS", "FileWriter"]
 
 Page = dict[str, Any]
-"""What a header says of a page."""
+"""The description of a page in a header."""
 _CHUNK = 1 << 20
 _LENGTH = 8
 
 
 class Pages:
-    """The pages of one file, which begin with those of a file that is there already."""
+    """The pages of one file, which may begin with those of an existing file."""
 
     @classmethod
     def of(cls, file: MindRecordFile, layout: Layout) -> Pages:
-        """Pages that begin with those of a file, whose last group is the first that rows are added to."""
+        """The pages of an existing file, to whose last group rows are added first."""
         try:
             pages = cls(file.path, layout, file.shards, int(file.header["shard_id"]))
-            pages._go_on(file)
+            pages._continue(file)
         except (KeyError, TypeError, ValueError, StopIteration) as error:
             raise corrupt(file.path, f"its header does not say where rows can be added ({error!r})") from None
         return pages
@@ -65,7 +65,7 @@ class Pages:
         return self.count
 
     def add(self, raw: bytes, blob: bytes, saved: int) -> None:
-        """Add a row, for which compression saved so many bytes; raises GraphRuntimeError where a page is too short."""
+        """Add a row, for which compression saved `saved` bytes; raises GraphRuntimeError where a page is too short."""
         raw, blob = (len(part).to_bytes(_LENGTH, "little") + part for part in (raw, blob))
         self._check(len(raw), "raw")
         self._check(len(blob), "blob")
@@ -99,7 +99,7 @@ class Pages:
         return len(self._pages) - 1
 
     def _close_group(self) -> None:
-        """Write the rows that were collected into their two pages."""
+        """Write the collected rows into their two pages."""
         if self._blob_page is None:
             return
         page = self._pages[self._blob_page]
@@ -120,7 +120,7 @@ class Pages:
         self._file.write(data)
         page["page_size"] += len(data)
 
-    def _go_on(self, file: MindRecordFile) -> None:
+    def _continue(self, file: MindRecordFile) -> None:
         self._pages, self.count = [_page(page) for page in file.header["page"] or []], len(file)
         self._saved = int(file.header.get("compression_size", 0))
         with open(self.path, "rb") as data:
@@ -130,7 +130,7 @@ class Pages:
             self._reopen(page)
 
     def _reopen(self, page: Page) -> None:
-        """Take the rows of the last group off its pages, so that further rows are added behind them."""
+        """Remove the rows of the last group from its pages, so that further rows are added to it."""
         group_id = page["page_type_id"]
         raw = next(p for p in self._pages if any(g["id"] == group_id for g in _groups(p)))
         (group,) = (g for g in _groups(raw) if g["id"] == group_id)
@@ -139,14 +139,14 @@ class Pages:
         raw["row_group_ids"].remove(group)
 
     def _cut(self, page: Page, offset: int) -> bytearray:
-        """What a page has behind an offset, where it now ends."""
+        """The content of a page from an offset on, which is then its end."""
         self._file.seek(page["page_id"] * self._layout.page_size + offset)
         data = bytearray(self._file.read(page["page_size"] - offset))
         page["page_size"] = offset
         return data
 
     def write(self) -> None:
-        """Write the file whole; raises GraphRuntimeError for a header that is too long, and GraphFileError."""
+        """Write the file completely; raises GraphRuntimeError for a header that is too long, and GraphFileError."""
         self._close_group()
         write_parts(Path(self.path), self._parts(self._header()))
 
@@ -175,12 +175,12 @@ class Pages:
             yield part
 
     def close(self) -> None:
-        """Let go of the pages."""
+        """Release the pages."""
         self._file.close()
 
 
 def _page(page: Page) -> Page:
-    """The description of a page in a header, all of it; raises KeyError, TypeError or ValueError otherwise."""
+    """The complete description of a page in a header; raises KeyError, TypeError or ValueError otherwise."""
     numbers = ("end_row_id", "page_id", "page_size", "page_type_id", "shard_id", "start_row_id")
     groups = [{"id": int(group["id"]), "offset": int(group["offset"])} for group in page["row_group_ids"]]
     known = {"page_type": str(page["page_type"]), "row_group_ids": groups}
@@ -192,11 +192,11 @@ def _groups(page: Page) -> list[Page]:
 
 
 SUCCESS, FAILED = 0, 1
-"""What older scripts compare with; methods that fail raise."""
+"""Results that older scripts compare with; methods that fail raise."""
 
 
 class FileWriter:
-    """Writes rows to a MindRecord file, or to `shard_num` files, which get numbers behind the name.
+    """Writes rows to a MindRecord file, or to `shard_num` files with numbers after the name.
 
     Nothing is written before `commit`, which writes each file at once; `overwrite` permits that files are replaced.
     Rows that do not fit the schema are left out with a warning. Raises ParamValueError for arguments that do not fit.
@@ -227,7 +227,7 @@ class FileWriter:
 
     @classmethod
     def open_for_append(cls, file_name: str) -> FileWriter:
-        """A writer that adds rows to a file; raises GraphRuntimeError for one that is not there or is damaged."""
+        """A writer that adds rows to a file; raises GraphRuntimeError for one that is missing or damaged."""
         schemas.check_filename(file_name)
         if not os.path.isfile(file_name):
             raise GraphRuntimeError(f"The input: {file_name} is not exists.")
@@ -238,9 +238,9 @@ class FileWriter:
         return writer
 
     def add_schema(self, content: Schema, desc: str | None = None) -> None:
-        """Say what columns rows have: `{"label": {"type": "int32"}, "x": {"type": "float32", "shape": [-1, 2]}}`.
+        """Set the columns of rows: `{"label": {"type": "int32"}, "x": {"type": "float32", "shape": [-1, 2]}}`.
 
-        Raises MRMInvalidSchemaError, MRMBuildSchemaError for a shape that is none, MRMAddSchemaError for a second one.
+        Raises MRMInvalidSchemaError, MRMBuildSchemaError for an invalid shape, MRMAddSchemaError for a second schema.
         """
         schema = schemas.checked_schema(content)
         if self._layout.schema:
@@ -248,10 +248,10 @@ class FileWriter:
         self._layout.schema, self._layout.desc = schema, desc or ""
 
     def add_index(self, index_fields: list[str]) -> None:
-        """Choose the columns of numbers and texts that rows can be found by; without it all are.
+        """Choose the columns of numbers and texts that are indexed; without it all are.
 
         Raises ParamTypeError, MRMDefineIndexError for columns of bytes and arrays, MRMGetMetaError without a schema,
-        GraphRuntimeError for columns that are not there, or are chosen twice.
+        GraphRuntimeError for columns that are missing, or chosen twice.
         """
         if not index_fields or not isinstance(index_fields, list):
             raise ParamTypeError("index_fields", "list")
@@ -262,7 +262,7 @@ class FileWriter:
             self._layout.indexes.append(field)
 
     def set_header_size(self, header_size: int) -> None:
-        """Set the bytes that are kept for the header, 16 KiB to 128 MiB; raises GraphRuntimeError for other numbers."""
+        """Set the bytes reserved for the header, 16 KiB to 128 MiB; raises GraphRuntimeError for other numbers."""
         self._check_size("header", header_size, schemas.HEADER_SIZES)
         self._layout.header_size = header_size
 
@@ -277,16 +277,16 @@ class FileWriter:
             raise GraphRuntimeError(f"The {what} size is to be set before rows are written.")
 
     def open_and_set_header(self) -> None:
-        """Check the files and the schema before the first row, as older versions of MindSpore ask for."""
+        """Check the files and the schema before the first row, as older versions of MindSpore require."""
         self._open()
 
     def write_raw_data(self, raw_data: list[Row], parallel_writer: bool = False) -> None:
         """Add rows, dicts of their columns; `parallel_writer` changes nothing but must stay the same.
 
-        Those that do not fit the schema are taken out of the list. Raises ParamTypeError for what are no rows,
-        GraphRuntimeError where none fits, where a file is there already, and after `commit`.
+        Rows that do not fit the schema are removed from the list. Raises ParamTypeError for anything but rows,
+        GraphRuntimeError where none fits, where a file exists already, and after `commit`.
 
-        Raises GraphTypeError for a `parallel_writer` that is no bool.
+        Raises GraphTypeError for a `parallel_writer` that is not a bool.
         """
         if not isinstance(parallel_writer, bool):
             raise GraphTypeError("The parameter `parallel_writer` must be bool.")
@@ -296,7 +296,7 @@ class FileWriter:
         if self._is_flushed:
             raise GraphRuntimeError(_FLUSHED)
         self._open()
-        schemas.keep_fitting(raw_data, self._layout.schema)
+        schemas.remove_misfits(raw_data, self._layout.schema)
         rows = [(packed(schemas.raw_entries(self._layout.schema, row)), self._blob(row)) for row in raw_data]
         start = 0
         for file, count in zip(self._files, self._shares(len(rows)), strict=True):
@@ -319,7 +319,7 @@ class FileWriter:
         self._files = [Pages(path, layout, names, shard) for shard, path in enumerate(self._paths)]
 
     def _blob(self, row: Row) -> tuple[bytes, int]:
-        """The bytes and arrays of a row, and how many bytes compression saved."""
+        """The bytes and arrays of a row, and the number of bytes saved by compression."""
         arrays = [row[name] for name in schemas.blob_fields(self._layout.schema)]
         parts = [compressed(v) if _is_integer(v) else bytes(v) for v in arrays]
         saved = sum(v.nbytes - len(part) for v, part in zip(arrays, parts, strict=True) if _is_integer(v))
@@ -328,7 +328,7 @@ class FileWriter:
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts), saved
 
     def _shares(self, count: int) -> list[int]:
-        """How many of some rows each file gets: as many as the others, or one more where it has the fewest so far."""
+        """The number of new rows for each file: an equal part, and one more for those with the fewest rows so far."""
         least, more = divmod(count, len(self._files))
         chosen = sorted(range(len(self._files)), key=lambda i: len(self._files[i]))[:more]
         return [least + (i in chosen) for i in range(len(self._files))]
@@ -336,7 +336,7 @@ class FileWriter:
     def commit(self) -> None:
         """Write the files and their indexes; raises GraphFileError, and GraphRuntimeError for a header too long.
 
-        An index is taken away before its file is replaced, so that none is beside a file that it does not belong to.
+        An index is removed before its file is replaced, so that it never describes another file.
         """
         self._open()
         if self._is_flushed:

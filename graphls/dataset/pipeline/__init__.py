@@ -1,4 +1,4 @@
-"""Pipelines: nodes that make rows of the rows of other nodes, and what runs them, ahead of the training step."""
+"""Pipelines: nodes that transform rows of other nodes, and their execution ahead of the training step."""
 
 from graphls.dataset.pipeline import batch, functions, selection
 

@@ -1,4 +1,4 @@
-"""Nodes that stack rows, padded or not, and what functions get to know about a batch."""
+"""Pipeline nodes that stack rows into batches, padded or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, as_array, stacked
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, made_by
+from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, node_of
 from graphls.dataset.pipeline.functions import Replacement
 from graphls.dataset.pipeline.node import Run, Sides, side_by_side
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
@@ -26,8 +26,8 @@ Shape = tuple[int | None, ...]
 class Padding:
     """Pads columns at the end of each axis: to a given shape, or to the largest of the batch.
 
-    `info` gives (shape, value) by column name, where None stands for what the batch or the dtype says; without any
-    name all columns are padded.
+    `info` gives (shape, value) by column name, where None means the size of the batch or the zero of the dtype; without
+    any name all columns are padded.
     """
 
     def __init__(self, columns: tuple[str, ...], info: PadInfo) -> None:
@@ -84,7 +84,7 @@ def _sizes(arrays: Sequence[Array], shape: Shape | None, limit: int | None) -> t
 def _padded_to(array: Array, sizes: tuple[int, ...], value: object, name: str) -> Array:
     if array.shape == sizes:
         return array
-    if any(size > wanted for size, wanted in zip(array.shape, sizes, strict=True)):
+    if any(size > target for size, target in zip(array.shape, sizes, strict=True)):
         raise GraphValueError(f"Column {name!r} has a row of shape {array.shape}, larger than {sizes} in pad_info")
     empty = "" if array.dtype.kind == "U" else b"" if array.dtype.kind == "S" else 0
     padded = np.full(sizes, empty if value is None else value, array.dtype)
@@ -94,7 +94,7 @@ def _padded_to(array: Array, sizes: tuple[int, ...], value: object, name: str) -
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """Which batch a function is asked about; both indices start at 0.
+    """The indices of a batch, for functions of batches; both start at 0.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -117,7 +117,7 @@ class BatchInfo:
 
 
 class Stacker:
-    """Makes one row of many: through the user's function, padded, stacked. What a worker of `batch` does."""
+    """Stacks many rows into one, through the user's function, with padding; the task of a worker of `batch`."""
 
     def __init__(
         self, columns: tuple[str, ...], function: Function | None, replacement: Replacement | None,
@@ -131,7 +131,7 @@ class Stacker:
         if not self.only_stacks:
             columns = tuple([tuple(map(as_array, column)) for column in columns])
         if self.function is not None and self.replacement is not None:
-            inputs = [list(column) for column in self.replacement.taken(columns)]
+            inputs = [list(column) for column in self.replacement.inputs_of(columns)]
             result = self.function(*inputs, info)
             columns = self.replacement.put(columns, result if isinstance(result, tuple) else (result,))
         if self.padding is not None:
@@ -139,7 +139,7 @@ class Stacker:
         return self.stack(columns)
 
     def stack(self, columns: Sides) -> Row:
-        """Columns as arrays; those that are one already stay as they are."""
+        """Stack columns into arrays; columns that are arrays already stay as they are."""
         return tuple([self._stacked(position, column) for position, column in enumerate(columns)])
 
     def _stacked(self, position: int, column: object) -> Any:
@@ -149,7 +149,7 @@ class Stacker:
         return stacked(arrays, position, self.columns[position])
 
 
-@made_by("batch")
+@node_of("batch")
 class BatchDataset(Dataset):
     """See `Dataset.batch`; indexed where its child is and the size of a batch is a number."""
 
@@ -193,10 +193,10 @@ class BatchDataset(Dataset):
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         # The last batch ends where the rows do; with drop_remainder `length` does not count a smaller one.
-        own, wanted = tee(indices)
+        own, batches = tee(indices)
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
-        members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
+        members = (range(n * size, int(min(n * size + size, length))) for n in batches)
         columns = zip(self.child.sides(run, epoch, members, self.stacker.only_stacks), own, strict=False)
         return run.each(self, epoch, ((n, (sides, BatchInfo(n, epoch))) for sides, n in columns))
 
@@ -236,7 +236,7 @@ def _replacement(
     return Replacement(child.columns, child.columns, input_columns, output_columns, "batch")
 
 
-@made_by("bucket_batch_by_length")
+@node_of("bucket_batch_by_length")
 class BucketBatchDataset(Dataset):
     """See `Dataset.bucket_batch_by_length`."""
 
@@ -265,9 +265,9 @@ class BucketBatchDataset(Dataset):
             )
 
     def job(self) -> Job:
-        return Job(self._made, 1, False, "bucket_batch_by_length", self.location)
+        return Job(self._stacked_bucket, 1, False, "bucket_batch_by_length", self.location)
 
-    def _made(self, task: tuple[int, list[Row]]) -> Row:
+    def _stacked_bucket(self, task: tuple[int, list[Row]]) -> Row:
         """The batch of the rows of a bucket."""
         bucket, rows = task
         limit = None
@@ -282,7 +282,7 @@ class BucketBatchDataset(Dataset):
         return islice(run.each(self, epoch, enumerate(self._buckets(self.children[0].stream(run, epoch)))), start, None)
 
     def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
-        """Full buckets, and those that are left at the end."""
+        """Full buckets, and at the end those with remaining rows."""
         buckets: list[list[Row]] = [[] for _ in self.batch_sizes]
         for index, row in enumerate(rows):
             # A row as long as a boundary is in the bucket above it, as boundary - 1 is the most that one is padded to.

@@ -1,6 +1,6 @@
-"""What every dataset can be asked for and made into: iterators over it, and datasets on top of it.
+"""Dataset, the base of all datasets: iteration over rows, and methods that build further nodes.
 
-Those are nodes of kinds that are defined above this module; each says which method makes it.
+The nodes are classes of modules that import this one; each registers the method that creates it.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from graphls.ir.registry import nearest
 
 Names = Sequence[str] | str | None
 PadInfo = dict[str, Any]
-"""(shape, value) by the name of a column, None for what the batch or the dtype says."""
+"""(shape, value) by the name of a column, None for the size of the batch or the zero of the dtype."""
 Maker = TypeVar("Maker", bound=Function)
 
 _makers: dict[str, Function] = {}
 
 
-def made_by(method: str) -> Callable[[Maker], Maker]:
-    """Let a method of datasets make this kind of node, from itself and its arguments."""
+def node_of(method: str) -> Callable[[Maker], Maker]:
+    """Register a class or function of nodes, which a method of datasets calls with itself and its arguments."""
 
-    def registered(maker: Maker) -> Maker:
-        _makers[method] = maker
-        return maker
+    def registered(node_class: Maker) -> Maker:
+        _makers[method] = node_class
+        return node_class
 
     return registered
 
 
-def _made(method: str, *arguments: object) -> Dataset:
+def _node(method: str, *arguments: object) -> Dataset:
     node: Dataset = _makers[method](*arguments)
     return node
 
 
 class Dataset(Node):
-    """A node of a pipeline as users have it: iterated over, indexed, and the start of further nodes.
+    """A node of a pipeline, which users iterate over, index, and build further nodes on.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -79,11 +79,11 @@ class Dataset(Node):
         """Stack `batch_size` rows into one, column by column.
 
         `batch_size` may be a function of a BatchInfo. The last batch is smaller, or left out with `drop_remainder`.
-        `per_batch_map(*columns, batch_info)` gets each of `input_columns` (all, at first) as a list of arrays and
-        gives one list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and
+        `per_batch_map(*columns, batch_info)` gets each of `input_columns` (all by default) as a list of arrays and
+        returns a list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and
         GraphValueError for wrong arguments, and DatasetError in the iteration where rows differ in shape or dtype.
         """
-        node = _made(
+        node = _node(
             "batch", self, batch_size, drop_remainder, num_parallel_workers, per_batch_map, input_columns,
             output_columns, pad_info, python_multiprocessing,
         )  # fmt: skip
@@ -106,11 +106,11 @@ class Dataset(Node):
         column_order: Names = None, num_parallel_workers: int | None = None, python_multiprocessing: bool = False,
         cache: object = None, callbacks: object = None, max_rowsize: object = None, offload: bool | None = None,
     ) -> Dataset:  # fmt: skip
-        """Replace columns by what a function, or one function after another, makes of them.
+        """Replace columns by the results of a function, or of several functions in sequence.
 
-        The first function gets `input_columns` (the first column, where none are named) as arrays, each other one what
-        the one before it gave. Where the last gives as many columns as went in, they take the places of those, else
-        they come first, as `output_columns` names them. Workers are threads, or processes with
+        The first function gets `input_columns` (by default the first column) as arrays, each other one the results of
+        the one before it. As many result columns as input columns replace these, else they come first, with the names
+        `output_columns`. Workers are threads, or processes with
         `python_multiprocessing`; they change nothing but the time. `max_rowsize` and `offload` have no effect.
         Raises GraphTypeError and GraphValueError for wrong arguments, and for `cache` and `callbacks`, which are not
         offered.
@@ -118,7 +118,7 @@ class Dataset(Node):
         for name, value in (("cache", cache), ("callbacks", callbacks)):
             if value is not None:
                 raise GraphTypeError(f"{name} is not offered by map; leave it out.")
-        node = _made(
+        node = _node(
             "map", self, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
         )
         return node if column_order is None else node.project(column_order)
@@ -126,48 +126,48 @@ class Dataset(Node):
     def filter(
         self, predicate: Function, input_columns: Names = None, num_parallel_workers: int | None = None
     ) -> Dataset:
-        """Keep the rows for which `predicate(*columns)` is true; it gets all columns where none are named."""
-        return _made("filter", self, predicate, input_columns, num_parallel_workers)
+        """Keep the rows for which `predicate(*columns)` is true; it gets `input_columns`, by default all."""
+        return _node("filter", self, predicate, input_columns, num_parallel_workers)
 
     def shuffle(self, buffer_size: int) -> Dataset:
-        """Take each row at random from the `buffer_size` next ones; every pass in another order."""
-        return _made("shuffle", self, buffer_size)
+        """Draw each row at random from the next `buffer_size` ones; every pass in another order."""
+        return _node("shuffle", self, buffer_size)
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The rows `count` times, each time in a new order where they are shuffled; for ever with None or -1."""
-        return _made("repeat", self, count)
+        return _node("repeat", self, count)
 
     def skip(self, count: int) -> Dataset:
         """All rows but the first `count`."""
-        return _made("skip", self, count)
+        return _node("skip", self, count)
 
     def take(self, count: int = -1) -> Dataset:
         """The first `count` rows; all with -1."""
-        return _made("take", self, count)
+        return _node("take", self, count)
 
     def zip(self, datasets: Dataset | tuple[Dataset, ...]) -> Dataset:
-        """The columns of this dataset and of others side by side, as long as all have rows."""
+        """Join the columns of this dataset and of others side by side, as long as all have rows."""
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
-        return _made("zip", (self, *others))
+        return _node("zip", (self, *others))
 
     def concat(self, datasets: Dataset | Sequence[Dataset]) -> Dataset:
-        """The rows of this dataset and then those of others, which have the same columns."""
+        """Append the rows of others, which have the same columns, to those of this dataset."""
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
-        return _made("concat", (self, *others))
+        return _node("concat", (self, *others))
 
     def rename(self, input_columns: Sequence[str] | str, output_columns: Sequence[str] | str) -> Dataset:
         """The same rows with other names for some columns."""
-        return _made("rename", self, input_columns, output_columns)
+        return _node("rename", self, input_columns, output_columns)
 
     def project(self, columns: Sequence[str] | str) -> Dataset:
         """Some of the columns, in this order."""
-        return _made("project", self, columns)
+        return _node("project", self, columns)
 
     def split(self, sizes: Sequence[int] | Sequence[float], randomize: bool = True) -> list[Dataset]:
-        """Parts of the rows: by their sizes, which add up to all, or by fractions, which add up to 1.
+        """Split the rows into parts by their sizes, which add up to all, or by fractions, which add up to 1.
 
-        With `randomize` rows are dealt out at random, by the seed and the same in every pass. Raises GraphTypeError and
-        GraphValueError for sizes that do not fit.
+        With `randomize` rows are distributed at random, by the seed and the same in every pass. Raises GraphTypeError
+        and GraphValueError for sizes that do not fit.
         """
         parts: list[Dataset] = _makers["split"](self, sizes, randomize)
         return parts
@@ -179,17 +179,17 @@ class Dataset(Node):
     ) -> Dataset:  # fmt: skip
         """Batch rows of similar length: bucket `i` has those below boundary `i`, and a batch size of its own.
 
-        The length is the first axis of the one column named, or what `element_length_function(*columns)` gives. A
-        bucket becomes a batch when it is full, the rest at the end. With `pad_to_bucket_boundary` open sizes of
+        The length is the first axis of the one named column, or the result of `element_length_function(*columns)`. A
+        bucket becomes a batch when it is full, remaining rows at the end. With `pad_to_bucket_boundary` open sizes of
         `pad_info` become the boundary less 1. Raises GraphTypeError and GraphValueError for wrong arguments.
         """
-        return _made("bucket_batch_by_length",
+        return _node("bucket_batch_by_length",
             self, column_names, bucket_boundaries, bucket_batch_sizes, element_length_function, pad_info,
             pad_to_bucket_boundary, drop_remainder,
         )  # fmt: skip
 
     def apply(self, apply_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """What a function makes of this dataset; raises GraphTypeError where that is none."""
+        """Call a function on this dataset and return its result; raises GraphTypeError unless that is a dataset."""
         result: object = checks.function("apply_func", apply_func)(self)
         if not isinstance(result, Dataset):
             raise GraphTypeError(f"apply_func gives a dataset, not {result!r}.")
@@ -197,7 +197,7 @@ class Dataset(Node):
 
     @property
     def dataset_size(self) -> int:
-        """What `get_dataset_size()` gives."""
+        """The result of `get_dataset_size()`."""
         return self.get_dataset_size()
 
     def output_shapes(self, estimate: bool = False) -> list[list[int]]:
@@ -241,9 +241,9 @@ class Dataset(Node):
         return DatasetIterator(self, _passes(num_epochs), self._take_position(), finish)
 
     def set_init_step(self, init_step: int) -> None:
-        """Let the next iterator start as if `init_step` of its rows had been taken: in a later pass, at a later row.
+        """Start the next iterator as if `init_step` of its rows had been read: in a later pass, at a later row.
 
-        Where the number of rows depends on the data, as after `filter`, the passes before run once to be counted.
+        Where the number of rows depends on the data, as after `filter`, earlier passes run once to be counted.
         Raises GraphTypeError or GraphValueError for anything but an integer of 0 or more.
         """
         self._init_step = integer("init_step", init_step, 0, inf)
@@ -253,7 +253,7 @@ class Dataset(Node):
         return self._init_step
 
     def _take_position(self) -> tuple[int, int]:
-        """The pass and the row that the next iterator starts at."""
+        """The pass and the row at which the next iterator starts."""
         step, self._init_step = self._init_step, 0
         if step == 0:
             return 0, 0
@@ -265,14 +265,14 @@ class Dataset(Node):
         return divmod(step, int(size)) if self.is_indexed else self._walked(step)
 
     def _walked(self, step: int) -> tuple[int, int]:
-        """The pass and the row of a step of a node whose passes may differ in length: each is made to be counted."""
+        """The pass and the row of a step of a node whose passes may differ in length; earlier passes are counted."""
         epoch = 0
         while (rows := self._rows_of(epoch, step + 1)) <= step:
             epoch, step = epoch + 1, step - rows
         return epoch, step
 
     def reset(self) -> None:
-        """Let the next iterator start at the first row."""
+        """Start the next iterator at the first row."""
         self._init_step = 0
 
     def __iter__(self) -> DatasetIterator:
@@ -282,7 +282,7 @@ class Dataset(Node):
         return self.get_dataset_size()
 
     def __getitem__(self, index: int) -> list[Any]:
-        """A row of the first pass, as `create_tuple_iterator` gives it; rows before it are made only where they must.
+        """A row of the first pass, as of `create_tuple_iterator`; rows before it are made only if necessary.
 
         Raises GraphIndexError outside of the rows.
         """
@@ -311,11 +311,11 @@ def _passes(num_epochs: int) -> int:
 
 HEADER = ("node", "columns", "line", "rows")
 MOST_NODES = 60
-"""The most nodes that are listed."""
+"""The largest number of listed nodes."""
 
 
 def headline(node: Node) -> str:
-    """A dataset in one line; no row is made for it."""
+    """A dataset in one line, without making a row."""
     columns = ", ".join(map(shown, node.columns)) or "no columns"
     return f"{type(node).__name__}: {columns}; {_rows(node)}"
 
@@ -326,7 +326,7 @@ def text_of(node: Node) -> str:
 
 
 def page_of(node: Node) -> str:
-    """The same as HTML."""
+    """The same table as HTML."""
     page = Page("Dataset", headline(node))
     _table(node).add_to(page)
     return page.text()
@@ -340,20 +340,20 @@ def _table(node: Node) -> Table:
 
 
 def _below(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
-    """A node and those that it takes its rows from; only several of them are indented."""
+    """A node and all nodes below it with their depth; only several children are indented."""
     yield node, depth
     for child in node.children:
         yield from _below(child, depth + (len(node.children) > 1))
 
 
 def _row(node: Node, depth: int) -> tuple[str, ...]:
-    place = "" if node.location is None else f"{node.location.file}:{node.location.line}"
+    location = "" if node.location is None else f"{node.location.file}:{node.location.line}"
     columns = ", ".join(map(shown, node.columns))
-    return "  " * depth + type(node).__name__, columns, shown(place), _rows(node).removesuffix(" rows")
+    return "  " * depth + type(node).__name__, columns, shown(location), _rows(node).removesuffix(" rows")
 
 
 def _rows(node: Node) -> str:
-    """How many rows a pass has, where that is known without one."""
+    """The number of rows of a pass, if it is known without one, as text."""
     if not node.is_indexed:
         return "rows are counted by a pass"
     length = node.length()

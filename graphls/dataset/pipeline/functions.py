@@ -1,4 +1,4 @@
-"""Nodes that run user code on every row: `map`, and `filter`, which leaves rows out."""
+"""Pipeline nodes that run user code on every row: `map` and `filter`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from graphls.dataset import checks
 from graphls.dataset.checks import Function
 from graphls.dataset.columns import Row, as_array
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.pipeline.dataset import Dataset, Names, made_by
+from graphls.dataset.pipeline.dataset import Dataset, Names, node_of
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
 
 
 class Replacement:
-    """Which columns go into a function, and where those that come out stand.
+    """The columns that a function takes, and the positions of its results.
 
-    As many as went in take their places; any other number comes first, followed by the columns that did not go in.
-    Where `input_columns` are not named, those of `default` go in.
+    As many results as inputs replace these; any other number comes first, followed by the other columns. Without
+    `input_columns`, those of `default` are the inputs.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class Replacement:
         self.in_place = len(inputs) == len(outputs)
         self.others = tuple(position for position in range(len(columns)) if position not in self.inputs)
         if self.in_place:
-            given = dict(zip(self.inputs, outputs, strict=True))
-            after = tuple(given.get(position, name) for position, name in enumerate(columns))
+            renamed = dict(zip(self.inputs, outputs, strict=True))
+            after = tuple(renamed.get(position, name) for position, name in enumerate(columns))
         else:
             after = (*outputs, *(columns[position] for position in self.others))
         self.columns = checks.names(f"The columns after {what}", after)
 
-    def taken(self, row: Row) -> tuple[Any, ...]:
-        """The columns that go in."""
+    def inputs_of(self, row: Row) -> tuple[Any, ...]:
+        """The input columns of a row."""
         return tuple([row[position] for position in self.inputs])
 
     def put(self, row: Row, values: tuple[Any, ...]) -> Row:
-        """The row with what came out; raises GraphValueError for another number of columns than named."""
+        """The row with the results; raises GraphValueError for another number of columns than named."""
         if len(values) != len(self.outputs):
             raise GraphValueError(f"it gave {len(values)} columns where output_columns has {len(self.outputs)}")
         if not self.in_place:
@@ -57,20 +57,20 @@ class Replacement:
 
 
 class Mapper:
-    """One function after another on some columns of a row; what a worker of `map` does."""
+    """Functions in sequence on some columns of a row; the task of a worker of `map`."""
 
     def __init__(self, operations: Sequence[Function], replacement: Replacement) -> None:
         self.operations, self.replacement = operations, replacement
 
     def __call__(self, row: Row) -> Row:
-        values = self.replacement.taken(row)
+        values = self.replacement.inputs_of(row)
         for operation in self.operations:
             result = operation(*values)
             values = result if isinstance(result, tuple) else (result,)
         return self.replacement.put(row, tuple([as_array(value) for value in values]))
 
 
-@made_by("map")
+@node_of("map")
 class MapDataset(SameRows):
     """See `Dataset.map`."""
 
@@ -90,15 +90,15 @@ class MapDataset(SameRows):
         return Job(self.mapper, self.workers or get_num_parallel_workers(), self.processes, "map", self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        own, wanted = tee(indices)
-        return run.each(self, epoch, zip(own, self.child.rows(run, epoch, wanted), strict=False))
+        own, needed_rows = tee(indices)
+        return run.each(self, epoch, zip(own, self.child.rows(run, epoch, needed_rows), strict=False))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
 
 
 class Predicate:
-    """Whether a row stays: the row, or None."""
+    """The test of a row: returns the row if it stays, else None."""
 
     def __init__(self, predicate: Function, positions: tuple[int, ...]) -> None:
         self.predicate, self.positions = predicate, positions
@@ -107,9 +107,9 @@ class Predicate:
         return row if bool(self.predicate(*[row[position] for position in self.positions])) else None
 
 
-@made_by("filter")
+@node_of("filter")
 class FilterDataset(Dataset):
-    """See `Dataset.filter`; which rows stay is known once all before them have been looked at."""
+    """See `Dataset.filter`; the rows that stay are known only after testing all before them."""
 
     def __init__(
         self, child: Dataset, predicate: Function, input_columns: Names, num_parallel_workers: int | None

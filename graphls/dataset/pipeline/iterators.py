@@ -1,4 +1,4 @@
-"""Iterators over a dataset: rows as lists or dicts, pass after pass, made ahead by a thread."""
+"""Iterators over a dataset: rows as lists or dicts, pass after pass, prefetched by a thread."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from graphls.ir.types import Type, as_dtype
 
 Rows = Callable[[], Iterator[Any]]
 Finish = Callable[[Row], Any]
-"""Makes of a row what users get."""
+"""Converts a row to the form that users get."""
 END = object()
-"""What comes after the last row."""
+"""The item after the last row."""
 
 
 class Prefetcher:
     """Rows of one pass, made by a thread that runs ahead by `size` rows at most.
 
-    The thread knows nothing of this object's owner, so that one who forgets the pass frees it, and it ends when this
-    object is forgotten, as by a Ctrl-C on the way to `stop`: its weak reference puts itself among the permits.
+    The thread has no reference to this object's owner, so that a dropped pass is freed, and it ends when this object is
+    freed, as by a Ctrl-C on the way to `stop`: its weak reference puts itself among the permits.
     """
 
     def __init__(self, rows: Rows, size: int) -> None:
@@ -41,7 +41,7 @@ class Prefetcher:
         start("graphls-dataset", self._thread)
 
     def take(self) -> Any:
-        """The next row, or END, for everyone who asks behind the last row; raises what the thread raised, once."""
+        """The next row, or END, again and again after the last row; raises the thread's error, once."""
         row = self._channel.rows.get()
         if row is END:
             self._channel.rows.put(END)
@@ -51,18 +51,18 @@ class Prefetcher:
         return row
 
     def stop(self) -> None:
-        """Ask the thread to end; it does after the row that it works on."""
+        """Request the thread to end; it does after its current row."""
         self._channel.stopped = True
         self._channel.permits.put(True)
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until the thread has ended, since its code and what runs next may share objects."""
+        """Wait until the thread has ended, since its code and the code that runs next may share objects."""
         if self._channel.process == os.getpid():
             self._thread.wait(seconds)
 
 
 class _Channel:
-    """Rows in one direction, permits to make one in the other."""
+    """A queue of rows in one direction, and of permits to make one in the other."""
 
     def __init__(self, size: int) -> None:
         self.rows: SimpleQueue[Any] = SimpleQueue()
@@ -92,11 +92,11 @@ def _fill(rows: Rows, channel: _Channel, owner: object) -> None:
 
 
 EXIT_SECONDS = 2.0
-"""How long a thread that is in the middle of a row may hold up the end of its iterator, or of the interpreter."""
+"""The seconds that a thread within a row may delay the end of its iterator, or of the interpreter."""
 
 
 class Feed:
-    """The pass that an iterator is at. It does not know the iterator, which therefore ends it when it is forgotten."""
+    """The current pass of an iterator. It has no reference to the iterator, so that it ends when that is freed."""
 
     def __init__(self, dataset: Node, finish: Finish, limit: int | None) -> None:
         self.run = Run(dataset)
@@ -115,7 +115,7 @@ class Feed:
 
     @property
     def take(self) -> Callable[[], Any]:
-        """What gives the next row of the pass, or END, and does so of this pass even when the next one has begun."""
+        """The function that returns the next row of the pass, or END, also after the next pass has begun."""
         assert self._prefetcher is not None
         return self._prefetcher.take
 
@@ -127,14 +127,14 @@ class Feed:
             self._prefetcher.join()
 
     def close(self) -> None:
-        """End everything, and wait for nothing that may not end."""
+        """End all passes and workers, without waiting for anything that may not end."""
         if os.getpid() == self._process:
             if self._prefetcher is not None:
                 self._prefetcher.stop()
             self.run.close()
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread of the pass, but not long."""
+        """Wait for the thread of the pass, for a limited time."""
         if self._prefetcher is not None:
             self._prefetcher.join(seconds)
 
@@ -157,7 +157,7 @@ def _rows(dataset: Node, run: Run, epoch: int, start: int, finish: Finish, limit
 
 
 class _Reading(local):
-    """The pass that a thread has begun to read with `iter()`, and whether it has a row of it."""
+    """The pass that a thread has begun to read with `iter()`, and whether it has read a row of it."""
 
     epoch: int | None = None
     has_row = False
@@ -166,8 +166,8 @@ class _Reading(local):
 class DatasetIterator:
     """Rows of a dataset; each `iter()` is the next pass, in an order of its own where the dataset shuffles.
 
-    `iter()` goes on with a pass that a bare `next()` has begun. A pass left in the middle ends when the next one
-    begins, or when the iterator is stopped or forgotten. Threads that share an iterator share its passes: each row goes
+    `iter()` continues a pass that a bare `next()` has begun. A pass left in the middle ends when the next one begins,
+    or when the iterator is stopped or freed. Threads that share an iterator share its passes: each row goes
     to one of them, and a pass ends for all.
 
     Examples:
@@ -218,7 +218,7 @@ class DatasetIterator:
         return row
 
     def _pass(self) -> tuple[int, Callable[[], Any]]:
-        """The pass that this thread reads, and what gives its next row; raises StopIteration where it has ended."""
+        """The pass of this thread, and the function of its next row; raises StopIteration where it has ended."""
         with self._lock:
             if self._mine.epoch not in (None, self._epoch):
                 raise self._ended()
@@ -230,7 +230,7 @@ class DatasetIterator:
             return self._epoch, self._feed.take
 
     def _ended(self) -> StopIteration:
-        """The end of the pass of this thread, which then reads none."""
+        """The end of the pass of this thread, which then reads no pass."""
         self._mine.epoch = None
         return StopIteration()
 
@@ -240,11 +240,11 @@ class DatasetIterator:
             self.stop()
 
     def get_next(self) -> Any:
-        """The next row, as `next()` gives it."""
+        """The next row, as of `next()`."""
         return next(self)
 
     def stop(self) -> None:
-        """End the iterator, its thread and its workers; it has no rows from then on."""
+        """End the iterator, its thread and its workers; it has no rows afterwards."""
         self._is_open, self._end = False, self._epoch
         self._finalizer()
         self._feed.join(EXIT_SECONDS)
@@ -265,11 +265,11 @@ def _type(dtype: ArrayDType, shape: tuple[int, ...]) -> Type:
 
 
 def list_finisher(output_numpy: bool, do_copy: bool) -> Callable[[Row], list[Any]]:
-    """What makes a row the list that a tuple iterator gives."""
-    made: Callable[[Array], Any] = _same if output_numpy else as_tensor
+    """The conversion of a row to the list of a tuple iterator."""
+    convert: Callable[[Array], Any] = _same if output_numpy else as_tensor
     if do_copy:
-        return lambda row: [with_arrays(item, lambda array: made(array.copy())) for item in row]
-    return lambda row: [with_arrays(item, made) for item in row]
+        return lambda row: [with_arrays(item, lambda array: convert(array.copy())) for item in row]
+    return lambda row: [with_arrays(item, convert) for item in row]
 
 
 def _same(array: Array) -> Array:
@@ -277,6 +277,6 @@ def _same(array: Array) -> Array:
 
 
 def dict_finisher(names: tuple[str, ...], output_numpy: bool, do_copy: bool) -> Callable[[Row], dict[str, Any]]:
-    """What makes a row of arrays the dict that a dict iterator gives."""
+    """The conversion of a row of arrays to the dict of a dict iterator."""
     as_list = list_finisher(output_numpy, do_copy)
     return lambda row: dict(zip(names, as_list(row), strict=True))

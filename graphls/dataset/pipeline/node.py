@@ -24,13 +24,13 @@ Sides = tuple[Any, ...]
 """The columns of some rows: the items of each in a sequence, or in one array."""
 
 LARGE, MOST = 2**14, 2**28
-"""Bytes of an item that is copied at once, and of a column for which there is memory before its items are there."""
+"""Bytes of an item that is copied at once, and of a column whose memory is allocated in advance."""
 
 
 def side_by_side(rows: Iterator[Row], count: int, in_one: bool) -> Sides:
-    """The columns of the next rows, of `count` at most; nothing where there are no more.
+    """The columns of the next `count` rows at most; empty where there are no more.
 
-    With `in_one`, columns of large items come as one array. Each is copied there when it comes, from a cache of the
+    With `in_one`, columns of large items become one array. Each item is copied as it arrives, from a cache of the
     processor, and its memory is free for the next row, which is faster than memory that the system has to clear.
     """
     first = next(rows, None)
@@ -52,7 +52,7 @@ def _is_large(item: Any, count: int) -> bool:
 
 
 class _Column:
-    """The items of a column in one array, as long as their shapes and dtypes are the same; then in a list."""
+    """The items of a column in one array, as long as their shapes and dtypes are equal; then in a list."""
 
     def __init__(self, first: Array, count: int) -> None:
         self._array = np.empty((count, *first.shape), first.dtype)
@@ -75,10 +75,10 @@ class _Column:
 
 
 class Node:
-    """A node of a pipeline: rows of named columns, made of the rows of other nodes or read from somewhere.
+    """A node of a pipeline: rows of named columns, computed from rows of other nodes or read from a source.
 
     Nodes do not change while they are iterated, so that a node may have any number of consumers. A pass over a node has
-    an index, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
+    an index, its epoch; its rows are a function of the seed, the node and the epoch. A subclass defines:
 
     - `columns`: the names of its columns.
     - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
@@ -94,7 +94,7 @@ class Node:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether any row can be made without those before, and the number of rows is known."""
+        """True if any row can be made without the rows before it, and the number of rows is known."""
         return False
 
     def length(self) -> float:
@@ -111,7 +111,7 @@ class Node:
         rows = self.rows(run, epoch, chain.from_iterable(indices))
         for group in sizes:
             yield side_by_side(islice(rows, len(group)), len(group), in_one)
-        next(rows, None)  # their end, where the pools of workers are given back for the next pass
+        next(rows, None)  # at their end the pools of workers are returned for the next pass
 
     def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         """The rows of a pass from index `start` on."""
@@ -121,19 +121,19 @@ class Node:
         return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
-        """The same, of a node that is not indexed; it makes as few rows before `start` as it can."""
+        """The rows of a pass of a node that is not indexed; it makes as few rows before `start` as possible."""
         raise NotImplementedError
 
     def order(self, draws: np.random.Generator) -> Any:
-        """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""
+        """The order of a pass, for nodes with one; `Run.order` computes it once for each pass."""
         raise NotImplementedError
 
     def job(self) -> Job | None:
-        """What user code does to every row, for nodes that have some."""
+        """The user code that runs on every row, for nodes with some."""
         return None
 
     def size(self) -> float:
-        """The number of rows of a pass, which a node that is not indexed finds by making them all once."""
+        """The number of rows of a pass; a node that is not indexed counts them in a pass once."""
         if self.is_indexed:
             return self.length()
         if self._counted is None:
@@ -141,7 +141,7 @@ class Node:
         return self._counted
 
     def _rows_of(self, epoch: int, most: int | None = None) -> int:
-        """How many rows a pass has, found by making them, as far as there are not more than `most`."""
+        """The number of rows of a pass, counted by making them, `most` of them at most."""
         return copy_context().run(self._count, epoch, most)
 
     def _count(self, epoch: int, most: int | None) -> int:
@@ -152,7 +152,7 @@ class Node:
             run.close()
 
     def get_dataset_size(self) -> int:
-        """The number of rows of a pass; of a dataset that repeats for ever, of one round.
+        """The number of rows of a pass; of an endless dataset, of one repetition.
 
         Where the number depends on the data, as after `filter`, the pipeline runs once to count.
         """
@@ -160,11 +160,11 @@ class Node:
         return int(size) if size != inf else self.children[0].get_dataset_size()
 
     def get_batch_size(self) -> int:
-        """The number of rows in a batch; 1 where the pipeline makes none."""
+        """The number of rows in a batch; 1 for a pipeline without batches."""
         return self.children[0].get_batch_size() if self.children else 1
 
     def get_repeat_count(self) -> int:
-        """How often `repeat` gives the rows below it; 1 where the pipeline has none."""
+        """The number of repetitions of rows by `repeat`; 1 for a pipeline without."""
         return self.children[0].get_repeat_count() if self.children else 1
 
     def get_col_names(self) -> list[str]:
@@ -172,11 +172,11 @@ class Node:
         return list(self.columns)
 
     def num_classes(self) -> int | None:
-        """The number of classes, where the kind of dataset knows it."""
+        """The number of classes, if the dataset knows it."""
         return self.children[0].num_classes() if self.children else None
 
     def get_class_indexing(self) -> dict[str, Any]:
-        """The number of each class, where the kind of dataset knows it."""
+        """The number of each class, if the dataset knows it."""
         return self.children[0].get_class_indexing() if self.children else {}
 
     def need(self, names: Iterable[str], what: str) -> tuple[int, ...]:
@@ -200,14 +200,14 @@ class Run:
         self._process = os.getpid()
 
     def _index(self, node: Node) -> None:
-        """Give each node an index, children first, so that what is appended to a pipeline changes no draw before it."""
+        """Number the nodes, children first, so that appending nodes to a pipeline changes no earlier draw."""
         if node not in self._indices:
             for child in node.children:
                 self._index(child)
             self._indices[node] = len(self._indices)
 
     def key(self, node: Node, epoch: int) -> Key:
-        """What the random numbers of a pass over a node depend on."""
+        """The key of the random numbers of a pass over a node."""
         return Key(self.seed, self._indices[node], epoch)
 
     def draws(self, node: Node, epoch: int) -> np.random.Generator:
@@ -215,14 +215,14 @@ class Run:
         return self.key(node, epoch).generator()
 
     def order(self, node: Node, epoch: int) -> Any:
-        """What `node.order(draws)` gives for a pass; all consumers of the node see the same."""
+        """The result of `node.order(draws)` for a pass, the same for all consumers of the node."""
         known = self._orders.get(node)
         if known is None or known[0] != epoch:
             known = self._orders[node] = (epoch, node.order(self.draws(node, epoch)))
         return known[1]
 
     def each(self, node: Node, epoch: int, tasks: Iterable[Task]) -> Iterator[Any]:
-        """The results of `node.job()` on tasks, in their order: computed here, or by the workers of the node."""
+        """The results of `node.job()` on tasks, in order, computed here or by the workers of the node."""
         job = node.job()
         assert job is not None
         key = self.key(node, epoch)
@@ -234,26 +234,26 @@ class Run:
         try:
             yield from pool.run(key, tasks)
             usable = True
-        except GeneratorExit:  # of who wants no more rows, as `take` does
+        except GeneratorExit:  # the consumer stops early, as `take` does
             usable = True
             raise
         finally:
             self._give_back(node, pool, usable)
 
     def start(self) -> None:
-        """See that every node with workers has them, once for every path to it, before another thread runs."""
+        """Start the workers of every node that has some, once for every path to it, before another thread runs."""
         with self._lock:
-            for node, needed in Counter(_by_paths(self._root)).items():
+            for node, paths in Counter(_by_paths(self._root)).items():
                 job = node.job()
-                while job is not None and job.workers > 1 and len(self._idle.setdefault(node, [])) < needed:
-                    self._idle[node].append(self._made(job))
+                while job is not None and job.workers > 1 and len(self._idle.setdefault(node, [])) < paths:
+                    self._idle[node].append(self._new_pool(job))
 
     def _take(self, node: Node, job: Job) -> Pool:
         with self._lock:
             idle = self._idle.setdefault(node, [])
-            return idle.pop() if idle else self._made(job)
+            return idle.pop() if idle else self._new_pool(job)
 
-    def _made(self, job: Job) -> Pool:
+    def _new_pool(self, job: Job) -> Pool:
         if self._closed:
             raise Closed
         pool = Pool(job)
@@ -272,7 +272,7 @@ class Run:
         pool.close()
 
     def interrupt(self) -> None:
-        """End all workers, so that nobody waits for them; a pass that goes on starts new ones."""
+        """End all workers, so that nothing waits for them; a pass that continues starts new ones."""
         if os.getpid() != self._process:
             return
         with self._lock:

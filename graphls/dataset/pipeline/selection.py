@@ -12,13 +12,13 @@ import numpy as np
 from graphls.base.errors import GraphRuntimeError, GraphValueError
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
-from graphls.dataset.pipeline.dataset import Dataset, made_by
+from graphls.dataset.pipeline.dataset import Dataset, node_of
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.randomness import Key
 
 
 class SameRows(Dataset):
-    """A node whose rows `finish` makes of those of its child, as many unless `counted` says otherwise."""
+    """A node that `finish` computes from its child, row by row, with as many rows unless `counted` changes that."""
 
     def __init__(self, child: Dataset) -> None:
         super().__init__(child)
@@ -33,7 +33,7 @@ class SameRows(Dataset):
         return self.child.is_indexed
 
     def counted(self, count: float) -> float:
-        """The number of rows of this node, from that of its child."""
+        """The number of rows of this node, for that of its child."""
         return count
 
     def length(self) -> float:
@@ -49,7 +49,7 @@ class SameRows(Dataset):
         return self.finish(self.child.stream(run, epoch, start))
 
 
-@made_by("rename")
+@node_of("rename")
 class RenameDataset(SameRows):
     """See `Dataset.rename`."""
 
@@ -61,19 +61,19 @@ class RenameDataset(SameRows):
                 f"rename takes as many output_columns as input_columns, not {len(new)} for {len(old)}."
             )
         self.need(old, "rename")
-        given = dict(zip(old, new, strict=True))
-        self.columns = checks.names("The columns after rename", tuple(given.get(name, name) for name in self.columns))
+        renamed = dict(zip(old, new, strict=True))
+        self.columns = checks.names("The columns after rename", tuple(renamed.get(name, name) for name in self.columns))
 
 
-@made_by("project")
+@node_of("project")
 class ProjectDataset(SameRows):
     """See `Dataset.project`."""
 
     def __init__(self, child: Dataset, columns: Sequence[str] | str) -> None:
         super().__init__(child)
-        wanted = checks.names("columns", columns)
-        self.positions = self.need(wanted, "project")
-        self.columns = wanted
+        names = checks.names("columns", columns)
+        self.positions = self.need(names, "project")
+        self.columns = names
 
     def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
         positions = self.positions
@@ -81,12 +81,12 @@ class ProjectDataset(SameRows):
 
 
 ROUNDS = 2**32
-"""How many rounds of a dataset that repeats for ever have epochs of their own before the next pass over it."""
+"""The number of repetitions of an endless dataset with epochs of their own before the next pass over it."""
 
 
-@made_by("shuffle")
+@node_of("shuffle")
 class ShuffleDataset(SameRows):
-    """See `Dataset.shuffle`; rows below it that are indexed are made in the new order, and none waits in the buffer."""
+    """See `Dataset.shuffle`; indexed rows are made in the new order directly, without waiting in the buffer."""
 
     def __init__(self, child: Dataset, buffer_size: int) -> None:
         super().__init__(child)
@@ -124,7 +124,7 @@ def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[
         yield from draws.integers(size, size=block).tolist()
 
 
-@made_by("repeat")
+@node_of("repeat")
 class RepeatDataset(SameRows):
     """See `Dataset.repeat`."""
 
@@ -140,7 +140,7 @@ class RepeatDataset(SameRows):
         return self.child.get_repeat_count() * (1 if self.count == inf else int(self.count))
 
     def _epoch(self, epoch: int, round: int) -> int:
-        """The epoch of the child in a round of a pass over this node."""
+        """The epoch of the child in a repetition within a pass over this node."""
         return epoch * (ROUNDS if self.count == inf else int(self.count)) + round
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
@@ -161,7 +161,7 @@ class RepeatDataset(SameRows):
                 return
 
 
-@made_by("skip")
+@node_of("skip")
 class SkipDataset(SameRows):
     """See `Dataset.skip`."""
 
@@ -179,7 +179,7 @@ class SkipDataset(SameRows):
         return self.child.stream(run, epoch, start + self.count)
 
 
-@made_by("take")
+@node_of("take")
 class TakeDataset(SameRows):
     """See `Dataset.take`."""
 
@@ -196,11 +196,11 @@ class TakeDataset(SameRows):
 
 
 DEAL = 2**32 - 1
-"""The index of the node that deals rows out: the same for every pipeline that reads a part."""
+"""The index of the node that distributes rows: the same for every pipeline that reads a part."""
 
 
 class PartDataset(SameRows):
-    """The rows of a dataset from `first` on, `count` of them, dealt out at random or not.
+    """The rows of a dataset from `first` on, `count` of them, in random order or not.
 
     Every pass has the same rows in the order of the first pass over the dataset, so that parts never share a row.
     """
@@ -231,7 +231,7 @@ class PartDataset(SameRows):
         return islice(chosen, start, None)
 
 
-@made_by("split")
+@node_of("split")
 def split(dataset: Dataset, sizes: Sequence[float], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
     checks.boolean("randomize", randomize)
@@ -259,7 +259,7 @@ def _counts(sizes: Sequence[float], total: int) -> list[int]:
 
 
 def _rounded(fractions: Sequence[float], total: int) -> list[int]:
-    """Row counts of fractions; what rounding leaves over or lacks goes to the first parts that can take it."""
+    """Row counts of fractions; the rounding error goes to the first parts that can take it."""
     counts = [round(fraction * total) for fraction in fractions]
     rest = total - sum(counts)
     for i in range(len(counts)):
@@ -272,7 +272,7 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
 
 
 class Joined(Dataset):
-    """A node of several children; `what` names it in errors."""
+    """A node of several children; `what` is its name in errors."""
 
     what: ClassVar[str]
 
@@ -286,7 +286,7 @@ class Joined(Dataset):
         return all(child.is_indexed for child in self.children)
 
 
-@made_by("zip")
+@node_of("zip")
 class ZipDataset(Joined):
     """See `Dataset.zip`."""
 
@@ -315,7 +315,7 @@ def _side_by_side(streams: Iterable[Iterator[Row]]) -> Iterator[Row]:
     return (tuple(chain(*rows)) for rows in zip(*streams, strict=False))
 
 
-@made_by("concat")
+@node_of("concat")
 class ConcatDataset(Joined):
     """See `Dataset.concat`."""
 

@@ -1,4 +1,4 @@
-"""User code applied to every row, here or in pools of threads and processes, in the order of the rows."""
+"""Execution of user code on every row, here or in pools of threads and processes, in the order of the rows."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from graphls.dataset.randomness import Key, RowDraws
 
 LONGEST_CHUNK = 32
 QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
-"""A chunk that takes less is followed by longer ones, one that takes more by shorter ones."""
+"""Chunks faster than the first are followed by longer ones, chunks slower than the second by shorter ones."""
 
 QUICK = 1000
-"""Rows a second of all workers where they may wait longer for Python's lock than they work."""
+"""Rows a second of all workers above which they may wait for Python's lock longer than they work."""
 
 TRIAL, TERM = 8, 2048
-"""Answers that show how fast a number of workers is, and those until it is tried anew."""
+"""Answers that measure the speed of a number of workers, and answers until the next trial."""
 
 
 class Pace:
     """The `length` of chunks, and the `crew` of workers that have one at the same time.
 
-    Threads that hand Python's lock to each other several times a row are slower than one of them alone, so where rows
-    are quick both are tried, and the faster goes on; one alone is who asks. Processes have locks of their own.
+    Threads that hand Python's lock to each other several times a row are slower than one of them alone, so for quick
+    rows both are tried, and the faster is used; one alone is the calling thread. Processes have locks of their own.
 
-    No generator: one that is dropped while it waits is closed by the collector, and loses a Ctrl-C that comes then.
+    Not a generator: one that is dropped while it waits is closed by the collector, and loses a Ctrl-C at that moment.
     """
 
     def __init__(self, workers: int, processes: bool) -> None:
@@ -57,37 +57,37 @@ class Pace:
 
     @property
     def alone(self) -> bool:
-        """Whether no worker is asked, since the thread that asks them is as fast."""
+        """True if no worker is used, since the calling thread is as fast."""
         return self._tries and self.crew == 1
 
     def adapt(self, rows: int, seconds: float) -> None:
-        """Learn from what a chunk took."""
+        """Learn from the duration of a chunk."""
         if seconds < QUICK_SECONDS:
             self.length = min(2 * self.length, LONGEST_CHUNK)
         elif seconds > SLOW_SECONDS:
             self.length = max(self.length // 2, 1)
         if self._tries:
-            self._hear(rows, seconds)
+            self._measure(rows, seconds)
 
     def _begin(self, crew: int) -> None:
-        """Try so many workers."""
+        """Try a number of workers."""
         self.crew = crew
         self._heard, self._rows, self._seconds = 0, 0, 0.0
 
-    def _hear(self, rows: int, seconds: float) -> None:
+    def _measure(self, rows: int, seconds: float) -> None:
         if self._left:
             self._left -= 1
             if not self._left:
                 self._begin(self._workers)
             return
         self._heard += 1
-        if self._heard > self._workers:  # before come answers to what was asked of another number of workers
+        if self._heard > self._workers:  # earlier answers are to chunks for another number of workers
             self._rows, self._seconds = self._rows + rows, self._seconds + seconds
         if self._heard == self._workers + TRIAL:
             self._judge(self.crew * self._rows / max(self._seconds, 1e-9))
 
     def _judge(self, speed: float) -> None:
-        """Try one worker alone, or go on with the number that is the faster, by the rows a second of this one."""
+        """Try one worker alone, or continue with the faster number, by the rows a second of this one."""
         if self._together is None and speed > QUICK:
             self._together = speed
             self._begin(1)
@@ -100,8 +100,8 @@ class Pace:
 class DatasetError(GraphRuntimeError):
     """A fault in a dataset's data or in code that a dataset calls.
 
-    The first line is one sentence with the line where the node of the pipeline was made; `trace` is the traceback of
-    the code that failed, wherever it ran.
+    The first line is one sentence with the line that created the node of the pipeline; `trace` is the traceback of the
+    code that failed, wherever it ran.
     """
 
     has_text = True
@@ -115,7 +115,7 @@ def described(error: BaseException) -> str:
     """The name of an error and its text, in one line; errors of graphls are sentences and need no name."""
     try:
         text = " ".join(str(error).split()).rstrip(".")
-    except BaseException as fault:  # by code of the user, whatever it is
+    except BaseException as fault:  # the text is computed by user code
         return f"{type(error).__name__}, whose text cannot be made because of a {type(fault).__name__}"
     if isinstance(error, GraphlsError):
         return text
@@ -123,7 +123,7 @@ def described(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException) -> str:
-    """The traceback from the first frame on that is not graphls's own; nothing where all are."""
+    """The traceback from the first frame outside of graphls on; empty where there is none."""
     start: TracebackType | None = error.__traceback__
     while start is not None and is_own(start.tb_frame.f_code.co_filename):
         start = start.tb_next
@@ -132,12 +132,12 @@ def trace_of(error: BaseException) -> str:
 
 Work = Callable[[Any], Any]
 Task = tuple[int, Any]
-"""The index of a row, which its random numbers depend on, and what the function takes."""
+"""The index of a row, which determines its random numbers, and the argument of the function."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A function of a task, and who runs it; `what` and `location` name it in errors."""
+    """A function of a task, and the workers that run it; `what` and `location` name it in errors."""
 
     function: Work
     workers: int
@@ -146,13 +146,13 @@ class Job:
     location: Location | None
 
     def failure(self, row: int, reason: str, trace: str) -> DatasetError:
-        """The error of a row that could not be made."""
+        """The error of a row that failed."""
         return DatasetError(f"{self.what} failed at row {row}: {reason}.", self.location, trace)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a worker has no result for a row; `error` only where it can be handed over."""
+    """The reason why a worker has no result for a row; `error` only where it can be passed on."""
 
     row: int
     reason: str
@@ -200,19 +200,19 @@ Chunk = tuple[Key, list[Task]]
 
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 POLL_SECONDS = 1.0
-"""How often an idle process looks whether the one that started it still lives."""
+"""The seconds between checks of an idle process whether its parent is alive."""
 
 
 class Closed(Exception):
-    """Somebody closed the pool that was being waited for."""
+    """The pool that a thread waited for has been closed."""
 
 
 class Worker(ABC):
-    """Somebody who takes a chunk of tasks and then has an answer; never two chunks at a time."""
+    """A worker, which takes a chunk of tasks and then has an answer; never two chunks at a time."""
 
     @abstractmethod
     def send(self, chunk: Chunk) -> None:
-        """Hand over a chunk; raises DatasetError where it cannot be."""
+        """Send a chunk; raises DatasetError where that is impossible."""
 
     @abstractmethod
     def receive(self) -> Answer:
@@ -220,14 +220,14 @@ class Worker(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the worker; whoever waits for its answer wakes up. Any thread may call it, any number of times."""
+        """End the worker, and wake up threads that wait for it. Any thread may call it, any number of times."""
 
 
 class ThreadWorker(Worker):
     """A thread, which shares the objects of the pipeline and waits while others hold the interpreter.
 
-    It ends when it is closed or forgotten, as by a Ctrl-C on the way to `close`: then its weak reference, which the
-    thread holds, puts itself into the tasks.
+    It ends when it is closed or freed, as by a Ctrl-C on the way to `close`: then its weak reference, which the thread
+    has, puts itself into the tasks.
     """
 
     def __init__(self, job: Job) -> None:
@@ -242,7 +242,7 @@ class ThreadWorker(Worker):
     def receive(self) -> Answer:
         answer = self._answers.get()
         if answer is None:
-            self._answers.put(None)  # for the next one who asks a worker that is closed
+            self._answers.put(None)  # for the next call on a closed worker
             raise Closed
         return answer
 
@@ -257,7 +257,7 @@ def _serve_thread(function: Work, tasks: SimpleQueue[Any], answers: SimpleQueue[
         answers.put(run_chunk(function, key, rows, alone=False))
 
 
-# Not a WeakSet, for the reason that the one of iterators is none.
+# Not a WeakSet, for the same reason as `_feeds` of iterators.
 _connections: set[weakref.ref[Connection]] = set()
 """The ends of the pipes to worker processes that this process has."""
 
@@ -265,7 +265,7 @@ _connections: set[weakref.ref[Connection]] = set()
 class ProcessWorker(Worker):
     """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle.
 
-    It ends when it is closed or forgotten, as by a Ctrl-C on the way to `close`: then nobody has the other end of its
+    It ends when it is closed or freed, as by a Ctrl-C on the way to `close`: then no process has the other end of its
     pipe, since each process closes those that it has inherited.
     """
 
@@ -282,7 +282,7 @@ class ProcessWorker(Worker):
             with warnings.catch_warnings():
                 # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.
                 warnings.simplefilter("ignore", DeprecationWarning)
-                with interrupts_deferred():  # in the hooks that run around a fork, Python prints them and goes on
+                with interrupts_deferred():  # in the hooks around a fork, Python prints them and continues
                     self._process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DatasetError(
@@ -306,7 +306,7 @@ class ProcessWorker(Worker):
 
     def receive(self) -> Answer:
         wait([self._connection, self._process.sentinel])
-        # A process that has ended may have answered before, so the connection is looked at first.
+        # A process that has ended may have answered before, so the connection is checked first.
         try:
             if self._connection.poll():
                 answer: Answer = pickle.loads(self._connection.recv_bytes())
@@ -327,7 +327,7 @@ class ProcessWorker(Worker):
 
     def close(self) -> None:
         self._closed = True
-        if os.getpid() != self._parent:  # a fork, such as another worker, in which what was half made goes away
+        if os.getpid() != self._parent:  # a fork, such as another worker, in which a half-created worker is freed
             return
         self._process.terminate()
         self._process.join(POLL_SECONDS)
@@ -346,7 +346,7 @@ def _cause_of_death(code: int | None) -> str:
 
 
 def _serve_process(function: Work, connection: Connection, parent: int) -> None:
-    """Answer chunks until the parent closes the connection or is gone; Ctrl-C is the parent's to handle."""
+    """Answer chunks until the parent closes the connection or has ended; the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for reference in list(_connections):
@@ -376,10 +376,10 @@ def _pickled(answer: Answer, row: int) -> bytes:
 
 
 class Pool:
-    """Workers that are asked in rotation.
+    """Workers that get chunks in rotation.
 
     Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
-    because handing one over costs about the same for one row or many (`Pace`).
+    because sending one costs about the same for one row or many (`Pace`).
     """
 
     def __init__(self, job: Job) -> None:
@@ -402,11 +402,11 @@ class Pool:
             ) from error
 
     def run(self, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
-        """The results of tasks; a task that fails, or cannot be had, ends them after those of all tasks before it.
+        """The results of tasks; a task that fails, or cannot be computed, ends them after those of all tasks before it.
 
-        Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
+        After an early end the pool can run again: it first receives the answers that were not read.
         """
-        # Chunks of a run that was left early are still with workers; their answers must not be taken for this run's.
+        # Workers still have chunks of a run that ended early; their answers must not be mistaken for this run's.
         while self._busy:
             self._busy.popleft().receive()
         source = _Chunks(tasks)
@@ -426,7 +426,7 @@ class Pool:
                 busy[-1].send((key, chunk))
 
         while True:
-            if pace.alone and not busy:  # one thread needs no other that it waits for
+            if pace.alone and not busy:  # one thread needs no other to wait for
                 if not (chunk := source.next(pace.length)):
                     return
                 answer = run_chunk(self.job.function, key, chunk, alone=False)
@@ -434,11 +434,11 @@ class Pool:
                 ask()
                 if not busy:
                     return
-                # The worker that was asked first is waited for, even if another one is done: so rows keep their order.
+                # Wait for the worker with the oldest chunk, even if another one is done: so rows keep their order.
                 answer = busy[0].receive()
                 idle.append(busy.popleft())
             pace.adapt(len(answer.results), answer.seconds)
-            # The worker gets its next chunk before these results are handed on, and works while the consumer does.
+            # The worker gets its next chunk before these results are passed on, and works while the consumer does.
             if answer.failure is None and not pace.alone:
                 ask()
             yield answer
@@ -450,14 +450,14 @@ class Pool:
 
 
 class _Chunks:
-    """Takes tasks in chunks, and keeps the error that ended them."""
+    """Cuts tasks into chunks, and stores the error that ended them."""
 
     def __init__(self, tasks: Iterator[Task]) -> None:
         self.tasks = tasks
         self.error: Exception | None = None
 
     def next(self, length: int) -> list[Task]:
-        """The next tasks; none where there are no more."""
+        """The next tasks; empty where there are no more."""
         chunk: list[Task] = []
         if self.error is None:
             try:

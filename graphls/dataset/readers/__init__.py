@@ -1,1 +1,1 @@
-"""Datasets that read: from Python objects, and from files in the formats that their authors published."""
+"""Readers of datasets: from Python objects, and from files in the formats that their authors published."""

@@ -1,4 +1,4 @@
-"""Images with lists of what is in them: CelebA, KITTI and PASCAL VOC."""
+"""Datasets of images with annotated objects or attributes: CelebA, KITTI and PASCAL VOC."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class CelebASource(files.Source):
         directory, part = files.folder(dataset_dir), files.usage(part, "train", "valid", "test", "all")
         self._image = image
         self._list = os.path.join(directory, _ATTRIBUTES)
-        wanted = None if part == "all" else _names(os.path.join(directory, _PARTITION), _PARTS[part])
+        names = None if part == "all" else _names(os.path.join(directory, _PARTITION), _PARTS[part])
         endings = None if extensions is None else files.extensions_of(extensions)
         self._rows = [
             (files.inside(directory, name, self._list), bits)
             for name, bits in _attributes(self._list)
-            if (wanted is None or name in wanted) and (endings is None or os.path.splitext(name)[1] in endings)
+            if (names is None or name in names) and (endings is None or os.path.splitext(name)[1] in endings)
         ]
         if not self._rows:
             raise GraphRuntimeError(f"{self._list} has no image for usage {part!r} and extensions.")
@@ -76,7 +76,7 @@ class CelebADataset(files.Files):
     `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
     the bytes of an encrypted file. Rows are in the order of `list_attr_celeba.txt`, which has the number of images, the
     names of the attributes, and a line for each image; the images lie beside it. `usage` is "train", "valid", "test" or
-    "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a folder that is not there,
+    "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a missing folder,
     GraphRuntimeError for lists that contradict themselves.
 
     Examples:
@@ -120,7 +120,7 @@ class KITTISource(files.Source):
         self.columns = ["image"] if is_test else ["image", "label", *_COLUMNS]
         labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
         self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._rows]
-        kinds = sorted({kind for found, _ in self._objects for kind in found})
+        kinds = sorted({kind for objects, _ in self._objects for kind in objects})
         self._indices = {kind: index for index, kind in enumerate(kinds)}
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -166,9 +166,9 @@ class KITTIDataset(files.DecodedParts):
 
     `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
     `occluded` are uint32, `truncated`, `alpha` and `rotation_y` float32 of (objects, 1), `bbox` float32 of
-    (objects, 4), `dimensions` and `location` of (objects, 3). An occlusion of -1, which stands for none known, is
-    4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError for no image at all, and for
-    descriptions that are missing or have other fields.
+    (objects, 4), `dimensions` and `location` of (objects, 3). An occlusion of -1, for an unknown one, is 4294967295.
+    Raises GraphValueError for a missing folder, GraphRuntimeError for no image at all, and for descriptions that are
+    missing or have other fields.
 
     Examples:
         >>> from pathlib import Path
@@ -215,11 +215,13 @@ class VOCSource(files.Source):
         self.columns = ["image", *boxes, *["_meta-filename"] * self._named]
 
     def _read_objects(self, all_classes: bool) -> None:
-        found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._rows}
+        annotations = {
+            name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._rows
+        }
         if all_classes:
-            names = sorted({name for objects in found.values() for name, _ in objects})
+            names = sorted({name for objects in annotations.values() for name, _ in objects})
             self.classes = {name: index for index, name in enumerate(names)}
-        self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
+        self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in annotations.items()}
         self._rows = [name for name in self._rows if self._objects[name]]
         if not self._rows:
             raise GraphValueError(f"No image in {self._directory} has an object of the classes {sorted(self.classes)}.")
@@ -261,7 +263,7 @@ def _class_indices(indexing: object) -> dict[str, int]:
 
 
 class _Builder(ElementTree.TreeBuilder):
-    """Elements of a document that declares no entities and is not deep, because either can take all memory."""
+    """Builds elements of a document without entities and deep nesting, because either can exhaust the memory."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -272,20 +274,20 @@ class _Builder(ElementTree.TreeBuilder):
         raise corrupt(self._path, "it has a DOCTYPE, which annotations do not need")
 
     def start(self, tag: str, attrs: dict[str, str]) -> Any:
-        """Go one element deeper."""
+        """Enter an element."""
         self._depth += 1
         if self._depth > _DEEPEST_XML:
             raise corrupt(self._path, f"its elements are more than {_DEEPEST_XML} deep")
         return super().start(tag, attrs)
 
     def end(self, tag: str) -> Any:
-        """Come back."""
+        """Leave an element."""
         self._depth -= 1
         return super().end(tag)
 
 
 def _objects(path: str) -> Objects:
-    """The objects of an annotation; raises GraphRuntimeError where there is none, or one without name or box."""
+    """The objects of an annotation; raises GraphRuntimeError for none, or one without name or box."""
     data = files.mapped(path)
     if len(data) > _LARGEST_XML:
         raise corrupt(path, f"it has {len(data)} bytes, more than the {_LARGEST_XML} that an annotation may have")
@@ -319,7 +321,7 @@ class VOCDataset(files.Files):
     (objects, 4) with left, top, width, height; `label`, `difficult` and `truncate`, uint32 of (objects, 1). With
     `class_indexing` the other classes are left out, with the images that have none of its own; without it classes have
     indices in order of their names. `extra_metadata` adds the column _meta-filename, a string of (). Raises
-    GraphValueError for wrong arguments and lists that are not there, GraphRuntimeError for annotations that are missing
+    GraphValueError for wrong arguments and missing lists, GraphRuntimeError for annotations that are missing
     or damaged.
 
     Examples:

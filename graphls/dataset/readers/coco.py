@@ -1,4 +1,4 @@
-"""The images of COCO, with what an annotation file in JSON says about them."""
+"""COCO: images with annotations from a JSON file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILE_NAME = "_meta-filename"
 
 
 class Entry:
-    """One object of the annotation file, whose fields are checked as they are read."""
+    """One object of the annotation file, whose fields are checked when they are read."""
 
     def __init__(self, path: str, value: object, kind: str) -> None:
         if not isinstance(value, dict):
@@ -31,7 +31,7 @@ class Entry:
         self.path, self._fields, self._kind = path, value, kind
 
     def get(self, name: str, kind: type | tuple[type, ...], default: object = None) -> Any:
-        """A field of that kind; raises GraphRuntimeError where it is missing, and there is no default, or another."""
+        """A field of that type; raises GraphRuntimeError for a missing one without a default, and for another type."""
         value = self._fields.get(name, default)
         if value is None or not isinstance(value, kind) or isinstance(value, bool):
             state = "lacks" if value is None else f"has {str(value)[:40]!r} for"
@@ -57,7 +57,7 @@ class Entry:
 
 
 def padded(path: str, rows: list[list[float]]) -> Array:
-    """Lists as the rows of one array, float32, the shorter ones filled with -1."""
+    """Lists as the rows of one array, float32, padded with -1."""
     longest = max(map(len, rows), default=0)
     if longest * len(rows) > _MOST_ELEMENTS:
         raise corrupt(path, f"{len(rows)} lists of up to {longest} numbers for one image are too many")
@@ -134,7 +134,7 @@ class CocoSource(Source):
         self._read_images(content)
 
     def _read_categories(self, content: Entry) -> None:
-        """The ids of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
+        """Read the ids of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
         self.classes: dict[str, list[int]] = {}
         self._categories: set[int] | None = None
         if self.task in ("Detection", "Panoptic"):
@@ -146,14 +146,16 @@ class CocoSource(Source):
 
     def _read_images(self, content: Entry) -> None:
         names = [(entry.get("id", int), entry.get("file_name", str)) for entry in content.entries("images")]
-        found: dict[int, list[Entry]] = {image_id: [] for image_id, _ in names}
+        annotations: dict[int, list[Entry]] = {image_id: [] for image_id, _ in names}
         for entry in content.entries("annotations"):
             image_id = entry.get("image_id", int)
-            if image_id not in found:
+            if image_id not in annotations:
                 fault = f"an annotation is for the image {str(image_id)[:40]}, which is not in 'images'"
                 raise corrupt(self._path, fault)
-            found[image_id] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
-        self._rows = [(files.inside(self._directory, name, self._path), found[i]) for i, name in names if found[i]]
+            annotations[image_id] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
+        self._rows = [
+            (files.inside(self._directory, name, self._path), annotations[i]) for i, name in names if annotations[i]
+        ]
         self._check_rows()
 
     def _check_rows(self) -> None:
@@ -188,8 +190,8 @@ class CocoDataset(Files):
     uint32 of (objects, 1); "Panoptic" also `area`. "Stuff": `segmentation`, float32 of (polygons, longest), padded with
     -1, and `iscrowd`. "Keypoint": `keypoints`, float32 of (objects, longest), and `num_keypoints`. "Captioning":
     `captions`, strings of (captions, 1). `image` is bytes, uint8 of (N,), or with `decode` pixels, uint8 of (H, W, 3).
-    `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for wrong arguments and files that are
-    not there, GraphRuntimeError for annotations that contradict themselves.
+    `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for wrong arguments and missing
+    files, GraphRuntimeError for annotations that contradict themselves.
 
     Examples:
         >>> import json

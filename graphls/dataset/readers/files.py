@@ -1,4 +1,4 @@
-"""Data sets in files of other programs: bounded reads of their content, and the order of rows over several files."""
+"""The bases of datasets in files: checked reads of their content, and the order of rows over several files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
 
 
 def folder(dataset_dir: object) -> str:
-    """The path of a folder that is there; raises GraphTypeError or GraphValueError otherwise."""
+    """The path of an existing folder; raises GraphTypeError or GraphValueError otherwise."""
     path = checks.path("dataset_dir", dataset_dir)
     if not os.path.isdir(path):
         raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.")
@@ -43,7 +43,7 @@ def folder(dataset_dir: object) -> str:
 
 
 def existing_file(name: str, value: object) -> str:
-    """The path of a file that is there; raises GraphTypeError or GraphValueError otherwise."""
+    """The path of an existing file; raises GraphTypeError or GraphValueError otherwise."""
     path = checks.path(name, value)
     if not os.path.isfile(path):
         raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
@@ -59,12 +59,12 @@ def usage(value: object, *known: str) -> str:
 
 
 def corrupt(path: str, fault: str) -> GraphRuntimeError:
-    """The error for a file that is not what its format says."""
+    """The error for a file that violates its format."""
     return GraphRuntimeError(f"{path} cannot be read: {fault}.")
 
 
 def reason_of(error: Exception) -> str:
-    """What an error says, without its line and its full stop, as a part of another message."""
+    """The text of an error, without its line and its full stop, as a part of another message."""
     return error.message.rstrip(".") if isinstance(error, GraphlsError) else str(error)
 
 
@@ -92,7 +92,7 @@ def inside(directory: str, name: str, source: str) -> str:
 
 
 def text_of(path: str) -> str:
-    """The text of a small UTF-8 file; raises GraphRuntimeError for one that is not there, is empty or is no text."""
+    """The text of a small UTF-8 file; raises GraphRuntimeError for one that is missing, empty or not text."""
     try:
         return bytes(mapped(path)).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -100,12 +100,12 @@ def text_of(path: str) -> str:
 
 
 def words_of(text: str) -> list[list[str]]:
-    """The words of each line that has some."""
+    """The words of each line that is not empty."""
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
 def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: float = LARGEST) -> float:
-    """The number that a text holds; raises GraphRuntimeError for other texts and for numbers beyond [low, high]."""
+    """The number in a text; raises GraphRuntimeError for other texts and for numbers beyond [low, high]."""
     try:
         number = float(text)
     except ValueError:
@@ -115,20 +115,22 @@ def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: floa
     return number
 
 
-def found_files(dataset_files: object) -> list[str]:
-    """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
+def matching_files(dataset_files: object) -> list[str]:
+    """The files that match names and patterns; raises GraphTypeError or GraphValueError where one matches none."""
     patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
     if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
         raise type_error("dataset_files", dataset_files, "a path or a list of paths")
-    found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
-    unmatched = [pattern for pattern, paths in found.items() if not paths]
-    if unmatched or not found:
+    matches = {
+        str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns
+    }
+    unmatched = [pattern for pattern, paths in matches.items() if not paths]
+    if unmatched or not matches:
         raise GraphValueError(f"The following patterns did not match any files: {unmatched}.")
-    return [path for pattern in patterns for path in found[str(pattern)]]
+    return [path for pattern in patterns for path in matches[str(pattern)]]
 
 
 class Source:
-    """Rows of files by index, in `columns`; a subclass makes them of its `_rows`."""
+    """Rows of files by index, in `columns`; a subclass computes them from its `_rows`."""
 
     columns: list[str]
     classes: Mapping[str, Any] = {}
@@ -147,9 +149,9 @@ class Source:
 
 
 class Shuffle(str, Enum):
-    """What readers of several files shuffle: everything, the order of the files, or the rows of each file.
+    """The rows that readers of several files shuffle: all, the order of the files, or the rows of each file.
 
-    PARTIAL and ADAPTIVE, which shuffle in ranges where rows are many, shuffle everything.
+    PARTIAL and ADAPTIVE, which shuffle many rows in ranges in MindSpore, shuffle everything here.
 
     Examples:
         >>> from graphls import dataset as ds
@@ -168,7 +170,7 @@ class Shuffle(str, Enum):
 
 
 def shuffle_of(value: object) -> Shuffle:
-    """What is shuffled, for True and None everything; raises GraphTypeError for anything but a bool or a Shuffle."""
+    """The kind of shuffling, GLOBAL for True and None; raises GraphTypeError for anything but a bool or a Shuffle."""
     if isinstance(value, Shuffle):
         return value
     if value is not None and not isinstance(value, bool):
@@ -177,11 +179,11 @@ def shuffle_of(value: object) -> Shuffle:
 
 
 class FileSampler(BuiltinSampler):
-    """Rows of files of these `lengths`, as far as they are in a shard.
+    """The rows of files of these `lengths` that belong to a shard.
 
     `num_shards` shards have equally many rows, one after the other or, with `is_dealt`, every `num_shards`-th row each;
-    the last begin again at the first row. With `by_file` they have every `num_shards`-th file instead. `workers` read
-    files in rotation: each gives a row in its turn, and goes on with its next file when one ends.
+    the last continue with the first row. With `by_file` they have every `num_shards`-th file instead. `workers` read
+    files in rotation: each gives a row in its turn, and continues with its next file when one ends.
     """
 
     def __init__(
@@ -227,7 +229,7 @@ class FileSampler(BuiltinSampler):
 
 
 def interleaved(files: Sequence[Array], workers: int) -> Array:
-    """The rows of files, one of each worker in turn as long as it has some; worker `i` reads each `workers`-th file."""
+    """The rows of files, one of each worker in turn while it has some; worker `i` reads each `workers`-th file."""
     queues = [np.concatenate(files[worker::workers]) for worker in range(min(workers, len(files)))]
     turns = np.concatenate([np.arange(len(queue)) for queue in queues])
     rows: Array = np.concatenate(queues)[np.argsort(turns, kind="stable")]
@@ -235,7 +237,7 @@ def interleaved(files: Sequence[Array], workers: int) -> Array:
 
 
 class Files(GeneratorDataset):
-    """A data set of files; what all of them have is in the description of GeneratorDataset."""
+    """The base of datasets in files; GeneratorDataset describes their common arguments."""
 
     def __init__(
         self, source: Source, cache: object, num_parallel_workers: int | None, num_samples: int | None,
@@ -250,16 +252,16 @@ class Files(GeneratorDataset):
         )  # fmt: skip
 
     def num_classes(self) -> int | None:
-        """The number of classes, where the files name them."""
+        """The number of classes, if the files name them."""
         return len(self.source.classes) or None
 
     def get_class_indexing(self) -> dict[str, Any]:
-        """What stands for each class, by its name."""
+        """The index of each class, by its name."""
         return dict(self.source.classes)
 
 
 class Sequential(Files):
-    """A data set of files that are read one after the other, each by one of the workers; `Shuffle` says more."""
+    """A dataset of files that are read in sequence, each by one of the workers; see `Shuffle`."""
 
     def __init__(
         self, source: Source, cache: object, num_parallel_workers: int | None, num_samples: int | None,
@@ -273,7 +275,7 @@ class Sequential(Files):
 
 
 class PartsOfFiles(Files):
-    """A data set of which parts can be read by their names; a subclass says what reads them."""
+    """A dataset with named parts; a subclass defines their source."""
 
     _read: ClassVar[Callable[..., Source]]
 
@@ -287,7 +289,7 @@ class PartsOfFiles(Files):
 
 
 class DecodedParts(Files):
-    """A data set of images of which parts can be read by their names, as bytes or as pixels."""
+    """A dataset of images with named parts, as bytes or as pixels."""
 
     _read: ClassVar[Callable[..., Source]]
 
@@ -302,7 +304,7 @@ class DecodedParts(Files):
 
 
 class TextParts(Sequential):
-    """A data set of texts of which parts can be read by their names."""
+    """A dataset of texts with named parts."""
 
     _read: ClassVar[Callable[..., Source]]
 
@@ -316,7 +318,7 @@ class TextParts(Sequential):
 
 
 class Parts:
-    """The part that each of some rows is in, and its index there, counted from the end of the part (-1 is the last)."""
+    """The part of each row, and its index there, counted from the end of the part (-1 is the last)."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
         self._ends = list(accumulate(lengths))
@@ -339,8 +341,8 @@ class Compressed:
         """The first `count` bytes, or fewer."""
         return self._read(count)
 
-    def whole(self, count: int) -> Bytes:
-        """All bytes, `count` of them; raises GraphRuntimeError where there are more or fewer."""
+    def content(self, count: int) -> Bytes:
+        """All bytes, `count` of them; raises GraphRuntimeError for more or fewer."""
         if count > os.path.getsize(self.path) * _GZIP_AT_MOST:
             raise corrupt(self.path, f"its header speaks of {count} bytes, which a file of this size cannot hold")
         data = self._read(count + 1)
@@ -364,7 +366,7 @@ class Images:
     """The bytes of image files, uint8 of (N,), or with `decode` their pixels, uint8 of (H, W, 3).
 
     `decrypt(path)` gives the bytes of an encrypted file. Raises GraphTypeError for arguments of another kind, and
-    GraphRuntimeError for files that are empty, cannot be read or hold no image.
+    GraphRuntimeError for files that are empty, cannot be read or are not images.
     """
 
     def __init__(self, decode: bool = False, decrypt: Decrypt | None = None) -> None:
@@ -385,7 +387,7 @@ class Images:
 
 
 def extensions_of(value: object) -> frozenset[str]:
-    """The endings of file names; raises GraphTypeError for anything but a list of strings."""
+    """The extensions of file names; raises GraphTypeError for anything but a list of strings."""
     if not isinstance(value, (list, tuple)):
         raise type_error("extensions", value, "a list of strings")
     return frozenset(string(f"extensions[{position}]", item) for position, item in enumerate(value))

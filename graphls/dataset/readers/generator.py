@@ -1,4 +1,4 @@
-"""Datasets that read Python objects: anything with items, a generator function, arrays, rows in memory."""
+"""Datasets of Python objects: objects with items, generator functions, arrays, rows in memory."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from graphls.frontend.tensors.tensor import Tensor
 
 
 class GeneratorDataset(Dataset):
-    """Rows that a Python object gives.
+    """The rows of a Python object.
 
     `source` has `__getitem__` and `__len__` (read by index, in a new random order in every pass unless `shuffle=False`
-    or a sampler says otherwise), or is a function that makes an iterator, or an iterable. Python's own iterators, such
-    as a `zip`, end for good, so their items are kept for later passes.
+    or another sampler), or is a function that returns an iterator, or an iterable. Python's own iterators, such as a
+    `zip`, can be read only once, so their items are stored for later passes.
 
     - `column_names`, or `schema`: the names of the columns; an item is a tuple of as many, or the only column itself.
       `column_types`: the dtypes that the items must have; Python numbers and lists are converted to them.
     - `num_samples`: the most rows of a pass. `num_shards` and `shard_id`: read every `num_shards`-th row only; shards
-      are equally long, so the last may begin again at the first row.
-    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row indices. `batch_sampler`:
-      lists of row indices; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
+      are equally long, so the last may continue with the first row.
+    - `sampler`: the rows that a pass reads, a sampler of this package or any iterable of row indices. `batch_sampler`:
+      lists of row indices; each becomes one row, stacked, or combined by `collate_fn(items)`.
     - `num_parallel_workers` read by index in parallel: processes with `python_multiprocessing`, else threads. The rows
       and their order do not depend on them. `max_rowsize` has no effect, because rows have no limit.
 
@@ -63,7 +63,7 @@ class GeneratorDataset(Dataset):
         self.row_columns = sources.Columns(self.columns, types)
         self.kind = sources.kind_of(source)
         if self.kind != sources.FUNCTION and sources.is_read_once(source):
-            source = sources.Kept(source)
+            source = sources.Replayable(source)
         self.source: Any = source
         self.workers = checks.workers(num_parallel_workers) or 1
         self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
@@ -72,15 +72,15 @@ class GeneratorDataset(Dataset):
         self.num_samples = num_samples or None
         self.batches: Any = batch_sampler
         self.collate = collate_fn
-        self.sampler = choice.made()
+        self.sampler = choice.new_sampler()
 
     def use_sampler(self, new_sampler: SamplerLike) -> None:
-        """Read the rows that another sampler chooses; raises GraphValueError for a source without random access."""
+        """Use another sampler for the rows; raises GraphValueError for a source without random access."""
         self._need_items()
         self.sampler = as_sampler(new_sampler)
 
     def add_sampler(self, new_sampler: Sampler) -> None:
-        """Let a sampler choose among the rows that the present one chooses."""
+        """Let a sampler choose among the rows of the present one."""
         self._need_items()
         new_sampler.add_child(self.sampler)
         self.sampler = new_sampler
@@ -146,8 +146,8 @@ class GeneratorDataset(Dataset):
         return Job(reader, self.workers, self.processes, what, self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        own, wanted = tee(indices)
-        return run.each(self, epoch, zip(own, map(run.order(self, epoch).__getitem__, wanted), strict=False))
+        own, positions = tee(indices)
+        return run.each(self, epoch, zip(own, map(run.order(self, epoch).__getitem__, positions), strict=False))
 
     def sides(self, run: Run, epoch: int, groups: Iterable[range], in_one: bool) -> Iterator[Sides]:
         if self.workers > 1:
@@ -157,7 +157,7 @@ class GeneratorDataset(Dataset):
     def _sides(self, key: Key, order: Sequence[Any], groups: Iterable[range]) -> Iterator[Sides]:
         """The columns of groups, without making rows of them first, which would take twice as long."""
         enter, source, job = RowDraws(key).enter, self.source, self.job()
-        made = replace(job, function=self.row_columns)
+        converting = replace(job, function=self.row_columns)
         for group in groups:
             items: list[Any] = []
             try:
@@ -165,10 +165,10 @@ class GeneratorDataset(Dataset):
                     enter(row)
                     items.append(source[order[row]])
             except Exception as error:
-                list(run_here(made, key, zip(group, items, strict=False)))  # a row before may be at fault, too
+                list(run_here(converting, key, zip(group, items, strict=False)))  # an earlier row may fail, too
                 raise job.failure(group[len(items)], described(error), trace_of(error)) from error
             sides = self.row_columns.side_by_side(items)
-            yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
+            yield sides or tuple(zip(*run_here(converting, key, zip(group, items, strict=True)), strict=True))
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         if self.kind == sources.ITEMS:
@@ -177,7 +177,7 @@ class GeneratorDataset(Dataset):
         return run.each(self, epoch, items)
 
     def _items(self) -> Iterator[Any]:
-        """What the function or the iterable gives; raises DatasetError for what it raises."""
+        """The items of the function or the iterable; raises DatasetError for its errors."""
         try:
             yield from self.source() if self.kind == sources.FUNCTION else self.source
         except Exception as error:
@@ -187,7 +187,7 @@ class GeneratorDataset(Dataset):
 
 
 class Slices:
-    """Arrays, element by element of their first axes."""
+    """Arrays, indexed together along their first axes."""
 
     def __init__(self, arrays: tuple[Array, ...]) -> None:
         self.arrays = arrays
@@ -200,11 +200,11 @@ class Slices:
 
 
 class NumpySlicesDataset(GeneratorDataset):
-    """The elements of arrays, of their first axes.
+    """The elements of arrays along their first axes.
 
     `data` is one array or list, a tuple of several, or a dict of them by column name; columns without names are called
     `column_0` and so on. The other arguments are those of `GeneratorDataset`. Raises GraphTypeError and GraphValueError
-    for data that have no first axis, or differ in its size.
+    for data without a first axis, or of different sizes.
 
     Examples:
         >>> import numpy as np
@@ -245,7 +245,7 @@ def _array(data: object) -> Array:
 
 
 class PaddedDataset(GeneratorDataset):
-    """Rows given as dicts by column name, such as those that fill a dataset up to a size that can be shared out.
+    """Rows as dicts by column name, such as those that fill a dataset up to a size that can be divided into shards.
 
     Raises GraphValueError for no rows and for rows of different columns.
 

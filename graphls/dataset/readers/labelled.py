@@ -23,10 +23,10 @@ _PREFIXES = {"train": ("train",), "test": ("t10k",), "all": ("t10k", "train")}
 
 
 def read_idx(path: str, axes: int) -> Bytes:
-    """The uint8 array of `axes` axes that an IDX file holds.
+    """The uint8 array of `axes` axes in an IDX file.
 
     The header is four bytes (0, 0, 8 for uint8, number of axes), then each size as a big-endian uint32. Raises
-    GraphRuntimeError where the header is another, or the file is not as long as it says; nothing is read before that.
+    GraphRuntimeError for another header, or a file of another length; nothing is read before these checks.
     """
     start = 4 + 4 * axes
     compressed = files.Compressed(path) if path.endswith(".gz") else None
@@ -34,7 +34,7 @@ def read_idx(path: str, axes: int) -> Bytes:
     shape = _shape(path, bytes(data[:start]), axes)
     length = start + math.prod(shape)
     if compressed:
-        data = compressed.whole(length)
+        data = compressed.content(length)
     elif len(data) != length:
         raise files.corrupt(path, f"its header speaks of {length} bytes, but it holds {len(data)}")
     return data[start:].reshape(shape)
@@ -56,12 +56,12 @@ class IdxSource(Source):
 
     def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = files.folder(dataset_dir)
-        wanted = _PREFIXES[files.usage(part, *_PREFIXES)]
-        found = [pair for pair in (_pair_of(directory, prefix) for prefix in wanted) if pair]
-        if not found or (part is not None and len(found) < len(wanted)):
-            names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in wanted)
+        prefixes = _PREFIXES[files.usage(part, *_PREFIXES)]
+        pairs = [pair for pair in (_pair_of(directory, prefix) for prefix in prefixes) if pair]
+        if not pairs or (part is not None and len(pairs) < len(prefixes)):
+            names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in prefixes)
             raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.")
-        self._parts = [_read_pair(*paths) for paths in found]
+        self._parts = [_read_pair(*paths) for paths in pairs]
         self._rows = files.Parts(len(labels) for _, labels in self._parts)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -97,7 +97,7 @@ class MnistDataset(files.PartsOfFiles):
     """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
 
     `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
-    the default, which has the test images first. Raises GraphValueError for a folder that is not there,
+    the default, which has the test images first. Raises GraphValueError for a missing folder,
     GraphRuntimeError for files that are missing, damaged, or do not belong together.
 
     Examples:
@@ -150,7 +150,7 @@ _PIXELS = 3072
 
 
 class CifarSource(Source):
-    """The rows of CIFAR: an image, and as many labels as `counts`, which has how many classes each of them has.
+    """The rows of CIFAR: an image, and as many labels as `counts`, the number of classes of each label.
 
     A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane.
     """
@@ -160,18 +160,18 @@ class CifarSource(Source):
 
     def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = files.folder(dataset_dir)
-        wanted = files.usage(part, "train", "test", "all")
-        self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
+        usage = files.usage(part, "train", "test", "all")
+        self._paths = self._find(directory, ["train", "test"] if usage == "all" else [usage])
         self._parts = [self._records(path) for path in self._paths]
         self._rows = files.Parts(map(len, self._parts))
 
     def _find(self, directory: str, parts: list[str]) -> list[str]:
         names = sorted(os.listdir(directory))
-        found = [[name for name in names if re.fullmatch(self.files[part], name)] for part in parts]
-        if not any(found):
+        matches = [[name for name in names if re.fullmatch(self.files[part], name)] for part in parts]
+        if not any(matches):
             patterns = ", ".join(self.files[part].replace("\\", "") for part in parts)
             raise GraphRuntimeError(f"There are no CIFAR files ({patterns}) in {directory}.")
-        return [os.path.join(directory, name) for group in found for name in group]
+        return [os.path.join(directory, name) for group in matches for name in group]
 
     def _records(self, path: str) -> Bytes:
         data, width = files.mapped(path), len(self.counts) + _PIXELS
@@ -210,7 +210,7 @@ class Cifar10Dataset(files.PartsOfFiles):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
     `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
-    "all", the default, which has the training images first. Raises GraphValueError for a folder that is not there,
+    "all", the default, which has the training images first. Raises GraphValueError for a missing folder,
     GraphRuntimeError for files that are missing or damaged.
 
     Examples:
@@ -292,7 +292,7 @@ class ImageFolderDataset(Files):
     the bytes of an encrypted file. Classes are the folders of `dataset_dir` in order of their names, or those of
     `class_indexing` with its indices; the images of a class are the files directly in its folder, in order of their
     names. `extensions` such as [".png"] are exact; without them the endings of images count, in upper or lower case.
-    Raises GraphValueError for a folder that is not there or a class that has none, GraphRuntimeError where there is no
+    Raises GraphValueError for a missing folder or a class that has none, GraphRuntimeError where there is no
     image.
 
     Examples:

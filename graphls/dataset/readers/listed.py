@@ -1,4 +1,4 @@
-"""Images that lists in text files name: Food-101, Flickr, and manifests."""
+"""Datasets of images that are listed in text files: Food-101, Flickr, and manifests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Food101Dataset(files.DecodedParts):
     r"""The dishes of Food-101: columns `image`, bytes or pixels, and `label`, the name of the dish, a string of ().
 
     `usage` is "train" or "test", for the list `meta/train.txt` and so on, or "all", the default; the images lie in
-    `images`. Raises GraphValueError for a folder that is not there, GraphRuntimeError for lists or images that are not.
+    `images`. Raises GraphValueError for a missing folder, GraphRuntimeError for missing lists or images.
 
     Examples:
         >>> from pathlib import Path
@@ -82,7 +82,7 @@ class FlickrDataset(files.Files):
     r"""The photos of Flickr8k and Flickr30k: columns `image` and `annotation`, the captions, strings of (captions,).
 
     Each line of `annotation_file` is the name of an image in `dataset_dir`, #, a number, a tab and a caption. Raises
-    GraphValueError for files that are not there, GraphRuntimeError for other lines.
+    GraphValueError for missing files, GraphRuntimeError for other lines.
 
     Examples:
         >>> from pathlib import Path
@@ -131,7 +131,7 @@ class ManifestSource(files.Source):
 
 
 def _entry(path: str, line: str) -> tuple[str, str, list[str]]:
-    """The image, the usage and the names of its classes that a line has."""
+    """The image, the usage and the names of the classes of a line."""
     try:
         entry = json.loads(line)
         image, kind, names = entry["source"], entry["usage"], [each["name"] for each in entry["annotation"]]
@@ -156,7 +156,7 @@ class ManifestDataset(files.Files):
 
     Each line of `dataset_file` is an object of JSON: `source`, the path of the image, `usage`, "train", "eval" or
     "inference", and `annotation`, a list of objects with a `name`. Classes have indices in order of their names, or
-    those of `class_indexing`, without which others are left out. Raises GraphValueError for a file that is not there,
+    those of `class_indexing`, without which others are left out. Raises GraphValueError for a missing file,
     GraphRuntimeError for other lines and usages.
 
     Examples:

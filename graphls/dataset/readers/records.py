@@ -26,12 +26,12 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 
 class TextFileSource(files.Source):
-    """The rows of TextFileDataset; lines are found when it is made and read when they are asked for."""
+    """The rows of TextFileDataset; lines are located in the constructor and read on access."""
 
     columns = ["text"]  # noqa: RUF012
 
     def __init__(self, dataset_files: files.Paths, header: int = 0) -> None:
-        self._paths = sorted(files.found_files(dataset_files))
+        self._paths = sorted(files.matching_files(dataset_files))
         self._files = [files.mapped(path) if os.path.getsize(path) else _NO_BYTES for path in self._paths]
         self._lines = [_lines(data)[header:] for data in self._files]
         self.lengths = list(map(len, self._lines))
@@ -43,7 +43,7 @@ class TextFileSource(files.Source):
         return (np.array(self.text(index)),)
 
     def text(self, index: int) -> str:
-        """A line; raises GraphRuntimeError for one that is no text."""
+        """A line; raises GraphRuntimeError for one that is not UTF-8."""
         file, line = self._rows[index]
         start, end = self._lines[file][line]
         try:
@@ -64,10 +64,10 @@ class PennTreebankSource(TextFileSource):
 class TextFileDataset(files.Sequential):
     r"""The lines of text files that are not empty, without their ends: the column `text`, a string of ().
 
-    `dataset_files` is a path, a pattern or a list of them, read in order of their names; of several each worker has
-    every n-th, and the workers give a line in turn. Lines are shuffled over all files, or as `Shuffle` says, unless
-    `shuffle` is False. Shards follow each other and are equally long. Raises GraphValueError for files that are not
-    there, GraphRuntimeError for no line at all and for text that is not UTF-8.
+    `dataset_files` is a path, a pattern or a list of them, read in order of their names; of several files each worker
+    reads every n-th, and the workers give a line in turn. Lines are shuffled over all files, or as `Shuffle` says,
+    unless `shuffle` is False. Shards follow each other and are equally long. Raises GraphValueError for files that are
+    not there, GraphRuntimeError for no line at all and for text that is not UTF-8.
 
     Examples:
         >>> from pathlib import Path
@@ -105,7 +105,7 @@ class PennTreebankDataset(files.TextParts):
 
 
 def _lines(data: files.Bytes) -> Array:
-    """Where the lines begin and end that are not empty, int64 of (lines, 2)."""
+    """The begin and the end of each line that is not empty, int64 of (lines, 2)."""
     ends = np.append(np.flatnonzero(np.asarray(data) == _NEWLINE), len(data))
     starts = np.append(0, ends[:-1] + 1)
     return np.stack([starts, ends], 1)[ends > starts]
@@ -119,14 +119,13 @@ HEAD, TAIL = 12, 4
 class TFRecordSource(files.Source):
     """The rows of TFRecordDataset.
 
-    The lengths in the files are checked, each with its checksum, when it is made; contents are read when they are asked
-    for.
+    The lengths in the files are checked, each with its checksum, in the constructor; contents are read on access.
     """
 
     def __init__(
         self, dataset_files: files.Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
     ) -> None:
-        self._paths = sorted(files.found_files(dataset_files))
+        self._paths = sorted(files.matching_files(dataset_files))
         self._files = [files.mapped(path) for path in self._paths]
         records = [list(_records(path, data)) for path, data in zip(self._paths, self._files, strict=True)]
         self.lengths = list(map(len, records))
@@ -154,22 +153,22 @@ class TFRecordSource(files.Source):
             raise corrupt(self._paths[file], f"record {index} is no Example: {files.reason_of(error)}") from None
 
     def _column(self, path: str, name: str, value: Feature) -> Array:
-        wanted = self._schema.get(name, {"type": None, "shape": None})
+        column = self._schema.get(name, {"type": None, "shape": None})
         if isinstance(value, list):
-            is_text = wanted["type"] is not None and wanted["type"].kind in "US"
+            is_text = column["type"] is not None and column["type"].kind in "US"
             array = np.array([v.decode("utf-8", "replace") for v in value]) if is_text else _padded(value)
         else:
             array = value
-        if wanted["type"] is not None and wanted["type"].kind not in "US":
-            array = array.astype(wanted["type"])
-        shape = wanted["shape"]
+        if column["type"] is not None and column["type"].kind not in "US":
+            array = array.astype(column["type"])
+        shape = column["shape"]
         if shape is not None and not _fits(array, shape):
             raise corrupt(path, f"the column {name!r} has {array.size} elements, which the shape {shape} does not take")
         return array if shape is None else array.reshape(shape)
 
 
 def _records(path: str, data: files.Bytes) -> Iterator[tuple[int, int]]:
-    """Where the content of each record begins, and how long it is."""
+    """The offset and the length of the content of each record."""
     position = 0
     while position < len(data):
         head = bytes(data[position : position + HEAD])
@@ -184,7 +183,7 @@ def _records(path: str, data: files.Bytes) -> Iterator[tuple[int, int]]:
 
 
 def masked_crc(content: bytes) -> int:
-    """The CRC-32C of some bytes, turned and moved, as TFRecord stores it."""
+    """The CRC-32C of some bytes, rotated and offset, as TFRecord stores it."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -193,7 +192,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def _crc_of(byte: int) -> int:
-    """What a byte adds to a CRC-32C, by the reversed polynomial of Castagnoli."""
+    """The contribution of a byte to a CRC-32C, by the reversed polynomial of Castagnoli."""
     for _ in range(8):
         byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
     return byte
@@ -203,16 +202,16 @@ _CRC = [_crc_of(byte) for byte in range(256)]
 
 
 def _features(example: memoryview) -> Iterator[tuple[str, Feature]]:
-    """The features of an Example: field 1 holds a map, whose entries have the name in field 1, the lists in 2."""
+    """The features of an Example: field 1 is a map, whose entries have the name in field 1, the lists in 2."""
     for features in _messages(example, 1):
         for entry in _messages(features, 1):
             name = b"".join(map(bytes, _messages(entry, 1))).decode()
-            for kind, values in (found for feature in _messages(entry, 2) for found in fields(feature)):
+            for kind, values in (item for feature in _messages(entry, 2) for item in fields(feature)):
                 yield name, _values(kind, values)
 
 
-def _messages(message: memoryview, wanted: int) -> list[memoryview]:
-    return [value for number, value in fields(message) if number == wanted and not isinstance(value, int)]
+def _messages(message: memoryview, field: int) -> list[memoryview]:
+    return [value for number, value in fields(message) if number == field and not isinstance(value, int)]
 
 
 def _values(kind: int, content: int | memoryview) -> Feature:
@@ -245,10 +244,10 @@ class TFRecordDataset(files.Sequential):
     """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
 
     A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
-    length. A column of a schema is brought into its dtype and shape, bytes also into strings. `columns_list` chooses
+    length. A column of a schema is converted to its dtype and shape, bytes also to strings. `columns_list` chooses
     and orders columns. Rows are in the order that TextFileDataset describes, as many as `num_samples` or, without it,
     the schema's `numRows` says. Shards have every `num_shards`-th file, with `shard_equal_rows` equally many rows.
-    Raises GraphValueError for files that are compressed or not there, GraphRuntimeError for those that are no TFRecord
+    Raises GraphValueError for compressed or missing files, GraphRuntimeError for those that are no TFRecord
     or lack a column, and for fewer files than shards.
 
     Examples:

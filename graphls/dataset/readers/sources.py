@@ -1,4 +1,4 @@
-"""What GeneratorDataset is given: objects of several kinds, columns, and a choice of rows."""
+"""The sources of GeneratorDataset: kinds of objects, their columns, and the choice of rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ITEMS, FUNCTION, ITERABLE = "random access", "generator function", "iterable"
 
 
 def kind_of(source: object) -> str:
-    """How a source is read: by index, by calling it, or by iterating it; raises GraphTypeError for other objects."""
+    """The way to read a source: by index, by a call, or by iteration; raises GraphTypeError for other objects."""
     if hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, dict)):
         return ITEMS
     if callable(source):
@@ -49,12 +49,12 @@ def kind_of(source: object) -> str:
 
 
 def is_read_once(source: object) -> TypeGuard[Iterator[object]]:
-    """Whether an iterable is one of Python's own iterators, such as a zip or a generator, which end for good."""
+    """Returns whether an iterable is one of Python's own iterators, such as a zip, which can be read only once."""
     return isinstance(source, Iterator) and not inspect.isfunction(type(source).__iter__)
 
 
-class Kept:
-    """The items of an iterator that can be read once, kept for the passes that come later."""
+class Replayable:
+    """The items of an iterator that can be read only once, stored for later passes."""
 
     def __init__(self, iterator: Iterator[object]) -> None:
         self._iterator = iterator
@@ -75,7 +75,7 @@ class Kept:
 
 
 class Columns:
-    """Makes an item of a source the columns of a row, and holds them to the types that were announced."""
+    """Converts an item of a source to the columns of a row, and checks their announced types."""
 
     def __init__(self, names: tuple[str, ...], types: Types) -> None:
         self.names, self.width = names, len(names)
@@ -89,9 +89,9 @@ class Columns:
         return self._typed(row, item) if self.types else row
 
     def side_by_side(self, items: list[Any]) -> tuple[Any, ...]:
-        """The columns of items that are tuples of arrays and numbers; one of numbers is one array.
+        """The columns of items that are tuples of arrays and numbers; a column of numbers is one array.
 
-        Gives nothing for items that need a closer look.
+        Empty for items of other kinds.
         """
         if self.types or set(map(type, items)) != {tuple} or set(map(len, items)) != {self.width}:
             return ()
@@ -126,7 +126,7 @@ def _side(column: tuple[object, ...]) -> Any:
 
 
 class Reader:
-    """Reads one item of a source with `__getitem__`; what a worker of GeneratorDataset does."""
+    """Reads one item of a source with `__getitem__`; the task of a worker of GeneratorDataset."""
 
     def __init__(self, source: Any, columns: Columns) -> None:
         self.source, self.columns = source, columns
@@ -136,7 +136,7 @@ class Reader:
 
 
 class BatchReader:
-    """Reads the items of a batch and puts them together, by the user's function or by stacking each column."""
+    """Reads the items of a batch and combines them, by the user's function or by stacking each column."""
 
     def __init__(self, source: Any, columns: Columns, collate: Function | None) -> None:
         self.source, self.columns, self.collate = source, columns, collate
@@ -154,7 +154,7 @@ class BatchReader:
 
 
 def announced_columns(column_names: object, column_types: object, schema: object) -> tuple[tuple[str, ...], Types]:
-    """The names of the columns, and their dtypes where those are announced."""
+    """The names of the columns, and their dtypes if they are announced."""
     if column_names is None and schema is None:
         raise GraphValueError("Neither columns_names nor schema are provided.")
     if column_names is None:
@@ -173,7 +173,7 @@ def announced_columns(column_names: object, column_types: object, schema: object
 
 @dataclass(frozen=True)
 class Choice:
-    """The arguments that choose the rows of a pass; `check` holds them against each other."""
+    """The arguments that choose the rows of a pass; `check` checks their combination."""
 
     num_samples: int | None
     shuffle: bool | None
@@ -184,7 +184,7 @@ class Choice:
     collate_fn: object
 
     def check(self, has_items: bool) -> None:
-        """Raise GraphTypeError or GraphValueError for arguments that are wrong, or do not go together."""
+        """Raise GraphTypeError or GraphValueError for invalid arguments or combinations."""
         checks.optional_integer("num_samples", self.num_samples, 0)
         if self.shuffle is not None:
             checks.boolean("shuffle", self.shuffle)
@@ -215,12 +215,12 @@ class Choice:
                 "shard_id.",
             )
 
-    def made(self) -> Sampler:
-        """The sampler that the arguments ask for."""
+    def new_sampler(self) -> Sampler:
+        """The sampler for these arguments."""
         count = self.num_samples
         if self.sampler is not None:
-            made = samplers.as_sampler(self.sampler)
-            return made if count is None else _among(made, samplers.SequentialSampler(num_samples=count))
+            sampler = samplers.as_sampler(self.sampler)
+            return sampler if count is None else _among(sampler, samplers.SequentialSampler(num_samples=count))
         if self.num_shards is not None and self.shard_id is not None:
             return samplers.DistributedSampler(self.num_shards, self.shard_id, self.shuffle is not False, count)
         kind = samplers.SequentialSampler if self.shuffle is False else samplers.RandomSampler

@@ -1,4 +1,4 @@
-"""Tables and labelled sentences in text files: CSV, SST-2, the tasks of CLUE, and tables without a header."""
+"""Datasets of tables and labelled sentences in text files: CSV, SST-2, the tasks of CLUE, headerless tables."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from graphls.dataset.readers.files import Paths, Sequential, Shuffle, Source, Te
 from graphls.dataset.readers.records import TextFileSource
 
 DTYPES: dict[type, Callable[[Any], Any]] = {int: np.int32, float: np.float32, str: np.str_}
-"""What a default of each type makes of the fields of its column."""
+"""The conversion of the fields of a column, by the type of its default."""
 
 
 class CSVSource(Source):
-    """The rows of CSVDataset, which are read when it is made; fields become numbers when they are asked for."""
+    """The rows of CSVDataset, which are read in the constructor; fields become numbers on access."""
 
     def __init__(self, dataset_files: Paths, delimiter: str, defaults: object, names: object) -> None:
         self._rows: list[tuple[str, int, list[str]]] = []
         self.lengths = []
-        for path in sorted(files.found_files(dataset_files)):
+        for path in sorted(files.matching_files(dataset_files)):
             rows = _rows(path, delimiter)
             if names is None and rows:
                 header = rows.pop(0)[2]
@@ -59,11 +59,11 @@ class CSVSource(Source):
 class CSVDataset(Sequential):
     r"""The rows of CSV files, each field a column of ().
 
-    Columns are called as the first line says, or by `column_names`, with which the first line is a row. Fields are
+    Columns have the names in the first line, or `column_names`, with which the first line is a row. Fields are
     strings, or, with a list of `column_defaults`, of the type of the default of their column: int32, float32 or a
     string; an empty field is the default. Fields in double quotes may have `field_delim`, the character between fields,
     and ends of lines in them. Rows and shards come in the order that TextFileDataset describes. Raises GraphTypeError
-    and GraphValueError for arguments that do not fit, GraphValueError for files that are not there, GraphRuntimeError
+    and GraphValueError for arguments that do not fit, GraphValueError for missing files, GraphRuntimeError
     for files without rows, or that are not UTF-8, and for rows and fields that do not fit their columns.
 
     Examples:
@@ -110,14 +110,14 @@ def _field(path: str, line: int, column: str, text: str, default: object) -> Arr
         raise files.corrupt(path, f"line {line} has {text[:40]!r} in the column {column!r} {kind}{advice}") from None
 
 
-def _list(name: str, given: object, *types: type) -> list[Any]:
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(type(each) in types for each in given):
-        raise type_error(name, given, f"a list of {' or '.join(kind.__name__ for kind in types)}")
-    return list(given)
+def _list(name: str, values: object, *types: type) -> list[Any]:
+    if not isinstance(values, Sequence) or isinstance(values, str) or not all(type(each) in types for each in values):
+        raise type_error(name, values, f"a list of {' or '.join(kind.__name__ for kind in types)}")
+    return list(values)
 
 
 class SST2Source(TextFileSource):
-    """The rows of SST2Dataset: lines behind a header, with a tab between their two fields."""
+    """The rows of SST2Dataset: lines after a header, with a tab between their two fields."""
 
     def __init__(self, dataset_dir: StrPath, part: str | None) -> None:
         directory = files.folder(dataset_dir)
@@ -255,8 +255,8 @@ class CLUESource(TextFileSource):
             values = {**entry, **entry.get("target", {})}
             return tuple(_column(values[name]) for name in self.columns)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as error:
-            path, needed = self._paths[self._rows[index][0]], ", ".join(self.columns)
-            raise files.corrupt(path, f"its row {index} is no object of JSON with {needed} ({error!r})") from None
+            path, columns = self._paths[self._rows[index][0]], ", ".join(self.columns)
+            raise files.corrupt(path, f"its row {index} is no object of JSON with {columns} ({error!r})") from None
 
 
 def _column(value: object) -> Any:

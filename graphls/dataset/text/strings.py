@@ -1,4 +1,4 @@
-"""Operations on strings and on sequences of them: one spelling, regular expressions, cutting, joining, numbers."""
+"""Operations on strings and sequences of them: normal forms, regular expressions, truncation, n-grams, numbers."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class EachString(TextOperation):
         return np.array(texts, np.str_).reshape(column.shape)
 
     def of(self, text: str) -> str:
-        """What becomes of one string."""
+        """The result for one string."""
         raise NotImplementedError
 
 
 class Tokenizer(TextOperation):
-    """An operation that takes one string () apart; subclasses define `spans(text)`.
+    """An operation that splits one string () into tokens; subclasses define `spans(text)`.
 
-    Gives strings (N,), N at least 1: an empty string has one empty token. With `with_offsets` gives a tuple with the
-    offsets of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
+    Returns strings (N,), N at least 1: an empty string has one empty token. With `with_offsets` returns a tuple with
+    the offsets of the first byte of each token in UTF-8 and of the byte after its last one, uint32 of (N,).
     """
 
     def __init__(self, with_offsets: bool = False) -> None:
@@ -77,12 +77,12 @@ def one_string(operation: object, column: Strings) -> Any:
 
 
 def byte_offsets(text: str) -> list[int]:
-    """The offset in UTF-8 of each character, and behind the last one."""
+    """The offset in UTF-8 of each character, and of the end."""
     return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
 
 
 def tokens_at(text: str, spans: Sequence[Span]) -> list[Token]:
-    """The tokens at some spans of a string, with their offsets in UTF-8; an empty one where there is none."""
+    """The tokens at some spans of a string, with their offsets in UTF-8; an empty one without spans."""
     offsets = range(len(text) + 1) if text.isascii() else byte_offsets(text)
     return [(text[start:end], offsets[start], offsets[end]) for start, end in spans or [(0, 0)]]
 
@@ -96,7 +96,7 @@ def token_columns(tokens: Sequence[Token]) -> Any:
 def to_str(array: object, encoding: str = "utf8") -> Strings:
     """An array of bytes as strings; strings stay.
 
-    Raises GraphTypeError for anything but an array of them, GraphValueError for bytes that are none in that encoding.
+    Raises GraphTypeError for anything but an array of them, GraphValueError for bytes that are invalid in the encoding.
 
     Examples:
         >>> import numpy as np
@@ -155,7 +155,7 @@ def normalized(text: str, form: NormalizeForm) -> str:
 
 
 def folded(text: str) -> str:
-    """A string in lower case for comparisons, in NFKC, without characters that are not seen (NFKC_Casefold)."""
+    """A string in lower case for comparisons, in NFKC, without invisible characters (NFKC_Casefold)."""
     if text.isascii():
         return text.lower()
     return _UNSEEN.sub("", normalized(normalized(text, NormalizeForm.NFKC).casefold(), NormalizeForm.NFKC))
@@ -165,7 +165,7 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What Unicode calls default ignorable."""
+"""The characters that Unicode calls default ignorable."""
 
 
 class CaseFold(EachString):
@@ -182,7 +182,7 @@ class CaseFold(EachString):
 
 
 class NormalizeUTF8(EachString):
-    """Each string in a normal form; raises GraphTypeError for anything else.
+    """Each string in a normal form; raises GraphTypeError for anything but a NormalizeForm.
 
     Examples:
         >>> from graphls.dataset import text
@@ -201,7 +201,7 @@ HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u
 
 
 def compiled(name: str, value: object) -> re.Pattern[str]:
-    r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for anything else."""
+    r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for others."""
     text = string(name, value).replace(r"\p{Han}", f"[{HAN}]")
     try:
         return re.compile(text)
@@ -210,9 +210,9 @@ def compiled(name: str, value: object) -> re.Pattern[str]:
 
 
 class RegexReplace(EachString):
-    """Each string with what a pattern matches replaced, all of it or the first match; $1 stands for the first group.
+    """Each string with the matches of a pattern replaced, all or the first one; $1 stands for the first group.
 
-    Raises GraphTypeError, or GraphValueError for a pattern or a replacement that is none.
+    Raises GraphTypeError, or GraphValueError for an invalid pattern or replacement.
 
     Examples:
         >>> from graphls.dataset import text
@@ -281,7 +281,7 @@ class TruncateSequencePair:
 
 
 class AddToken(TextOperation):
-    """A token before or behind the strings of the last of one or two axes.
+    """A token before or after the strings of the last of one or two axes.
 
     Raises GraphTypeError, or GraphRuntimeError for a column of other axes.
 
@@ -305,7 +305,7 @@ class AddToken(TextOperation):
 class Ngram(TextOperation):
     """Each `n` strings of one axis that follow each other, joined by `separator`; for each n of a list.
 
-    `left_pad` and `right_pad` are (string, count): as many strings before and behind, at most n - 1. Where there are
+    `left_pad` and `right_pad` are (string, count): as many strings before and after, at most n - 1. Where there are
     too few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
@@ -372,8 +372,8 @@ class SlidingWindow(TensorOperation):
 class ToNumber(TextOperation):
     """Strings as numbers of `data_type`.
 
-    Raises GraphTypeError for a dtype of no numbers, GraphRuntimeError for a string that is no number, or one that the
-    dtype does not have.
+    Raises GraphTypeError for a dtype that is not numeric, GraphRuntimeError for a string that is not a number, or not
+    in the range of the dtype.
 
     Examples:
         >>> import numpy as np

@@ -55,10 +55,10 @@ class UnicodeCharTokenizer(Tokenizer):
 
 
 class UnicodeScriptTokenizer(Tokenizer):
-    """The parts of a string at every change between writing systems, punctuation and whitespace.
+    """The parts of a string between changes of writing systems, punctuation and whitespace.
 
-    `keep_whitespace` keeps the last ones. The writing system of a letter is the first word of its Unicode name, so
-    Chinese characters are one part, and Latin letters another; digits and signs such as + are one.
+    `keep_whitespace` retains parts of whitespace. The writing system of a letter is the first word of its Unicode name,
+    so Chinese characters are one part, and Latin letters another; digits and signs such as + are one.
 
     Examples:
         >>> from graphls.dataset import text
@@ -71,8 +71,8 @@ class UnicodeScriptTokenizer(Tokenizer):
         self.keep_whitespace = boolean("keep_whitespace", keep_whitespace)
 
     def spans(self, text: str) -> list[Span]:
-        found = _runs(text, _script)
-        return [span for kind, span in found if self.keep_whitespace or kind != "whitespace"]
+        runs = _runs(text, _script)
+        return [span for kind, span in runs if self.keep_whitespace or kind != "whitespace"]
 
 
 def _runs(text: str, kind_of: Callable[[str], str]) -> list[tuple[str, Span]]:
@@ -105,9 +105,9 @@ def _script(character: str) -> str:
 
 
 class RegexTokenizer(Tokenizer):
-    """The parts of a string between what a pattern matches; a match that `keep_delim_pattern` matches is a part too.
+    """The parts of a string between matches of a pattern; a match that `keep_delim_pattern` matches is a part too.
 
-    Raises GraphTypeError, or GraphValueError for a pattern that is none.
+    Raises GraphTypeError, or GraphValueError for an invalid pattern.
 
     Examples:
         >>> from graphls.dataset import text
@@ -118,17 +118,17 @@ class RegexTokenizer(Tokenizer):
     def __init__(self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False) -> None:
         super().__init__(with_offsets)
         self._delimiter = strings.compiled("delim_pattern", delim_pattern)
-        self._kept = strings.compiled("keep_delim_pattern", keep_delim_pattern)
+        self._kept_delimiter = strings.compiled("keep_delim_pattern", keep_delim_pattern)
 
     def spans(self, text: str) -> list[Span]:
         return _between(self._delimiter, text, self._is_kept)
 
     def _is_kept(self, delimiter: re.Match[str]) -> bool:
-        return bool(self._kept.pattern and self._kept.fullmatch(delimiter.group()))
+        return bool(self._kept_delimiter.pattern and self._kept_delimiter.fullmatch(delimiter.group()))
 
 
 def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[str]], bool]) -> list[Span]:
-    """The parts of a string between what a pattern matches, and the matches that are kept; none is empty."""
+    """The parts of a string between matches of a pattern, and the retained matches; none is empty."""
     spans, start = [], 0
     for match in pattern.finditer(text):
         spans.append((start, match.start()))
@@ -140,7 +140,7 @@ def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[st
 
 
 class PythonTokenizer(TextOperation):
-    """What a function of a string gives, an iterable of strings, for one string ().
+    """The result of a function of a string, an iterable of strings, for one string ().
 
     Raises GraphTypeError for anything but a function, GraphRuntimeError for a column of another shape.
 
@@ -160,7 +160,7 @@ class PythonTokenizer(TextOperation):
 
 
 class _WithoutMarks(dict[int, "int | None"]):
-    """What becomes of each character for `str.translate`: those that mark others (Mn) go."""
+    """The table of `str.translate` that removes nonspacing marks (Mn)."""
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if unicodedata.category(chr(code)) == "Mn" else code
@@ -173,18 +173,20 @@ _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _CHINESE_BEYOND = (
     "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f"
 )
-_PLANE, _LAST = 0xFFFF, 0xE007F  # that most characters are in; of punctuation and control characters
+_PLANE, _LAST = 0xFFFF, 0xE007F  # the end of the basic plane; the last punctuation or control character
 
 
 def _reach(text: str) -> int:
-    """How far the classes of a pattern must reach for a string: Python searches short ones, of one plane, faster."""
+    """The last character that the classes of a pattern must cover: Python searches smaller classes faster."""
     return 0x7F if text.isascii() else _PLANE if ord(max(text)) <= _PLANE else _LAST
 
 
 def _characters(categories: str, reach: int) -> str:
     """The characters of some categories of Unicode, escaped for a class of a pattern."""
-    found = (character for character in map(chr, range(reach + 1)) if unicodedata.category(character) in categories)
-    return re.escape("".join(found))
+    characters = (
+        character for character in map(chr, range(reach + 1)) if unicodedata.category(character) in categories
+    )
+    return re.escape("".join(characters))
 
 
 @cache
@@ -237,18 +239,18 @@ class BasicTokenizer(TextOperation):
         return words or [""]
 
     def tokens(self, text: str) -> list[Token]:
-        """The tokens of a string, and where they start and end in UTF-8."""
+        """The tokens of a string, with the offsets in UTF-8 where they start and end."""
         cleaned = self._cleaned(text)
         spans: list[Span] = []
         start = 0
         for i, piece in enumerate(cleaned):
-            found = [(0, len(piece))] if i % 2 else [match.span() for match in self._pattern(piece).finditer(piece)]
-            spans += [(start + first, start + last) for first, last in found]
+            matches = [(0, len(piece))] if i % 2 else [match.span() for match in self._pattern(piece).finditer(piece)]
+            spans += [(start + first, start + last) for first, last in matches]
             start += len(piece)
         return strings.tokens_at("".join(cleaned), spans)
 
     def _cleaned(self, text: str) -> list[str]:
-        """Parts of a string, each second of which is a special token that stays as it is."""
+        """Parts of a string, of which every second one is a special token that stays unchanged."""
         pieces = _SPECIAL.split(text) if self.preserve_unused_token else [text]
         return [piece if i % 2 else self._clean(piece) for i, piece in enumerate(pieces)]
 
@@ -266,7 +268,7 @@ class BasicTokenizer(TextOperation):
 class WordpieceTokenizer(TextOperation):
     """Each word of a string () or strings (N,) as the longest pieces of a vocabulary, as strings (M,).
 
-    A piece behind the first one starts with `suffix_indicator` in the vocabulary. A word of more bytes than
+    A piece after the first one starts with `suffix_indicator` in the vocabulary. A word of more bytes than
     `max_bytes_per_token`, or without pieces, becomes `unknown_token`, or stays where that is "". `with_offsets` gives a
     tuple with the offsets in UTF-8 of the pieces in their words. Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
@@ -297,7 +299,7 @@ class WordpieceTokenizer(TextOperation):
         if column.ndim > 1:
             raise does_not_fit(self, f"takes strings of () or (N,), not of {column.shape}")
         words = column.reshape(-1).tolist()
-        return self.with_places([(word, 0) for word in words]) if self.with_offsets else self.of(words)
+        return self.with_offsets_of([(word, 0) for word in words]) if self.with_offsets else self.of(words)
 
     def of(self, words: list[str]) -> Strings:
         """The pieces of words."""
@@ -306,7 +308,7 @@ class WordpieceTokenizer(TextOperation):
             pieces += self._pieces(word)
         return np.array(pieces, np.str_)
 
-    def with_places(self, words: list[tuple[str, int]]) -> Any:
+    def with_offsets_of(self, words: list[tuple[str, int]]) -> Any:
         """The pieces of words that start at these offsets, and the offsets where they start and end."""
         return strings.token_columns([token for word, start in words for token in self._tokens(word, start)])
 
@@ -365,4 +367,4 @@ class BertTokenizer(TextOperation):
         text = str(strings.one_string(self, column))
         if not self._wordpiece.with_offsets:
             return self._wordpiece.of(self._basic.words(text))
-        return self._wordpiece.with_places([(token, start) for token, start, _ in self._basic.tokens(text)])
+        return self._wordpiece.with_offsets_of([(token, start) for token, start, _ in self._basic.tokens(text)])

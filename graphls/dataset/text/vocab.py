@@ -1,4 +1,4 @@
-"""Vocabularies of words and their indices."""
+"""Vocabularies, which map words to indices and back, and `Lookup`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Lookup", "Vocab"]
 
 
 class Vocab:
-    """Words and their indices; made by `from_list`, `from_dict`, `from_file` or `from_dataset`.
+    """Words and their indices; created by `from_list`, `from_dict`, `from_file` or `from_dataset`.
 
     Examples:
         >>> from graphls.dataset import text
@@ -36,9 +36,9 @@ class Vocab:
     def from_list(
         cls, word_list: list[str], special_tokens: list[str] | None = None, special_first: bool = True
     ) -> Vocab:
-        """Words with indices in their order, special ones before or behind the others.
+        """A vocabulary of words with indices in order, special ones before or after the others.
 
-        Raises GraphTypeError, or GraphValueError for a word that is there twice.
+        Raises GraphTypeError, or GraphValueError for a duplicate word.
         """
         words = _words("word_list", checks.instance("word_list", word_list, list, "a list of strings"))
         special = [] if special_tokens is None else special_tokens
@@ -66,7 +66,7 @@ class Vocab:
     ) -> Vocab:  # fmt: skip
         """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, with indices in their order.
 
-        Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
+        Raises GraphTypeError, GraphValueError for a duplicate word, GraphRuntimeError for a file that cannot
         be read.
         """
         path = checks.path("file_path", file_path)
@@ -96,16 +96,16 @@ class Vocab:
         limit = checks.optional_integer("top_k", top_k, 1)
         names = [columns] if isinstance(columns, str) else columns
         counts = Counter(word for row in _rows(dataset) for word in _words_of(row, names))
-        kept = [word for word, count in counts.items() if low <= count <= high]
-        kept.sort(key=lambda word: (-counts[word], word.encode()))
-        return cls.from_list(kept[:limit], special_tokens, special_first)
+        words = [word for word, count in counts.items() if low <= count <= high]
+        words.sort(key=lambda word: (-counts[word], word.encode()))
+        return cls.from_list(words[:limit], special_tokens, special_first)
 
     def vocab(self) -> dict[str, int]:
         """The words and their indices."""
         return dict(self._indices)
 
     def tokens_to_ids(self, tokens: str | Sequence[str] | Strings) -> Any:
-        """The index of a word, or those of a list or array of words; -1 for a word that is not there."""
+        """The index of a word, or those of a list or array of words; -1 for an unknown word."""
         if isinstance(tokens, str):
             return self._indices.get(tokens, -1)
         if not isinstance(tokens, (list, np.ndarray)):
@@ -113,13 +113,13 @@ class Vocab:
         return [self._indices.get(checks.string("tokens", token), -1) for token in tokens]
 
     def ids_to_tokens(self, ids: int | Sequence[int] | Strings) -> Any:
-        """The word of an index, or those of a list or array of indices; "" for an index that is not there."""
+        """The word of an index, or those of a list or array of indices; "" for an unknown index."""
         if isinstance(ids, (list, np.ndarray)):
             return [self.ids_to_tokens(index) for index in ids]
         return self._words.get(checks.integer("ids", ids, 0), "")
 
     def number(self, word: str) -> int | None:
-        """The index of a word; None where it is not there."""
+        """The index of a word; None for an unknown one."""
         return self._indices.get(word)
 
     def __contains__(self, word: object) -> bool:
@@ -174,8 +174,8 @@ def _words_of(row: object, columns: list[str] | None) -> list[str]:
 class Lookup(TextOperation):
     """The indices of words in a vocabulary, in `data_type`, of the same shape.
 
-    A word that is not there has the index of `unknown_token`. Raises GraphTypeError, GraphValueError for an unknown
-    `unknown_token`, GraphRuntimeError for a word that is not there without one.
+    An unknown word has the index of `unknown_token`. Raises GraphTypeError, GraphValueError for an `unknown_token` that
+    is not in the vocabulary, GraphRuntimeError for an unknown word without one.
 
     Examples:
         >>> import numpy as np

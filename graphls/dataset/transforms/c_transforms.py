@@ -1,4 +1,4 @@
-"""MindSpore 1's path to the operations on columns of any kind."""
+"""MindSpore 1's import path of the operations on columns of any kind."""
 
 # ruff: noqa: F403, F405
 from graphls.dataset.transforms.operations import *

@@ -1,4 +1,4 @@
-"""What every operation on rows is, operations of operations, and those on columns of any kind."""
+"""The base of operations on rows, combinations of operations, and operations on columns of any kind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TensorOperation:
         return tuple(results)
 
     def prepare(self, column: object) -> Any:
-        """The column as what `apply` takes."""
+        """Convert a column to the argument of `apply`."""
         return as_column(column)
 
     def apply(self, column: Array) -> Any:
@@ -54,7 +54,7 @@ class TensorOperation:
 
 
 class PyTensorOperation(TensorOperation):
-    """An operation that a user writes: its subclass defines `_execute_py(column)`.
+    """The base of a user's operations: the subclass defines `_execute_py(column)`.
 
     Examples:
         >>> import numpy as np
@@ -79,7 +79,7 @@ def as_column(column: object) -> Array:
 
 
 def chained(chain: list[checks.Function], columns: tuple[object, ...]) -> Any:
-    """The result of operations one after the other; the tuple that one gives is the columns of the next."""
+    """The result of operations in sequence; a tuple of results is the columns of the next one."""
     for operation in chain:
         result = operation(*columns)
         columns = result if isinstance(result, tuple) else (result,)
@@ -94,7 +94,7 @@ class _Operations:
 
 
 class Compose(_Operations):
-    """Operations one after the other; what one gives, columns in a tuple, the next one takes.
+    """Operations in sequence; the results of one, columns in a tuple, are the inputs of the next.
 
     Examples:
         >>> import numpy as np
@@ -108,7 +108,7 @@ class Compose(_Operations):
 
 
 class RandomApply(_Operations):
-    """All of the operations one after the other, with a probability.
+    """All of the operations in sequence, with a probability.
 
     Examples:
         >>> import numpy as np
@@ -154,12 +154,12 @@ class RandomOrder(_Operations):
 
 
 def does_not_fit(operation: object, text: str) -> GraphRuntimeError:
-    """The error for a column that an operation cannot take."""
+    """The error for a column that does not fit an operation."""
     return GraphRuntimeError(f"{type(operation).__name__} {text}.")
 
 
 def is_text(dtype: ArrayDType) -> bool:
-    """Whether a column holds strings or bytes."""
+    """Returns whether a column holds strings or bytes."""
     return dtype.kind in "SU"
 
 
@@ -199,7 +199,7 @@ class Fill(TensorOperation):
 
 
 class Slice(TensorOperation):
-    """The elements of a column by one item for each of its first axes; every axis stays.
+    """The elements of a column by one item for each of its first axes; no axis is removed.
 
     An item is an integer, a list of integers, a slice, or None or ... for all. Raises GraphTypeError, or
     GraphRuntimeError for too many items or indices that the column does not have.
@@ -271,8 +271,8 @@ class PadEnd(TensorOperation):
             raise does_not_fit(self, f"has {len(self.pad_shape)} sizes for a column of shape {column.shape}")
         shape = [old if new is None else new for old, new in zip(column.shape, self.pad_shape, strict=True)]
         result = np.full(shape, element, np.promote_types(column.dtype, element.dtype))
-        kept = tuple(slice(0, min(old, new)) for old, new in zip(column.shape, shape, strict=True))
-        result[kept] = column[kept]
+        common = tuple(slice(0, min(old, new)) for old, new in zip(column.shape, shape, strict=True))
+        result[common] = column[common]
         return result
 
 
@@ -336,8 +336,8 @@ class Unique:
     """
 
     def __call__(self, column: object) -> tuple[Array, Array, Array]:
-        found, indices, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
-        return found, indices.astype(np.int32), counts.astype(np.int32)
+        elements, indices, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
+        return elements, indices.astype(np.int32), counts.astype(np.int32)
 
 
 class TypeCast(TensorOperation):
@@ -412,9 +412,9 @@ class Relational(IntEnum):
 
 
 class Mask(TensorOperation):
-    """Whether each element of a column compares to `constant` as `operator` says, in `dtype`.
+    """The comparison `operator` of each element of a column with `constant`, true or false, in `dtype`.
 
-    The constant is taken in the column's dtype. Raises GraphTypeError, or GraphRuntimeError for a string in a column of
+    The constant is cast to the column's dtype. Raises GraphTypeError, or GraphRuntimeError for a string in a column of
     numbers, or a number in one of strings.
 
     Examples:

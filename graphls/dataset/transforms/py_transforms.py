@@ -1,4 +1,4 @@
-"""MindSpore 1's path to the operations on columns that it wrote in Python."""
+"""MindSpore 1's import path of the operations on columns that it wrote in Python."""
 
 from graphls.dataset.transforms.operations import Compose, PyTensorOperation, RandomApply, RandomChoice, RandomOrder
 from graphls.dataset.transforms.operations import OneHot as OneHotOp

@@ -1,4 +1,4 @@
-"""Operations on images, for `map`: arrays of (H, W, C) or PIL images in, as MindSpore's `dataset.vision` has them."""
+"""Operations on images, for `map`: on arrays of (H, W, C) or PIL images, as MindSpore's `dataset.vision` has them."""
 
 from graphls.dataset.vision import (
     augmentation,

@@ -1,4 +1,4 @@
-"""Operations chosen at random from a list, and the tables of those that were found to help on well-known data sets.
+"""Random augmentations: operations drawn from a list, and the published policies for well-known datasets.
 
 The policies of AutoAugment (Cubuk et al. 2019, tables 7 to 9) are pairs of (operation, probability, level of 10).
 """
@@ -75,7 +75,7 @@ POLICIES = {
 
 
 class UniformAugment:
-    """`num_ops` different operations of a list one after the other, each with a probability drawn anew.
+    """`num_ops` different operations of a list in sequence, each with a probability drawn for each image.
 
     Raises GraphTypeError or GraphValueError, also for a list that is too short.
 
@@ -100,7 +100,7 @@ class UniformAugment:
 
 
 class RandomSelectSubpolicy:
-    """One of several lists of (operation, probability) pairs, whose operations happen one after the other.
+    """One of several lists of (operation, probability) pairs, whose operations run in sequence.
 
     Raises GraphTypeError or GraphValueError.
 
@@ -115,7 +115,7 @@ class RandomSelectSubpolicy:
     def __init__(self, policy: Sequence[Sequence[tuple[Function, float]]]) -> None:
         if not instance("policy", policy, list, "a list of lists of (operation, probability)"):
             raise GraphValueError("The list policy must not be empty.")
-        self.policy = [_subpolicy(f"policy[{place}]", item) for place, item in enumerate(policy)]
+        self.policy = [_subpolicy(f"policy[{index}]", item) for index, item in enumerate(policy)]
 
     def __call__(self, *columns: object) -> Any:
         draw = generator()
@@ -147,7 +147,7 @@ _ACROSS = ("ShearX", "TranslateX")
 
 @dataclass(eq=False, repr=False)
 class _Augment(ImageOperation):
-    """What the three augmentations have: an image of uint8 and (H, W, 3), operations of some strength, and their last
+    """The base of the three augmentations: an image of uint8 and (H, W, 3), operations of some strength, and their last
     arguments. Those of a second base of dataclasses come before them."""
 
     interpolation: Inter = Inter.NEAREST
@@ -161,11 +161,11 @@ class _Augment(ImageOperation):
         return self.augmented(check_bytes(self, check_color(self, image)))
 
     def augmented(self, image: Array) -> Array:
-        """The image after the operations that were drawn."""
+        """The image after the drawn operations."""
         raise NotImplementedError
 
     def _done(self, image: Array, name: str, strength: float) -> Array:
-        """The image after the operation of a name; a strength with two directions goes either way."""
+        """The image after the operation of a name; a strength with two directions has a random sign."""
         if name == "Identity":
             return image
         if name in _PLAIN:
@@ -211,7 +211,7 @@ class _Policy:
 
 @dataclass(eq=False, repr=False)
 class AutoAugment(_Augment, _Policy):
-    """One of 25 pairs of operations, drawn at random, of the table found on a data set (Cubuk et al. 2019).
+    """One of 25 pairs of operations, drawn at random, of the policy for a dataset (Cubuk et al. 2019).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 

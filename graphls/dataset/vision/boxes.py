@@ -1,6 +1,6 @@
-"""Operations on an image and on the boxes around its objects, which move with the pixels.
+"""Operations on an image and the boxes around its objects, which move with the pixels.
 
-Boxes are float32 of (objects, 4 or more): left, top, width and height in pixels, then what else is known of an object.
+Boxes are float32 of (objects, 4 or more): left, top, width and height in pixels, then other numbers of the object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class WithBoxes(ImageOperation):
-    """An operation on an image, an array of (H, W, C), and its boxes, which gives both; PIL images become arrays.
+    """An operation on an image, an array of (H, W, C), and its boxes, with both as results; PIL images become arrays.
 
     Raises GraphTypeError for other columns than these two, GraphRuntimeError for boxes that are not inside the image.
     """
@@ -45,7 +45,7 @@ class WithBoxes(ImageOperation):
 
 
 def _boxes(operation: object, image: Array, boxes: Array) -> Array:
-    """Boxes as an array of their own."""
+    """Checked boxes, as a copy."""
     if boxes.dtype != np.float32 or boxes.ndim != 2 or boxes.shape[1] < 4:
         raise wrong_shape(operation, boxes, "boxes, float32 of (objects, 4 or more)")
     if (boxes[:, :4] < 0).any() or (boxes[:, :2] + boxes[:, 2:4] > image.shape[1::-1]).any():
@@ -55,13 +55,13 @@ def _boxes(operation: object, image: Array, boxes: Array) -> Array:
 
 
 def scaled(boxes: Array, before: tuple[int, ...], after: tuple[int, ...]) -> Array:
-    """The boxes of an image of (height, width) that gets another size."""
+    """The boxes of an image of (height, width) that is resized."""
     boxes[:, :4] *= np.array([after[1] / before[1], after[0] / before[0]] * 2, np.float32)
     return boxes
 
 
 def cropped(boxes: Array, top: int, left: int, size: tuple[int, ...]) -> Array:
-    """What is left of boxes in a part of (height, width) = `size`; those outside of it are left out."""
+    """The boxes clipped to a part of (height, width) = `size`; those outside of it are removed."""
     starts = boxes[:, :2] - np.array([left, top], np.float32)
     ends, limits = starts + boxes[:, 2:4], np.array(size[1::-1], np.float32)
     inside = ((starts <= limits) & (ends >= 0)).all(1)
@@ -129,7 +129,7 @@ class RandomResizedCropWithBBox(WithBoxes, RandomResizedCrop):
 
 
 class _Flip(WithBoxes, WithProbability):
-    """An image and its boxes with the pixels of an axis of the boxes, x or y, in the other order."""
+    """An image and its boxes, mirrored along an axis of the boxes, x or y."""
 
     axis: int
 
@@ -171,7 +171,7 @@ class RandomVerticalFlipWithBBox(_Flip):
 class BoundingBoxAugment(WithBoxes):
     """An operation on the parts of an image in some of its boxes, drawn for each image; `ratio` is their share.
 
-    What the operation gives is brought back to the size of its box. Raises GraphTypeError or GraphValueError.
+    The result of the operation is resized to its box. Raises GraphTypeError or GraphValueError.
 
     Examples:
         >>> import numpy as np

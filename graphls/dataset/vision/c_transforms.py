@@ -1,4 +1,4 @@
-"""MindSpore 1's path to the operations on arrays of images."""
+"""MindSpore 1's import path of the operations on arrays of images."""
 
 # ruff: noqa: F403, F405
 from graphls.dataset.vision import *

@@ -265,7 +265,7 @@ class AdjustHue(ImageOperation):
         return images.pillow().merge("HSV", (turned, saturation, value)).convert(image.mode)
 
     def _steps(self) -> np.uint8:
-        """The turn in the 256 steps that a byte of hue has."""
+        """The rotation in steps of a byte of hue, of which there are 256."""
         return np.uint8(int(self.hue_factor * 255) & 0xFF)
 
 
@@ -307,7 +307,7 @@ Bounds = tuple[float, float]
 def _bounds(name: str, value: Numbers, center: float, low: float, high: float) -> Bounds:
     """A (min, max) pair, or `center` plus and minus one number."""
     if isinstance(value, (list, tuple)):
-        return checks.interval(name, value, lambda place, item: checks.number(place, item, low, high))
+        return checks.interval(name, value, lambda part, item: checks.number(part, item, low, high))
     distance = checks.number(name, value, 0)
     if center + distance > high:
         raise GraphValueError(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")

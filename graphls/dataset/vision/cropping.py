@@ -88,10 +88,10 @@ class Crop(ImageOperation):
 
 
 class RandomCrop(ImageOperation):
-    """A part of an image at a place drawn at random, in the size (height, width) or of a square.
+    """A part of an image at a random position, in the size (height, width) or of a square.
 
-    First `padding` puts a border around it as `Pad` does; then, with `pad_if_needed`, each side that is still too short
-    gets what it lacks before and behind. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
+    First `padding` adds a border as `Pad` does; then, with `pad_if_needed`, each axis that is still too short is padded
+    by the missing pixels on both sides. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
     GraphValueError or, for an image that is too small, GraphRuntimeError (GraphValueError for a PIL image).
 
     Examples:
@@ -117,16 +117,16 @@ class RandomCrop(ImageOperation):
         return self._of_each(image) if rows else self.cut(image)[0]
 
     def cut(self, image: Array) -> tuple[Array, int, int]:
-        """A part of an image of (H, W) or (H, W, C), and where it begins: top and left."""
+        """A part of an image of (H, W) or (H, W, C), with its offset: top and left."""
         borders, (height, width) = self._borders(*image.shape[:2]), self.size
         across, down, right, bottom = map(sum, zip(*borders, (0, 0, 0, 0), strict=True))
         rests = image.shape[0] + down + bottom - height, image.shape[1] + across + right - width
         if min(rests) < 0:
             raise images.wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
-        top, left = _place(*rests)
-        if borders and self.padding_mode == Border.CONSTANT:  # without an array of the whole
-            place = top - down, left - across
-            return sizes.window(self, image, *place, self.size, self.fill_value), *place
+        top, left = _position(*rests)
+        if borders and self.padding_mode == Border.CONSTANT:  # without an array of the padded image
+            position = top - down, left - across
+            return sizes.window(self, image, *position, self.size, self.fill_value), *position
         for sides in borders:
             image = sizes.padded(self, image, sides, self.fill_value, self.padding_mode)
         return np.array(image[top : top + height, left : left + width]), top - down, left - across
@@ -142,13 +142,13 @@ class RandomCrop(ImageOperation):
             image = sizes.padded_pil(self, image, sides, self.fill_value, self.padding_mode)
         height, width = self.size
         if image.size[1] < height or image.size[0] < width:
-            found = f"{image.size[1]} x {image.size[0]}"
-            raise GraphValueError(f"RandomCrop takes an image of {height} x {width} pixels or more, not {found}.")
-        top, left = _place(image.size[1] - height, image.size[0] - width)
+            actual = f"{image.size[1]} x {image.size[0]}"
+            raise GraphValueError(f"RandomCrop takes an image of {height} x {width} pixels or more, not {actual}.")
+        top, left = _position(image.size[1] - height, image.size[0] - width)
         return image.crop((left, top, left + width, top + height))
 
     def _borders(self, height: int, width: int) -> list[tuple[int, int, int, int]]:
-        """The borders (left, top, right, bottom) to put around an image, one after the other."""
+        """The borders (left, top, right, bottom) to add to an image, in order."""
         borders = [self.padding] if any(self.padding) else []
         if self.pad_if_needed:
             across = max(0, self.size[1] - width - self.padding[0] - self.padding[2])
@@ -158,7 +158,7 @@ class RandomCrop(ImageOperation):
         return borders
 
 
-def _place(rest_down: int, rest_across: int) -> tuple[int, int]:
+def _position(rest_down: int, rest_across: int) -> tuple[int, int]:
     return int(generator().integers(rest_down + 1)), int(generator().integers(rest_across + 1))
 
 
@@ -219,8 +219,8 @@ class RandomResizedCrop(ImageOperation):
     """A part of an image, resized to (height, width) or a square.
 
     Its area is a share of the image's drawn evenly from `scale`, its width over its height drawn from `ratio`, evenly
-    by its logarithm. If `max_attempts` draws give no part that is inside of the image, the largest part in the middle
-    with a ratio within the bounds is taken. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
+    by its logarithm. If no part of `max_attempts` draws is inside of the image, the result is the largest part in the
+    middle with a ratio within the bounds. Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError,
     GraphValueError or GraphRuntimeError.
 
     Examples:
@@ -256,7 +256,7 @@ class RandomResizedCrop(ImageOperation):
         return sizes.resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
 
     def box(self, height: int, width: int) -> Box:
-        """The part of an image of (height, width) that is taken: its top, left, height and width."""
+        """The chosen part of an image of (height, width): its top, left, height and width."""
         draw = generator()
         low, high = (math.log(bound) for bound in self.ratio)
         for _ in range(self.max_attempts):
@@ -286,7 +286,7 @@ def _nearest(value: float) -> int:
 class RandomCropDecodeResize(RandomResizedCrop):
     """`Decode`, then `RandomResizedCrop`; takes an array of the bytes of an image, uint8 of one axis.
 
-    Raises GraphRuntimeError for bytes that are no image, or a too large one.
+    Raises GraphRuntimeError for bytes that are not an image, or a too large one.
 
     Examples:
         >>> import cv2
@@ -306,8 +306,8 @@ class RandomCropDecodeResize(RandomResizedCrop):
 class SlicePatches(ImageOperation):
     """The num_height * num_width equal patches of an image, row by row, as a tuple of arrays (one array if it is one).
 
-    Where the sides do not divide, the image grows at the right and the bottom by `fill_value` (PAD), or the rest is
-    left out (DROP). Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or
+    If the sides are not divisible, the image is padded at the right and the bottom by `fill_value` (PAD), or the
+    remainder is removed (DROP). Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
 
     Examples:

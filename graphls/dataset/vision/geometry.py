@@ -141,7 +141,7 @@ def checked_degrees(degrees: Numbers) -> tuple[float, float]:
 class Rotate(ImageOperation):
     """An image turned counterclockwise by `degrees` around `center` (x, y) or its middle, as an array.
 
-    With `expand` it grows so that the turned image is inside. `fill_value` is the color of what is outside of the old
+    With `expand` it grows so that the turned image is inside. `fill_value` is the color of pixels outside of the old
     image. Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:
@@ -163,11 +163,11 @@ class Rotate(ImageOperation):
         self.fill_value = checked_fill(fill_value)
 
     def bounds(self, degrees: Numbers) -> Pair:
-        """The least and the largest angle."""
+        """The smallest and the largest angle."""
         return (checks.number("degrees", degrees, -checks.LARGEST_SIZE, checks.LARGEST_SIZE) % 360,) * 2
 
     def angle(self) -> float:
-        """The angle that an image is turned by."""
+        """The angle of the rotation of an image."""
         return self.degrees[0]
 
     def on_array(self, image: Array) -> Array:
@@ -185,7 +185,7 @@ class Rotate(ImageOperation):
 class RandomRotation(Rotate):
     """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one.
 
-    Raises GraphValueError for what Pillow cannot do, GraphTypeError for an interpolation that it has not.
+    Raises GraphValueError for arguments that Pillow refuses, GraphTypeError for an interpolation that it lacks.
 
     Examples:
         >>> from PIL import Image
@@ -231,13 +231,13 @@ def affine_matrix(
 
 
 class _AffineMap(ImageOperation):
-    """What both affine maps have: how pixels are made, and the color of what is outside of the old image."""
+    """The base of both affine maps: the interpolation, and the color of pixels outside of the old image."""
 
     resample: Inter
     fill_value: Fill
 
     def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
-        """How far an image of that size is turned, moved, scaled and sheared."""
+        """The rotation, the move, the scale and the shear for an image of that size."""
         raise NotImplementedError
 
     def on_array(self, image: Array) -> Array:
@@ -349,7 +349,7 @@ Points = Sequence[Sequence[int]]  # four (x, y)
 
 
 def perspective_matrix(old: Points, new: Points) -> Array:
-    """The (3, 3) matrix that brings four points (x, y) to four others; raises GraphValueError where there is none."""
+    """The (3, 3) matrix that maps four points (x, y) to four others; raises GraphValueError where there is none."""
     pairs = [(*map(float, start), *map(float, end)) for start, end in zip(old, new, strict=True)]
     rows = [[x, y, 1.0, 0.0, 0.0, 0.0, -x * u, -y * u, u] for x, y, u, _ in pairs]
     rows += [[0.0, 0.0, 0.0, x, y, 1.0, -x * v, -y * v, v] for x, y, _, v in pairs]
@@ -357,21 +357,21 @@ def perspective_matrix(old: Points, new: Points) -> Array:
 
 
 def _solved(rows: list[list[float]]) -> list[float]:
-    """The solution of equations (coefficients, right side) in the order of OpenCV, as its last bits choose pixels."""
-    for place in range(len(rows)):
-        pivot = max(range(place, len(rows)), key=lambda other: abs(rows[other][place]))
-        rows[place], rows[pivot] = top, _ = rows[pivot], rows[place]
-        if abs(top[place]) < _NEARLY_ZERO:
+    """The solution of equations (coefficients, right side), in OpenCV's order of operations for the same last bits."""
+    for column in range(len(rows)):
+        pivot = max(range(column, len(rows)), key=lambda other: abs(rows[other][column]))
+        rows[column], rows[pivot] = top, _ = rows[pivot], rows[column]
+        if abs(top[column]) < _NEARLY_ZERO:
             raise GraphValueError("There is no perspective between these points: three of them are on one line.")
-        for row in rows[place + 1 :]:
-            share = row[place] * (-1 / top[place])
+        for row in rows[column + 1 :]:
+            share = row[column] * (-1 / top[column])
             row[:] = [value + share * above for value, above in zip(row, top, strict=True)]
     values = [0.0] * len(rows)
-    for place, row in reversed(list(enumerate(rows))):
+    for column, row in reversed(list(enumerate(rows))):
         rest = row[-1]
-        for other in range(place + 1, len(rows)):
+        for other in range(column + 1, len(rows)):
             rest -= row[other] * values[other]
-        values[place] = rest / row[place]
+        values[column] = rest / row[column]
     return values
 
 
@@ -387,7 +387,7 @@ def _of_pil(image: PilImage, old: Points, new: Points, interpolation: Inter) -> 
 
 
 class Perspective(ImageOperation):
-    """The image with its `start_points` brought to the `end_points`: four (x, y) each, top left and on clockwise.
+    """The image warped so that `start_points` move to `end_points`: four (x, y) each, clockwise from the top left.
 
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 

@@ -1,4 +1,4 @@
-"""What an operation on images takes: an array of (H, W) or (H, W, C), or a PIL image."""
+"""The base of image operations, on arrays of (H, W) or (H, W, C) and PIL images, and checks of images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FillValue = int | Fill
 class ImageOperation(TensorOperation):
     """An operation on an array or a PIL image.
 
-    Subclasses define `on_array`, and `on_pil` where the result for a PIL image is one; else it is made an array.
+    Subclasses define `on_array`, and `on_pil` where the result for a PIL image is one; else it becomes an array.
     """
 
     def prepare(self, column: object) -> Any:
@@ -56,7 +56,7 @@ class ImageOperation(TensorOperation):
 
 
 class WithProbability(ImageOperation):
-    """Another operation with a probability; else the image as it is."""
+    """Another operation with a probability; else the image is unchanged."""
 
     operation: ImageOperation
 
@@ -64,11 +64,11 @@ class WithProbability(ImageOperation):
         self.prob = probability("prob", prob)
 
     def check(self, image: Array) -> None:
-        """Raise GraphRuntimeError for an array that is none of an image, whether the operation happens or not."""
+        """Raise GraphRuntimeError for an array that is not an image, whether the operation happens or not."""
         check_image(self, image)
 
     def happens(self) -> bool:
-        """Whether the operation happens, drawn for each image."""
+        """Draw for an image whether the operation happens."""
         return generator().random() < self.prob
 
     def on_array(self, image: Array) -> Any:
@@ -92,16 +92,16 @@ def pillow(name: str = "Image") -> ModuleType:
 
 
 def is_pil(image: object) -> bool:
-    """Whether something is an image of Pillow's."""
+    """Returns whether an object is an image of Pillow."""
     return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(image).__mro__)
 
 
-def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeError:
-    """The error for an image of another shape or dtype than an operation takes."""
-    found = f"an array of {image.dtype} and shape {image.shape}"
+def wrong_shape(operation: object, image: Array, expected: str) -> GraphRuntimeError:
+    """The error for an image with another shape or dtype than an operation takes."""
+    actual = f"an array of {image.dtype} and shape {image.shape}"
     is_file = image.dtype == np.uint8 and image.ndim == 1
     advice = "; vision.Decode(), or decode=True of the dataset, makes an image of a file's bytes" if is_file else ""
-    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}{advice}.")
+    return GraphRuntimeError(f"{type(operation).__name__} takes {expected}, not {actual}{advice}.")
 
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:
@@ -137,7 +137,7 @@ def check_bytes(operation: object, image: Array) -> Array:
 
 
 def saturated(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Values in another dtype: rounded to the nearest (ties to even) and cut at its ends if it is one of integers."""
+    """Values in another dtype; for integers, rounded to the nearest (ties to even) and clipped to its range."""
     if np.dtype(dtype).kind not in "iu":
         return values.astype(dtype)
     limits = np.iinfo(dtype)

@@ -53,7 +53,7 @@ class Erase(ImageOperation):
 
 
 class CutOut(ImageOperation):
-    """The image with `num_patches` squares of `length` pixels at random places blanked.
+    """The image with `num_patches` squares of `length` pixels at random positions blanked.
 
     Takes (H, W, C), or with `is_hwc=False` (C, H, W). Raises GraphTypeError, GraphValueError or, where the image is
     smaller than a square, GraphRuntimeError.
@@ -87,7 +87,7 @@ class CutOut(ImageOperation):
 
 
 class RandomErasing(ImageOperation):
-    """The image of (C, H, W) with a rectangle at a random place replaced, with a probability (Zhong et al. 2020).
+    """The image of (C, H, W) with a rectangle at a random position replaced, with a probability (Zhong et al. 2020).
 
     Its area is a share drawn from `scale`, its width over its height drawn from `ratio`; `value` is a
     number, one for each of three channels, or "random". Raises GraphTypeError or GraphValueError.
@@ -230,14 +230,14 @@ class CutMixBatch:
         draw = generator()
         order = draw.permutation(len(image))
         images, labels = image.copy(), label.astype(np.float32)
-        for place, other in enumerate(order):
+        for index, other in enumerate(order):
             if draw.random() < self.prob:
-                share = self._cut(images[place], image[other], draw)
-                labels[place] = _mixed_labels(label[place], label[other], share)
+                share = self._cut(images[index], image[other], draw)
+                labels[index] = _mixed_labels(label[index], label[other], share)
         return images, labels
 
     def _cut(self, image: Array, other: Array, draw: np.random.Generator) -> float:
-        """Put a rectangle of `other` into `image`; the share of `image` that stays."""
+        """Copy a rectangle of `other` into `image`; returns the unchanged share of `image`."""
         planes, others = (array if self._is_hwc else array.transpose(1, 2, 0) for array in (image, other))
         height, width = planes.shape[:2]
         side = math.sqrt(1 - draw.beta(self.alpha, self.alpha))
@@ -252,7 +252,7 @@ class CutMixBatch:
 
 
 def _stretch(size: int, half: int, draw: np.random.Generator) -> slice:
-    """The part of an axis around a place drawn at random."""
+    """The part of an axis around a random position."""
     center = int(draw.integers(size))
     return slice(max(0, center - half), min(size, center + half))
 
@@ -261,7 +261,7 @@ class MixUp:
     """Each image of a batch mixed with another one, or with the batch before, and their labels (Zhang et al. 2018).
 
     Call it with a batch of `batch_size` images and their one-hot labels. With `is_single` the other one is of the same
-    batch, and each image has a share of its own drawn from Beta(alpha, alpha); otherwise it is at the same place in the
+    batch, and each image has a share of its own drawn from Beta(alpha, alpha); otherwise it is at the same index of the
     batch before, with one share. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:

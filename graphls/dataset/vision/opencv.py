@@ -1,7 +1,7 @@
-"""Arrays of images changed by OpenCV, which MindSpore uses: the same bits with OpenCV 4 and 5.
+"""Image operations by OpenCV, with the bits of MindSpore, which uses it, for OpenCV 4 and 5.
 
-Where that is not enough to call its function, the reason stands here. Resized images are not smoothed first, except by
-AREA. Warped ones have the color `fill` where the old image has nothing.
+Comments give the reasons where calling its function is not enough. Resized images are not smoothed first, except by
+AREA. Warped images have the color `fill` outside of the old image.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def opencv() -> ModuleType:
     """OpenCV; raises GraphRuntimeError that says how to install it.
 
     In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them; but
-    where they found it loaded its threads may be those of the parent, which cannot be ended.
+    if it was loaded before, its threads may be those of the parent, which cannot be ended.
     """
     loaded = "cv2" in sys.modules
     subject = "Arrays of images are changed by OpenCV, which"
@@ -46,7 +46,7 @@ def opencv() -> ModuleType:
 
 
 def _fork_with_one_thread(cv2: ModuleType) -> None:
-    """Let OpenCV end its threads before a fork: a child that ends them itself waits for threads that it has not."""
+    """Let OpenCV end its threads before a fork: a child that ends them itself waits for threads that it lacks."""
     counts: list[int] = []
 
     def before() -> None:
@@ -75,11 +75,11 @@ def _exact() -> Iterator[ModuleType]:
 
 
 def computed(image: Array, function: Function, moved: bool = False) -> Array:
-    """What a function of OpenCV and an image gives, with all axes and in the image's dtype.
+    """Apply a function of OpenCV and an image, keeping all axes and the image's dtype.
 
-    Dtypes that OpenCV does not compute with become float32, or others of their size if pixels are only `moved`.
+    Dtypes that OpenCV does not support become float32, or others of their size if pixels are only `moved`.
     """
-    if image.ndim == 3 and image.shape[2] > 4:  # more than colors of OpenCV have
+    if image.ndim == 3 and image.shape[2] > 4:  # more channels than OpenCV takes
         parts = np.split(image, range(4, image.shape[2], 4), 2)
         return np.concatenate([computed(part, function, moved) for part in parts], 2)
     if moved := moved and image.itemsize in _MOVED:
@@ -99,8 +99,8 @@ def resized(image: Array, size: tuple[int, int], interpolation: Inter, rows: int
     if rows:
         parts = image.reshape(-1, *image.shape[rows:])
         result = np.empty((len(parts), *size, image.shape[-1]), image.dtype)
-        for place, part in enumerate(parts):
-            result[place] = resized(part, size, interpolation)
+        for index, part in enumerate(parts):
+            result[index] = resized(part, size, interpolation)
         return result.reshape(*image.shape[:rows], *result.shape[1:])
     if interpolation == Inter.PILCUBIC:
         return np.asarray(pillow().fromarray(image).resize(size[::-1], pillow().Resampling.BICUBIC))
@@ -117,11 +117,11 @@ _METHODS = {
 }  # fmt: skip
 
 
-# OpenCV 5 warps by other rules, so the places are computed here by the rules of OpenCV 4, and `remap` takes the pixels.
+# OpenCV 5 warps by other rules, so positions are computed here by the rules of OpenCV 4, and `remap` reads the pixels.
 _BITS = 5
 _STEPS = 1 << _BITS  # of a pixel
 _FINE = 1024
-_AT_ONCE = 2**15  # pixels, so that what is made on the way stays in fast memory
+_AT_ONCE = 2**15  # pixels, so that intermediate arrays stay in fast memory
 
 
 def rotation(degrees: float, center: tuple[float, float]) -> Array:
@@ -130,7 +130,7 @@ def rotation(degrees: float, center: tuple[float, float]) -> Array:
 
 
 def turned_size(degrees: float, height: int, width: int) -> tuple[float, float]:
-    """How high and wide a turned image is, by the corners of OpenCV's `RotatedRect` in float32."""
+    """The height and the width of a turned image, by the corners of OpenCV's `RotatedRect` in float32."""
     angle, signs = math.radians(float(np.float32(degrees))), np.array([1, -1], np.float32)
     cos, sin = np.array([math.cos(angle), math.sin(angle)], np.float32) * np.float32(0.5)
     rows, columns = np.array([height, width], np.float32)
@@ -153,14 +153,14 @@ def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolat
         memory = np.empty((2, _rows_at_once(size[1]), size[1]), np.float32)
         return _sampled(image, size, lambda rows: _sums(down[:, rows], across, memory), interpolation, fill)
 
-    def places(rows: slice) -> Array:
+    def positions(rows: slice) -> Array:
         return np.asarray(np.floor((down[:, rows] + across + step // 2) / step) * (step / _FINE))
 
-    return _sampled(image, size, places, interpolation, fill)
+    return _sampled(image, size, positions, interpolation, fill)
 
 
 def _sums(down: Array, across: Array, memory: Array) -> Array:
-    """All sums of (N, rows, 1) and (N, 1, columns), as products of matrices: a repeating addition is half as fast."""
+    """All sums of (N, rows, 1) and (N, 1, columns), as products of matrices: a broadcast addition is half as fast."""
     left, right = np.concatenate([down, np.ones_like(down)], 2), np.concatenate([np.ones_like(across), across], 1)
     return np.matmul(left, right, out=memory[:, : down.shape[1]])
 
@@ -174,30 +174,30 @@ def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Arr
     starts, across = columns * np.arange(0, width, block), columns * np.arange(block)
     memory = np.empty((3, _rows_at_once(width) * starts.shape[2], block))
 
-    def places(rows: slice) -> Array:
+    def positions(rows: slice) -> Array:
         down = starts + along * np.arange(rows.start, rows.stop)[:, None] + constant
-        *found, depth = _sums(down.reshape(3, -1, 1), across, memory)
+        *numerators, depth = _sums(down.reshape(3, -1, 1), across, memory)
         depth[depth == 0] = np.inf  # such a pixel is that at (0, 0)
         scale = np.divide(steps, depth, out=depth)
-        for numbers in found:
+        for numbers in numerators:
             np.rint(np.multiply(numbers, scale, out=numbers), out=numbers)
         pixels = memory[:2, : len(depth)].reshape(2, down.shape[1], -1)[..., :width].astype(np.float32, order="C")
         return np.multiply(pixels, np.float32(1 / steps), out=pixels)
 
-    return _sampled(image, (height, width), places, interpolation, (0, 0, 0))
+    return _sampled(image, (height, width), positions, interpolation, (0, 0, 0))
 
 
 def _rows_at_once(width: int) -> int:
     return max(1, _AT_ONCE // max(1, width))
 
 
-Places = Callable[[slice], Array]
-"""The (x, y) in the old image that pixels of some new rows have, to be rounded to pixels for NEAREST, else to steps."""
+Positions = Callable[[slice], Array]
+"""The (x, y) in the old image of the pixels of some new rows, to be rounded to pixels for NEAREST, else to steps."""
 
 
-def _sampled(image: Array, size: tuple[int, int], places: Places, interpolation: Inter, fill: Fill) -> Array:
-    if interpolation == Inter.BICUBIC and image.dtype == np.float64:  # which OpenCV 5 cuts to integers at the border
-        return _sampled(image.astype(np.float32), size, places, interpolation, fill).astype(np.float64)
+def _sampled(image: Array, size: tuple[int, int], positions: Positions, interpolation: Inter, fill: Fill) -> Array:
+    if interpolation == Inter.BICUBIC and image.dtype == np.float64:  # OpenCV 5 truncates it to integers at the border
+        return _sampled(image.astype(np.float32), size, positions, interpolation, fill).astype(np.float64)
     moved = interpolation == Inter.NEAREST
     method = _METHODS[interpolation if moved or interpolation == Inter.BICUBIC else Inter.BILINEAR]
     rows = _rows_at_once(size[1])
@@ -208,10 +208,10 @@ def _sampled(image: Array, size: tuple[int, int], places: Places, interpolation:
         border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": values.tolist()}
         result = np.empty((*size, *known.shape[2:]), known.dtype)
         for part in (slice(start, min(start + rows, size[0])) for start in range(0, size[0], rows)):
-            found = places(part).astype(np.float32, copy=False)
+            maps = positions(part).astype(np.float32, copy=False)
             if not moved:  # whole pixels and the steps behind them, as OpenCV 5 does not round floats to steps
-                found = cv2.convertMaps(*found, cv2.CV_16SC2)
-            cv2.remap(known, *found, getattr(cv2, method), result[part], **border)
+                maps = cv2.convertMaps(*maps, cv2.CV_16SC2)
+            cv2.remap(known, *maps, getattr(cv2, method), result[part], **border)
         return result
 
     return computed(image, remap, moved)
@@ -228,7 +228,7 @@ def blurred(image: Array, size: tuple[int, int], sigma: tuple[float, float]) -> 
 
 def scaled(image: Array, factor: float, shift: float) -> Array:
     """image * factor + shift as float32, rounded once."""
-    if image.dtype == np.uint8 and image.size:  # from a table: no floats of all bytes are made on the way
+    if image.dtype == np.uint8 and image.size:  # from a table, without an array of floats
         with _exact() as cv2:
             return np.asarray(cv2.LUT(image.reshape(-1, 1), _scaled_bytes(factor, shift))).reshape(image.shape)
     numbers = np.array([[factor, shift]], np.float32)
@@ -241,7 +241,7 @@ def scaled(image: Array, factor: float, shift: float) -> Array:
 
 @lru_cache(maxsize=64)
 def _scaled_bytes(factor: float, shift: float) -> Array:
-    """What becomes of each byte, float32 of (256, 1)."""
+    """The table of scaled bytes, float32 of (256, 1)."""
     return scaled(np.arange(256, dtype=np.float32)[:, None], factor, shift)
 
 
@@ -259,7 +259,7 @@ _BORDERS = {Border.EDGE: "BORDER_REPLICATE", Border.REFLECT: "BORDER_REFLECT_101
 
 
 def smoothed(image: Array) -> Array:
-    """Each pixel five times, with its eight neighbors; the outermost ones stay."""
+    """Each pixel, weighted five times, averaged with its eight neighbors; the outermost ones stay."""
     result = image.copy()
     weights = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / np.float32(13)
     inside = computed(image, lambda cv2, image: cv2.filter2D(image, -1, weights))
@@ -268,7 +268,7 @@ def smoothed(image: Array) -> Array:
 
 
 def blended(image: Array, other: Array, factor: float, other_first: bool = False) -> Array:
-    """image * factor + other * (1 - factor); floats are added up in float64, and bytes round by what comes first."""
+    """image * factor + other * (1 - factor); floats are added in float64, and bytes round by the order of terms."""
     share, kind = float(np.float32(factor)), image.dtype if image.dtype in (np.uint8, np.uint16) else np.float64
     terms = [(image.astype(kind, copy=False), share), (other.astype(kind, copy=False), 1 - share)]
     with _exact() as cv2:
@@ -278,7 +278,7 @@ def blended(image: Array, other: Array, factor: float, other_first: bool = False
 
 
 def recolored(image: Array, conversion: str) -> Array:
-    """The image after a conversion of colors that OpenCV names, such as RGB2GRAY."""
+    """The image after a color conversion with OpenCV's name, such as RGB2GRAY."""
     known = image if image.dtype in (np.uint8, np.uint16) else image.astype(np.float32, copy=False)
     with _exact() as cv2:
         result = cv2.cvtColor(known, getattr(cv2, f"COLOR_{conversion.removeprefix('COLOR_')}"))

@@ -1,4 +1,4 @@
-"""MindSpore 1's path to the operations on PIL images, where some take (C, H, W) or give PIL images by default."""
+"""MindSpore 1's import path of the operations on PIL images, some with (C, H, W) or PIL images by default."""
 
 # ruff: noqa: F403, F405
 from collections.abc import Sequence

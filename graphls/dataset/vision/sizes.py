@@ -18,8 +18,8 @@ from graphls.dataset.vision.utils import Border, Inter
 __all__ = ["Pad", "PadToSize", "RandomResize", "Resize", "ResizedCrop"]
 
 
-def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
-    """(height, width), or both from one integer for the shorter side."""
+def target_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
+    """(height, width) as it is, or both from one integer for the shorter side."""
     if not isinstance(size, int):
         return size
     if height < width:
@@ -31,7 +31,7 @@ def resize_array(operation: object, image: Array, size: int | tuple[int, int], i
     """An array in another size; raises GraphRuntimeError where the interpolation does not fit its dtype or shape."""
     rows = images.check_image(operation, image, more=True)
     check_interpolation(operation, image, interpolation)
-    return resized(image, wanted_size(size, *image.shape[rows : rows + 2]), interpolation, rows)
+    return resized(image, target_size(size, *image.shape[rows : rows + 2]), interpolation, rows)
 
 
 def check_interpolation(operation: object, image: Array, interpolation: Inter) -> None:
@@ -46,7 +46,7 @@ def check_interpolation(operation: object, image: Array, interpolation: Inter) -
 
 
 def pillow_filter(interpolation: Inter) -> Any:
-    """Pillow's name of an interpolation; raises GraphTypeError for those it does not have."""
+    """Pillow's constant of an interpolation; raises GraphTypeError for those it lacks."""
     if interpolation in (Inter.AREA, Inter.PILCUBIC):
         raise GraphTypeError(f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation.")
     return images.pillow().Resampling(int(interpolation))
@@ -58,7 +58,7 @@ def resize_pil(image: PilImage, size: int | tuple[int, int], interpolation: Inte
     width, height = image.size
     if isinstance(size, int) and size == min(width, height):
         return image
-    return image.resize(wanted_size(size, height, width)[::-1], method)
+    return image.resize(target_size(size, height, width)[::-1], method)
 
 
 def _size(value: object) -> int | tuple[int, int]:
@@ -157,7 +157,7 @@ def checked_sides(value: object) -> Sides:
 
 
 def checked_fill(value: object) -> Fill:
-    """The bytes of red, green and blue of a tuple of three, or of one for all; errors of GraphTypeError otherwise."""
+    """The bytes of red, green and blue, from a tuple of three or one for all; raises GraphTypeError otherwise."""
     if isinstance(value, tuple):
         red, green, blue = sequence("fill_value", value, [3], byte)
         return red, green, blue
@@ -165,7 +165,7 @@ def checked_fill(value: object) -> Fill:
 
 
 def fill_of(image: PilImage, fill: Fill) -> Any:
-    """The color as Pillow takes it for an image."""
+    """The color in Pillow's form for an image."""
     return fill if len(image.getbands()) == 3 else fill[0]
 
 
@@ -231,8 +231,8 @@ class Pad(ImageOperation):
 class PadToSize(ImageOperation):
     """An array in the size (height, width), or of as many pixels both ways, with a border around the image.
 
-    `offset` is the number of pixels (above, left) of it; without it the image is in the middle. Raises GraphTypeError,
-    GraphValueError or, where the image is larger, GraphRuntimeError.
+    `offset` is the number of pixels above and to the left of the image; without it the image is in the middle. Raises
+    GraphTypeError, GraphValueError or, where the image is larger, GraphRuntimeError.
 
     Examples:
         >>> import numpy as np

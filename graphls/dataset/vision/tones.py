@@ -200,9 +200,9 @@ class RandomEqualize(WithProbability):
 
 
 class AutoContrast(ImageOperation):
-    """The image with the darkest value of each channel made 0 and the lightest 255, without `cutoff` percent of the
-    pixels at both ends; pixels of the values `ignore` do not count.
+    """The image with the darkest value of each channel mapped to 0 and the lightest to 255.
 
+    The darkest and the lightest `cutoff` percent of the pixels, and all pixels of the values `ignore`, do not count.
     Takes uint8 with 1 or 3 channels, or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Enumerations that image operations take as options."""
+"""Enumerations of options of image operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AutoAugmentPolicy", "Border", "ConvertMode", "ImageBatchFormat", "Im
 
 
 class Inter(IntEnum):
-    """How pixels between pixels are made; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only.
+    """An interpolation between pixels; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only.
 
     Examples:
         >>> from graphls.dataset import vision
@@ -25,7 +25,7 @@ class Inter(IntEnum):
 
 
 class Border(str, Enum):
-    """What is outside of an image: a constant, its edge, or its mirror without or with the edge.
+    """The pixels outside of an image: a constant, its edge, or its mirror without or with the edge.
 
     Examples:
         >>> from graphls.dataset import vision
@@ -40,7 +40,7 @@ class Border(str, Enum):
 
 
 class ImageBatchFormat(IntEnum):
-    """Where the channels of a batch of images are.
+    """The axis of the channels of a batch of images.
 
     Examples:
         >>> from graphls.dataset import vision
@@ -53,7 +53,7 @@ class ImageBatchFormat(IntEnum):
 
 
 class SliceMode(IntEnum):
-    """What becomes of a rest that is smaller than a patch: it is padded, or dropped.
+    """The treatment of a remainder that is smaller than a patch: padding, or removal.
 
     Examples:
         >>> from graphls.dataset import vision
@@ -89,7 +89,7 @@ class ConvertMode(IntEnum):
 
 
 class AutoAugmentPolicy(str, Enum):
-    """The data set that a table of augmentations was found on.
+    """The dataset of a policy of AutoAugment.
 
     Examples:
         >>> from graphls.dataset import vision
@@ -103,7 +103,7 @@ class AutoAugmentPolicy(str, Enum):
 
 
 class ImageReadMode(IntEnum):
-    """The channels that an image is read with: its own, one, or three.
+    """The channels of a read image: its own, one, or three.
 
     Examples:
         >>> from graphls.dataset import vision

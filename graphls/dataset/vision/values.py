@@ -118,7 +118,7 @@ def _channels(name: str, value: object) -> tuple[float, ...]:
         raise type_error(name, value, "a list or tuple")
     if not value:
         raise GraphValueError(f"{name} has one number for each channel, not none.")
-    return sequence(name, value, [len(value)], lambda place, item: number(place, item, 0, 255))
+    return sequence(name, value, [len(value)], lambda part, item: number(part, item, 0, 255))
 
 
 class HWC2CHW(ImageOperation):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from graphls.dataset import vision
-from graphls.dataset.vision import jpeg
+from graphls.dataset.vision import decoding
 from graphls.dataset.vision.opencv import opencv
 from graphls.ir.errors import GraphRuntimeError
 
@@ -56,7 +56,7 @@ UNUSUAL = {
 def test_the_pixels_are_those_of_pillow(kind: str) -> None:
     data = (USUAL | UNUSUAL)[kind]
     bytes_of_it = np.frombuffer(data, np.uint8)
-    assert (jpeg.decoded(bytes_of_it) is None) == (kind in UNUSUAL)
+    assert (decoding.decoded_jpeg(bytes_of_it) is None) == (kind in UNUSUAL)
     for given in (data, bytes_of_it, bytes_of_it.view(np.int8), bytes_of_it.repeat(2)[::2]):
         found = vision.Decode()(given)
         np.testing.assert_array_equal(found, of_pillow(data))
@@ -67,22 +67,22 @@ def test_the_pixels_are_those_of_pillow(kind: str) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 10, 25, 170, 400])
 def test_a_file_that_is_cut_is_refused(length: int) -> None:
-    for end in (b"", jpeg.END):
+    for end in (b"", decoding.END):
         data = USUAL["color"][:length] + end
-        assert jpeg.decoded(np.frombuffer(data, np.uint8)) is None
+        assert decoding.decoded_jpeg(np.frombuffer(data, np.uint8)) is None
         with pytest.raises(GraphRuntimeError, match="no image that can be decoded"):
             vision.Decode()(data)
 
 
 def test_a_length_of_nothing_ends_the_search_for_the_size() -> None:
-    data = jpeg.START + b"\xff\xe0\x00\x00" * 9 + bytes(9) + jpeg.END
-    assert jpeg.decoded(np.frombuffer(data, np.uint8)) is None
+    data = decoding.START + b"\xff\xe0\x00\x00" * 9 + bytes(9) + decoding.END
+    assert decoding.decoded_jpeg(np.frombuffer(data, np.uint8)) is None
 
 
 def test_a_very_large_image_is_for_pillow() -> None:
     place = USUAL["color"].index(b"\xff\xc0") + 5  # of the height and the width
     data = USUAL["color"][:place] + b"\xff\xdc" * 2 + USUAL["color"][place + 4 :]
-    assert jpeg.decoded(np.frombuffer(data, np.uint8)) is None
+    assert decoding.decoded_jpeg(np.frombuffer(data, np.uint8)) is None
     with pytest.raises(GraphRuntimeError, match="too large"):
         vision.Decode()(data)
 
