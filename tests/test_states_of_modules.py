@@ -14,7 +14,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "locks": (
         "base.sharing.locks.COMPILING", "base.sharing.locks.LOOSE", "base.sharing.locks.SEEDING",
-        "base.sharing.locks._JOINING",
+        "base.sharing.locks._MERGING",
         "dataset.randomness._OUTSIDE", "train.background._lock", "train.callbacks.callback._WARNING",
     ),
     "settings, which threads that start later have to see, changed as a whole under a lock": (
@@ -44,7 +44,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "compat.hook.offers._completed", "dataset.pipeline.workers._connections",
         "dataset.pipeline.iterators._feeds", "onnx.training.onnxblock.accessor._numbers", "passes.manager._directory",
         "passes.manager._numbers",
-        "distributed.division._communicators", "distributed.reading._ended", "distributed.reading._gone",
+        "distributed.division._communicators", "distributed.reading._ended", "distributed.reading._retained",
         "distributed.reading._states",
         "distributed.watch.Watching.watch", "distributed.world.Ranks.groups",
         "base.sharing.forks._before_forks", "base.sharing.forks._functions", "base.sharing.forks._guards",
@@ -60,7 +60,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "onnx.table.TABLE",
         "ops.record.CELLS", "ops.record.FUNCTIONS", "ops.record.OPERATIONS",
         "passes.simplify.compositions.RULES", "passes.simplify.compositions.SUMS", "passes.manager._passes",
-        "distributed.watch.BEHIND_ALL",
+        "distributed.watch.EXIT_CALLBACKS",
         "frontend.tensors.methods.METHODS", "frontend.registry._functions", "frontend.registry._compilers",
     ),
     "does not change": ("distributed.world.ALONE",),

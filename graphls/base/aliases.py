@@ -49,12 +49,12 @@ class _Finder(MetaPathFinder, Loader):
 
 def real_name(name: str) -> str:
     """The name of the module that an import path means: `graphls.nn.amp.managers` for `graphls.amp.managers`."""
-    head, dot, rest = name, "", ""
+    head, dot, suffix = name, "", ""
     while head:
         if head in ALIASES:
-            return ALIASES[head] + dot + rest
+            return ALIASES[head] + dot + suffix
         head, _, last = head.rpartition(".")
-        dot, rest = ".", last + (dot + rest if rest else "")
+        dot, suffix = ".", last + (dot + suffix if suffix else "")
     return name
 
 

@@ -108,7 +108,7 @@ def _is_own_frame(frame: Any) -> bool:
 
 
 def _location(file: str, line: int) -> Location:
-    # Asked each time, since a cell that runs again has another number; elsewhere no operation waits for that.
+    # Not cached, since a cell that runs again has another number; other files need no such call.
     cell = _notebook_cell(file) if "IPython" in sys.modules or file[:1] == "<" else None
     return _in_file(file, line) if cell is None else Location(cell, line, file)
 

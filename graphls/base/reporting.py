@@ -33,8 +33,8 @@ def warn(message: str, location: Location | None = None) -> None:
     depth = 2
     while frame.f_back is not None and is_own(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
-    place = location or user_location()
-    warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
+    line = location or user_location()
+    warnings.warn(f"{message} ({line})" if line else message, UserWarning, stacklevel=depth)
 
 
 def checked(function: Callable[..., Result], *arguments: object) -> Result:

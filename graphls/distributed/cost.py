@@ -88,8 +88,8 @@ PARTS: dict[str, Way] = {
 def fitted(ranks: int, small: float, large: float, size: int, memory: float = Network.memory) -> Network:
     """The network in which a tiny all-reduce and one of so many bytes take these seconds."""
     latency = small / halvings(ranks)
-    rest = max(large - 2 * small, large / 10)
-    return Network(latency, 2 * (ranks - 1) / ranks * size / rest, memory=memory)
+    transfer = max(large - 2 * small, large / 10)
+    return Network(latency, 2 * (ranks - 1) / ranks * size / transfer, memory=memory)
 
 
 def measured(group: Group) -> Network:

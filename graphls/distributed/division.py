@@ -8,8 +8,8 @@ from typing import Any
 
 from graphls.base.errors import GraphRuntimeError
 from graphls.distributed.collectives import Array
-from graphls.distributed.reading import Parts, ask, forget_gone, serve
-from graphls.distributed.shards import gather_shards, shard_of, shard_size, whole_of
+from graphls.distributed.reading import Parts, ask, free_retained, serve
+from graphls.distributed.shards import gather_shards, join_shards, shard_of, shard_size
 from graphls.distributed.talk import talk
 from graphls.distributed.world import Group
 
@@ -47,8 +47,8 @@ class Division:
         Raises GraphRuntimeError where one does not answer, or is in the middle of a step that this one has left.
         """
         if self.group.comm is None:
-            return whole_of([part], self.shape)
-        return whole_of(ask(apart(self.group, "read"), self.parts, part), self.shape)
+            return join_shards([part], self.shape)
+        return join_shards(ask(apart(self.group, "read"), self.parts, part), self.shape)
 
     def gathered_by_all(self, part: Array) -> Array:
         """The complete array, gathered by all ranks; raises GraphRuntimeError where others do not take part."""
@@ -70,7 +70,7 @@ def prepare(group: Group) -> None:
             _communicators[purpose, group.members] = group.comm.Dup()
 
     talk(group, "the compilation of a step with divided states", divide if is_first else lambda: None)
-    forget_gone()
+    free_retained()
     if is_first:
         serve(apart(group, "read"))
 

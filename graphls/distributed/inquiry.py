@@ -58,9 +58,9 @@ class Inquiry:
         """The message for whom this rank waits, in which communication, and for how long."""
         everyone = self.answers | {self.rank: own}
         silent = self.silent(own)
-        late = [other for other in own.behind(everyone) if other not in silent]
+        awaited = [other for other in own.behind(everyone) if other not in silent]
         names = " and ".join(
-            [f"rank {other}, {_state(everyone[other])}" for other in late]
+            [f"rank {other}, {_state(everyone[other])}" for other in awaited]
             + [f"rank {other}, which does not answer" for other in silent]
         )
         return f"Rank {self.rank} has waited {waited:.3g} s for {names or 'what is on its way'}, in {self.call}"

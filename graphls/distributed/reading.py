@@ -18,7 +18,7 @@ from graphls.base.errors import GraphRuntimeError
 from graphls.base.sharing.storage import Version
 from graphls.distributed.collectives import Array
 from graphls.distributed.waiting import WAITING
-from graphls.distributed.watch import BEHIND_ALL
+from graphls.distributed.watch import EXIT_CALLBACKS
 from graphls.distributed.world import Group
 
 QUESTION_TAG, ANSWER_TAG = 18, 19
@@ -27,7 +27,7 @@ PATIENCE = 60.0
 """Seconds that a rank waits for an answer."""
 UPDATE = 5.0
 """Seconds after which a rank in the middle of an update answers that it has no shard."""
-SELDOM, OFTEN, SOON = 0.005, 0.0001, 0.1
+IDLE_POLL, BUSY_POLL, BUSY_FOR = 0.005, 0.0001, 0.1
 """Seconds between two polls for questions, between polls right after one, and for which these go on."""
 
 
@@ -46,9 +46,9 @@ class Parts:
     def leaves(self) -> None:
         """Retain the current content, which another one replaces; an incomplete one is dropped."""
         try:
-            _gone[self.number] = self.replaced, self.current()
+            _retained[self.number] = self.replaced, self.current()
         except Exception:  # also at the end of the process, where modules may have gone
-            _gone.pop(self.number, None)
+            _retained.pop(self.number, None)
         self.replaced += 1
 
     def __del__(self) -> None:
@@ -68,7 +68,7 @@ class Question(NamedTuple):
 
 
 _states: WeakValueDictionary[int, Parts] = WeakValueDictionary()
-_gone: dict[int, tuple[int, Array]] = {}
+_retained: dict[int, tuple[int, Array]] = {}
 _state_numbers, _question_numbers = count(), count()
 _counted: tuple[int, tuple[Version, ...]] = (0, ())
 """The steps of closed sessions, and the versions of the open ones, in one tuple, which a thread reads at once."""
@@ -77,19 +77,19 @@ _ended: deque[Version] = deque()
 _counting = allocate_lock()
 
 
-def forget_gone() -> None:
+def free_retained() -> None:
     """Free retained shards, for which no rank asks any more: all ranks have met behind all of their reads."""
-    _gone.clear()
+    _retained.clear()
 
 
 def count_steps(session: object, version: Version) -> None:
     """Register the version of a session on sharded states; ranks exchange shards that are equally many steps old."""
     global _counted
     with _counting:
-        ended = {id(gone): gone for gone in (_ended.popleft() for _ in range(len(_ended)))}
+        ended = {id(closed): closed for closed in (_ended.popleft() for _ in range(len(_ended)))}
         steps, versions = _counted
         left = tuple(one for one in versions if id(one) not in ended)
-        _counted = steps + sum(gone.ticks for gone in ended.values()), (*left, version)
+        _counted = steps + sum(closed.ticks for closed in ended.values()), (*left, version)
     finalize(session, _ended.append, version).atexit = False
 
 
@@ -113,7 +113,7 @@ def ask(group: Group, parts: Parts, own: Array) -> list[Array]:
                     shards[rank] = part
         if time.monotonic() > end:
             _fail(f"rank {min(set(others) - shards.keys())} does not answer")
-        time.sleep(OFTEN)
+        time.sleep(BUSY_POLL)
     for request in sent:
         request.wait()
     for rank, part in shards.items():
@@ -136,18 +136,18 @@ class Server:
         self.sent: list[Any] = []
         self.last = 0.0
         self.process = os.getpid()
-        self.thread = threading.Thread(target=self.look, name="graphls-parts", daemon=True)
-        BEHIND_ALL.append(self.end)
+        self.thread = threading.Thread(target=self.poll, name="graphls-parts", daemon=True)
+        EXIT_CALLBACKS.append(self.end)
         self.thread.start()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll for questions and answer them, until the end."""
         while not self.is_ending:
             self._receive()
             self.pending = [item for item in self.pending if not self.answer(*item)]
             self.sent = [request for request in self.sent if not request.Test()]
-            is_soon = self.pending or time.monotonic() - self.last < SOON
-            time.sleep(OFTEN if is_soon else SELDOM)
+            is_busy = self.pending or time.monotonic() - self.last < BUSY_FOR
+            time.sleep(BUSY_POLL if is_busy else IDLE_POLL)
 
     def _receive(self) -> None:
         from mpi4py import MPI
@@ -180,7 +180,7 @@ class Server:
 
 def _copy_of_part(question: Question) -> Array | None:
     """A copy of this rank's shard of a state; None where it is incomplete or gone."""
-    replaced, array = _gone.get(question.state, (-1, None))
+    replaced, array = _retained.get(question.state, (-1, None))
     if replaced == question.replaced:
         return array
     parts = _states.get(question.state)

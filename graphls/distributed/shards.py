@@ -77,9 +77,9 @@ def spread(flat: Array, rows: Array) -> None:
     full, length = flat.size // rows.shape[1] if rows.shape[1] else 0, rows.shape[1]
     rows[:full] = flat[: full * length].reshape(full, length)
     if full < len(rows):
-        rest = flat.size - full * length
-        rows[full, :rest] = flat[full * length :]
-        rows[full, rest:] = rows[full + 1 :] = 0
+        remaining = flat.size - full * length
+        rows[full, :remaining] = flat[full * length :]
+        rows[full, remaining:] = rows[full + 1 :] = 0
 
 
 def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
@@ -95,6 +95,6 @@ def gather_shards(group: Group, shards: Sequence[Array], shapes: Sequence[tuple[
     return [part.reshape(-1)[: prod(shape)].reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def whole_of(shards: Sequence[Array], shape: tuple[int, ...]) -> Array:
+def join_shards(shards: Sequence[Array], shape: tuple[int, ...]) -> Array:
     """The array of this shape, joined from the shards of all ranks."""
     return np.concatenate(shards)[: prod(shape)].reshape(shape)

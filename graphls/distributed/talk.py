@@ -25,7 +25,7 @@ NAP = 2e-5
 _QUEUE = TaskQueue(NAME)
 
 
-def aside(function: Callable[[], Result]) -> Task[Result]:
+def enqueue(function: Callable[[], Result]) -> Task[Result]:
     """Enqueue a call on the communication thread."""
     return _QUEUE.do(function)
 
@@ -47,7 +47,7 @@ def talk(
     if current_thread().name == NAME:
         _talk(call, act, patience)
     else:
-        aside(lambda: _talk(call, act, patience)).result()
+        enqueue(lambda: _talk(call, act, patience)).result()
 
 
 def _talk(call: Call, act: Callable[[], Any], patience: float) -> None:

@@ -20,17 +20,17 @@ from graphls.distributed.world import Group, launched
 
 PATIENCE = 2.0
 """Seconds of waiting after which a rank asks the others for their status, and ends all where one has left."""
-TELL = 30.0
+REPORT_AFTER = 30.0
 """Seconds of waiting after which a rank says for whom; it repeats that after twice as many, and so on."""
 BETWEEN = 0.2
 """Seconds between two polls for ranks that have left."""
-LEAVING, ASKING, TELLING = 17, 20, 21
+LEAVE_TAG, QUESTION_TAG, ANSWER_TAG = 17, 20, 21
 """The tags of messages: of a rank that leaves, and of one that asks what others wait for, with its answer."""
 LIMIT = "HCCL_EXEC_TIMEOUT"
 """The variable in which MindSpore's launchers set the time limit of a communication, in seconds."""
 
 
-BEHIND_ALL: list[Callable[[], None]] = []
+EXIT_CALLBACKS: list[Callable[[], None]] = []
 """Functions that are called when all ranks are through, before MPI ends."""
 
 
@@ -52,7 +52,7 @@ class Watch:
         sys.excepthook = self.fail
         os._exit = self.exit_at_once
         atexit.register(self.leave)
-        self.thread = threading.Thread(target=self.look, name="graphls-ranks", daemon=True)
+        self.thread = threading.Thread(target=self.poll, name="graphls-ranks", daemon=True)
         self.thread.start()
 
     def fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -70,18 +70,18 @@ class Watch:
         sys.stderr.flush()
         self.comm.Abort(1)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll whether an awaited rank has left or is in a deadlock."""
         while not self.is_through:
             time.sleep(BETWEEN)
             self._receive()
             call = WAITING.now
             waited = 0.0 if call is None else time.monotonic() - call.since
-            if call is None or waited < min(PATIENCE, TELL, self.limit or TELL):
+            if call is None or waited < min(PATIENCE, REPORT_AFTER, self.limit or REPORT_AFTER):
                 continue
-            gone = sorted(self.left.intersection(call.group.members))
-            if gone and waited >= PATIENCE and call is not self.leaving:
-                text = f"Rank {gone[0]} has left while rank {self.group.rank} waits for it in {call}"
+            missing = sorted(self.left.intersection(call.group.members))
+            if missing and waited >= PATIENCE and call is not self.leaving:
+                text = f"Rank {missing[0]} has left while rank {self.group.rank} waits for it in {call}"
                 self.end_all(f"GraphRuntimeError: {text}; all ranks run the same steps.\n")
             self._inquire(call, waited)
 
@@ -89,7 +89,7 @@ class Watch:
         """Ask all ranks for their status, and print a message or end all by their answers."""
         inquiry = self.inquiry
         if inquiry is None or inquiry.call is not call:
-            inquiry = self.inquiry = Inquiry(call, self.group.rank, TELL)
+            inquiry = self.inquiry = Inquiry(call, self.group.rank, REPORT_AFTER)
         if inquiry.is_open(self.others):
             return
         own = WAITING.status()
@@ -97,7 +97,7 @@ class Watch:
             message = inquiry.deadlock(own)
             if message:
                 self.end_all(f"GraphRuntimeError: {message}\n")
-            self._tell(inquiry, own, waited)
+            self._report(inquiry, own, waited)
         if not inquiry.is_due(waited):
             return
         inquiry.ask()
@@ -108,19 +108,19 @@ class Watch:
         """Ask a rank, unless an answer is pending, behind which it is asked again."""
         if rank not in self.pending:
             self.pending.add(rank)
-            self._send(inquiry.asked_at, rank, ASKING)
+            self._send(inquiry.asked_at, rank, QUESTION_TAG)
 
     def _send(self, message: object, rank: int, tag: int) -> None:
         self.sent = [request for request in self.sent if not request.Test()]
         self.sent.append(self.comm.isend(message, rank, tag))
 
-    def _tell(self, inquiry: Inquiry, own: Status, waited: float) -> None:
+    def _report(self, inquiry: Inquiry, own: Status, waited: float) -> None:
         """Print for whom this rank waits, and end all after the time limit."""
         text = inquiry.waiting_text(own, waited)
         may_take_long = inquiry.call is self.leaving and not inquiry.silent(own)  # as others may go on without this one
         if self.limit is not None and waited >= self.limit and not may_take_long:
-            rest = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"
-            self.end_all(f"GraphRuntimeError: {text}, {rest}.\n")
+            advice = f"which may take {self.limit:g} s; see to that rank, or give init a longer timeout"
+            self.end_all(f"GraphRuntimeError: {text}, {advice}.\n")
         if waited >= inquiry.next:
             inquiry.next = 2 * waited
             if inquiry.is_first(own):
@@ -133,10 +133,10 @@ class Watch:
         status = MPI.Status()
         while self.comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
             message = self.comm.recv(source=status.source, tag=status.tag)
-            if status.tag == LEAVING:
+            if status.tag == LEAVE_TAG:
                 self.left.add(message)
-            elif status.tag == ASKING:
-                self._send((message, WAITING.status()), status.source, TELLING)
+            elif status.tag == QUESTION_TAG:
+                self._send((message, WAITING.status()), status.source, ANSWER_TAG)
             else:
                 self.pending.discard(status.source)
                 if self.inquiry is not None and message[0] == self.inquiry.asked_at:
@@ -158,7 +158,7 @@ class Watch:
         if os.getpid() != self.process:
             return
         self.leaving = Call("its exit", "", "", self.group, lambda: sorted(set(self.others) - self.left), True)
-        sent = [self.comm.isend(self.group.rank, rank, LEAVING) for rank in self.others]
+        sent = [self.comm.isend(self.group.rank, rank, LEAVE_TAG) for rank in self.others]
         WAITING.begin(self.leaving)
         while len(self.left) < len(self.others):
             time.sleep(0.01)
@@ -166,7 +166,7 @@ class Watch:
         self.thread.join()
         for request in sent:
             request.wait()
-        for end in BEHIND_ALL:
+        for end in EXIT_CALLBACKS:
             end()
 
 

@@ -52,7 +52,7 @@ class Aliases:
 
     def _yielded(self, node: Node) -> Iterator[tuple[Value, Value]]:
         for region in node.regions:
-            # A region may yield what is from outside, which the runtime then has in the place of the result.
+            # A region may yield an outer value, which the runtime then puts in place of the result.
             inside = Aliases(region.nodes, self)
             defined = {value for inner in region.nodes for value in inner.outputs}
             for value, result in zip(node.outputs, region.outputs, strict=True):

@@ -108,7 +108,7 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
             with running(node) if node.primitive.is_collective else NOT_RUNNING:
                 results = node.primitive.evaluate(arrays, node.attrs, types)
         except IndexError as error:
-            if node.primitive.calls_python:  # it is the user's own
+            if node.primitive.calls_python:  # the error is the user's own
                 raise
             raise GraphIndexError(f"{node.primitive.name} could not run: {error}.", node.loc) from None
     return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))

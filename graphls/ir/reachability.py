@@ -43,7 +43,7 @@ def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) 
             waiting.extend(following(item))
 
 
-def before(nodes: Sequence[Node], values: Iterable[Value], reads: Reads = waits_for) -> list[Node]:
+def dependencies(nodes: Sequence[Node], values: Iterable[Value], reads: Reads = waits_for) -> list[Node]:
     """The nodes of a block that these values depend on, in order."""
     required, nodes_before = set(values), []
     for node in reversed(nodes):
@@ -53,7 +53,7 @@ def before(nodes: Sequence[Node], values: Iterable[Value], reads: Reads = waits_
     return nodes_before[::-1]
 
 
-def behind(nodes: Iterable[Node], values: Iterable[Value], reads: Reads = uses) -> set[Value]:
+def dependents(nodes: Iterable[Node], values: Iterable[Value], reads: Reads = uses) -> set[Value]:
     """These values, and all that depend on them; the nodes are in schedule order."""
     values_behind = set(values)
     for node in nodes:
@@ -79,7 +79,7 @@ def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
         >>> sorted(node.primitive.name for node in ancestors(graph.nodes, graph.nodes[2:]))
         ['exp']
     """
-    return frozenset(before(nodes, (value for node in of for value in waits_for(node))))
+    return frozenset(dependencies(nodes, (value for node in of for value in waits_for(node))))
 
 
 def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True) -> frozenset[Node]:
@@ -100,7 +100,7 @@ def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True)
         ['abs']
     """
     reads = waits_for if control else uses
-    values_behind = behind(nodes, (value for node in of for value in node.outputs), reads)
+    values_behind = dependents(nodes, (value for node in of for value in node.outputs), reads)
     return frozenset(node for node in nodes if not values_behind.isdisjoint(reads(node)))
 
 
@@ -133,7 +133,7 @@ class Reachability:
         return self.before[node] | self.bit.get(node, 0)
 
 
-def marks_behind(nodes: Sequence[Node], bit: Mapping[Node, int], reads: Reads = uses) -> dict[Node, int]:
+def marked_dependents(nodes: Sequence[Node], bit: Mapping[Node, int], reads: Reads = uses) -> dict[Node, int]:
     """For each node of a block the marked nodes that depend on it, itself included, as bits of an integer."""
     needed_by: dict[Value, int] = {}
     marks: dict[Node, int] = {}
@@ -161,9 +161,9 @@ def stable_order(earlier: Sequence[Iterable[int]]) -> list[int]:
     """
     followers: list[list[int]] = [[] for _ in earlier]
     waiting = []
-    for number, before in enumerate(map(set, earlier)):
-        waiting.append(len(before))
-        for first in before:
+    for number, dependencies in enumerate(map(set, earlier)):
+        waiting.append(len(dependencies))
+        for first in dependencies:
             followers[first].append(number)
     ready = [number for number, count in enumerate(waiting) if not count]  # sorted, so it is a heap
     order = []

@@ -243,7 +243,7 @@ def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
 
 def _key(tracer: Tracer, status: TensorLike) -> Any:
     """What all forms of one status have in common."""
-    return ordering.behind_depends(tracer, status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
+    return ordering.without_depends(tracer, status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
 
 
 def _tensors(tree: TensorLike) -> list[Any]:

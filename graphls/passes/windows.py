@@ -8,7 +8,7 @@ from functools import cached_property
 
 from graphls.base.location import Location
 from graphls.ir.graph import Graph, Node, Value, Write, captures, definers, uses
-from graphls.ir.reachability import Reachability, ancestors, behind, descendants, marks_behind
+from graphls.ir.reachability import Reachability, ancestors, dependents, descendants, marked_dependents
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
@@ -174,7 +174,7 @@ def _check_apart(graph: Graph, block_windows: Sequence[Window]) -> None:
 def _check_window(graph: Graph, nodes: Sequence[Node], window: Window, fixed: frozenset[Node]) -> None:
     opened = ancestors(nodes, [window.start])
     for node in nodes:
-        # What the get does not need may run at any time, and what the start waits for runs before it by that.
+        # Nodes that the get does not need may run at any time, and ancestors of the start run before it already.
         if node not in window.before or node in opened or node in fixed or node is window.start:
             continue
         if node.phase == "backward" and node not in window.behind:
@@ -209,12 +209,12 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
 
 
 def _check_writes(graph: Graph, block: Written, window: Window) -> None:
-    # An update that is skipped reads the flag by data; one that only runs after the get writes all the same.
+    # An update that can be skipped reads the flag by data; one that only runs after the get always writes.
     readers = descendants(block.nodes, [window.get], control=False)
     checked = {*window.get.outputs, *(v for n in readers for v in n.outputs)}
-    made_inside = behind(block.nodes, {v for n in window.inside for v in n.outputs})
+    values_inside = dependents(block.nodes, {v for n in window.inside for v in n.outputs})
     for write in block.writes:
-        if write.value in made_inside and write.value not in checked:
+        if write.value in values_inside and write.value not in checked:
             writer = definers(block.nodes).get(write.value)
             text = (
                 f"{reference(write.state)} is written{_at(writer)} before the status {_name(window.get)} is read, so "
@@ -230,7 +230,7 @@ def _check_cover(graph: Graph, block: Written) -> None:
     for write in block.writes:
         writer = definer.get(write.value)
         missed = cover.missed(writer) if writer is not None else None
-        if writer is not None and missed is not None and _is_made_of(write.value, writer, missed):
+        if writer is not None and missed is not None and _depends_on(write.value, writer, missed):
             get = next(n for n in block.nodes if cover.guards(n, writer))
             text = (
                 f"{reference(write.state)} is written with {_name(missed)}, which the status {_name(get)} does not "
@@ -239,13 +239,13 @@ def _check_cover(graph: Graph, block: Written) -> None:
             raise fault(graph, missed, text)
 
 
-def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
+def _depends_on(value: Value, writer: Node, missed: Node) -> bool:
     """Whether a branch of the writer computes the value from results of the missed node, as far as captures show."""
     if not writer.primitive.is_branch:
         return True
     at = writer.outputs.index(value)
     seen = [r for r in writer.regions if not set(captures(r)).isdisjoint(missed.outputs)]
-    return not seen or any(region.outputs[at] in behind(region.nodes, missed.outputs) for region in seen)
+    return not seen or any(region.outputs[at] in dependents(region.nodes, missed.outputs) for region in seen)
 
 
 class Cover:
@@ -260,7 +260,7 @@ class Cover:
         checks = gets(nodes)
         self.nodes = nodes if checks else ()
         self.reach = Reachability(self.nodes, checks)
-        self.covered = marks_behind(self.nodes, self.reach.bit)
+        self.covered = marked_dependents(self.nodes, self.reach.bit)
         self.backward: dict[Node, frozenset[int]] = {}
         for node in self.nodes:
             self.backward[node] = self._covers_before(node)
@@ -269,7 +269,7 @@ class Cover:
         """The covers of the backward nodes up to this one, each different set of gets once."""
         covers = frozenset({self.covered[node]}) if node.phase == "backward" and uses(node) else frozenset[int]()
         for earlier in self.reach.predecessors(node):
-            # Most nodes have what their predecessors have; a union would copy it each time.
+            # Most nodes have the covers of their predecessors; a union would copy them each time.
             if not self.backward[earlier] <= covers:
                 covers |= self.backward[earlier]
         return covers
@@ -285,8 +285,8 @@ class Cover:
         if not guards or all(bits & guards for bits in self.backward[writer]):
             return None
         earlier = ancestors(self.nodes, [writer])
-        late = [n for n in self.nodes if n in earlier and n.phase == "backward" and not self.covered[n] & guards]
-        return late[-1]
+        uncovered = [n for n in self.nodes if n in earlier and n.phase == "backward" and not self.covered[n] & guards]
+        return uncovered[-1]
 
 
 def _at(node: Node | None) -> str:

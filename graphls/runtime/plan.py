@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.base.sharing.storage import Version
 from graphls.base.sharing.threads import Task
-from graphls.distributed.talk import aside
+from graphls.distributed.talk import enqueue
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value
 from graphls.ir.plan import Segment, background_segments, flattened, plan_of
@@ -100,7 +100,7 @@ class PlanSession(Session):
             for earlier in self.waiting.get(number, ()):
                 self._join(earlier)
             if number in self.background_segments:
-                self.tasks[number] = aside(part.begin(fed))
+                self.tasks[number] = enqueue(part.begin(fed))
             else:
                 self._run(part, fed)
         for number in list(self.tasks):

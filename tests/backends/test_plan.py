@@ -212,7 +212,7 @@ def test_a_plan_is_drawn_as_boxes_of_segments(monkeypatch: pytest.MonkeyPatch) -
 
 def cut(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let every graph be so large that it is cut."""
-    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKUPS", 0)
     monkeypatch.setattr("graphls.passes.schedule.cut.MOST_NODES", most)
 
 

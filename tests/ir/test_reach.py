@@ -12,10 +12,10 @@ from graphls.ir.graph import blocks, filtered, inside, walk, with_blocks, with_r
 from graphls.ir.reachability import (
     Reachability,
     ancestors,
-    before,
-    behind,
+    dependencies,
+    dependents,
     descendants,
-    marks_behind,
+    marked_dependents,
     reached,
     stable_order,
     waits_for,
@@ -64,9 +64,9 @@ def test_ancestors_and_descendants_follow_captures_and_control_edges() -> None:
 
 def test_before_and_behind_are_of_values() -> None:
     graph = parse(GRAPH)
-    assert [node.output.name for node in before(graph.nodes, [graph.nodes[2].output])] == ["a", "b", "c"]
-    assert named(behind(graph.nodes, [graph.nodes[0].output])) == {"a", "z"}
-    assert named(behind(graph.nodes, [graph.inputs[0]], waits_for)) == {"p", "y"}
+    assert [node.output.name for node in dependencies(graph.nodes, [graph.nodes[2].output])] == ["a", "b", "c"]
+    assert named(dependents(graph.nodes, [graph.nodes[0].output])) == {"a", "z"}
+    assert named(dependents(graph.nodes, [graph.inputs[0]], waits_for)) == {"p", "y"}
 
 
 def test_reached_visits_each_item_once_and_no_more_than_is_asked_for() -> None:
@@ -83,10 +83,10 @@ def test_reached_visits_each_item_once_and_no_more_than_is_asked_for() -> None:
 
 def test_bits_say_what_is_before_and_behind_as_the_sweeps_do() -> None:
     nodes = random_block(np.random.default_rng(0), 60)
-    reach, later = Reachability(nodes, nodes), marks_behind(nodes, {n: 1 << i for i, n in enumerate(nodes)})
+    reach, later = Reachability(nodes, nodes), marked_dependents(nodes, {n: 1 << i for i, n in enumerate(nodes)})
     for node in nodes:
         earlier = {n for n in nodes if reach.before[node] & reach.bit[n]}
-        assert earlier == set(before(nodes, node.inputs, lambda n: n.inputs))
+        assert earlier == set(dependencies(nodes, node.inputs, lambda n: n.inputs))
         assert {n for n in nodes if later[node] & reach.bit[n]} == {node, *descendants(nodes, [node], control=False)}
 
 

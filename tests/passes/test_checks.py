@@ -65,7 +65,7 @@ def test_a_check_of_few_values_stays() -> None:
 
 
 def test_no_segment_of_a_large_plan_reads_all_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKS", 0)
+    monkeypatch.setattr("graphls.passes.schedule.cut.MOST_LOOKUPS", 0)
     monkeypatch.setattr("graphls.passes.schedule.cut.MOST_NODES", 70)
     segments = plan_of(Partition().run(checked(600))).segments
     assert len(segments) > 8

@@ -201,7 +201,7 @@ def test_a_graph_in_which_many_wait_is_cut(monkeypatch: pytest.MonkeyPatch) -> N
     chain = parse(f"graph @g(%v0: f32[]) {{\n{links}  return %v80\n}}")
     # Each sine waits for those in front of it, and the first sum for those behind the first sine.
     assert (cut.waits(wide), cut.waits(chain)) == (sum(range(40)) + 39, 0)
-    monkeypatch.setattr(cut, "MOST_LOOKS", 850)
+    monkeypatch.setattr(cut, "MOST_LOOKUPS", 850)
     assert cut.is_too_large(wide) and not cut.is_too_large(wide, on_host=False) and not cut.is_too_large(chain)
-    monkeypatch.setattr(cut, "MOST_WHOLE", 79)
+    monkeypatch.setattr(cut, "MOST_UNCUT", 79)
     assert cut.is_too_large(chain)

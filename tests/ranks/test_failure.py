@@ -134,7 +134,7 @@ LAST = """
     from pathlib import Path
     from graphls.distributed import inquiry, watch
 
-    watch.TELL, inquiry.ANSWERS = 0.1, 60
+    watch.REPORT_AFTER, inquiry.ANSWERS = 0.1, 60
     telling = sys.stderr.write
 
     def tell(text):

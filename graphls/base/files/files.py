@@ -43,9 +43,9 @@ def open_file(path: StrPath, mode: str = "rb", **options: Any) -> IO[Any]:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which does not wait for who writes to a pipe
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else it would wait for the writer of a pipe
     mode = os.fstat(handle).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # of which Python says that it is a directory
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # Python itself reports that it is a directory
         return handle
     os.close(handle)
     raise OSError("it is not a regular file")
@@ -107,7 +107,7 @@ def write_parts(path: Path, parts: Iterable[Part], follows_links: bool = True) -
 def _resolved(path: Path) -> Path:
     try:
         resolved = path.resolve()
-    except RuntimeError:  # before Python 3.13, which leaves a link that leads in a circle
+    except RuntimeError:  # Python 3.13 returns the path in place of this error
         raise OSError(CIRCLE) from None
     if any(part.is_symlink() for part in (resolved, *resolved.parents)):
         raise OSError(CIRCLE)

@@ -13,7 +13,7 @@ COMPILING = Guard()
 """Held while a cell is traced and compiled: constructs may change their cells, and a network has one mode at a time."""
 SEEDING = Guard()
 """Held while a seed is set, so that the seed, the generator and the random state of steps are those of one call."""
-_JOINING = Guard()
+_MERGING = Guard()
 
 
 @contextmanager
@@ -69,7 +69,7 @@ LOOSE = Group()
 def merged_group(storages: Iterable[Shared]) -> Group:
     """Merge the groups of some storages, which share a step from here on, and return the result."""
     storages = list(storages)
-    with _JOINING.lock:
+    with _MERGING.lock:
         groups = _groups(storages)
         own = [group for group in groups if group is not LOOSE]
         target = own[0] if own else Group()

@@ -127,7 +127,7 @@ class Storage:
         """A second storage with the same value and the same division."""
         with holding(self):
             twin = Storage(self.local_array().astype(self.dtype))
-        twin.division = self.division  # whose parts, for others that ask, stay those of this one
+        twin.division = self.division  # other ranks that ask still get the shards of this one
         return twin
 
     def copy(self) -> Array:
@@ -154,7 +154,7 @@ class Storage:
 
     def _set_buffers(self, buffers: tuple[Buffer, ...], version: Version | None) -> None:
         with holding(self) as group:
-            group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
+            group.changes += 1  # first, so that a Ctrl-C in between causes one check too many, not one too few
             self.versioned = buffers, version
 
     def __getstate__(self) -> dict[str, Array]:

@@ -114,13 +114,13 @@ def _grid(across: Axis, up: Axis) -> Iterator[str]:
 
 def _drawn(line: Line, points: Sequence[Point], across: Axis, up: Axis) -> str:
     points = fewer(_changes(points) if line.has_steps else points)
-    places = [(across.place(x), up.place(y)) for x, y in points]
-    (x, y), *rest = places
+    pixels = [(across.place(x), up.place(y)) for x, y in points]
+    (x, y), *others = pixels
     if line.has_steps:
-        text = f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest)
+        text = f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in others)
     else:
-        text = f"M{x} {y}" + "".join(f"L{x} {y}" for x, y in rest)
-    if len(places) == 1:
+        text = f"M{x} {y}" + "".join(f"L{x} {y}" for x, y in others)
+    if len(pixels) == 1:
         return f'<circle cx="{x}" cy="{y}" r="4" style="fill:{line.colour}"><title>{escape(line.name)}</title></circle>'
     kind = STROKE + (OTHER if line.is_other else "")
     return f'<path {kind} d="{text}" style="stroke:{line.colour}"><title>{escape(line.name)}</title></path>'

@@ -135,7 +135,7 @@ def _warning(trap: Trap, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*arguments, **options)
         by_position = dict(zip(names, arguments, strict=False))
         subject = type(arguments[0]).__name__ if names[0] == "self" else warned.__name__
-        _tell(trap, subject, CallArguments({**by_position, **options}, frozenset(by_position)))
+        _warn_of_call(trap, subject, CallArguments({**by_position, **options}, frozenset(by_position)))
         return result
 
     return warned
@@ -147,7 +147,7 @@ def warn_where(trap: Trap, name: str, settings: CallArguments) -> None:
         warn(trap.text.format(**{**settings.values, "name": name}))
 
 
-def _tell(trap: Trap, name: str, call: CallArguments) -> None:
+def _warn_of_call(trap: Trap, name: str, call: CallArguments) -> None:
     """Warn of a call; Python shows it once for each line."""
     if Meaning.is_mindspore and trap is KEEP_PROB and call.values.get("p") is None:
         warn(_DEPRECATED)

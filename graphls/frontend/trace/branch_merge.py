@@ -65,7 +65,7 @@ class Outcome:
 
     def copied(self) -> Outcome:
         """The outcome with new symbols of the same values."""
-        parts = {answer: copies(held) for answer, held in self.partial.items()}
+        parts = {answer: copies(values) for answer, values in self.partial.items()}
         return replace(self, result=copies(self.result), values=copies(self.values), partial=parts)
 
 
@@ -121,7 +121,7 @@ class _Merge:
         returned = [outcome.values.get("@returned") is True for outcome in (first, second)]
         for key, a in first.values.items():
             b = second.values[key]
-            if (a is UNBOUND and returned[0]) or (b is UNBOUND and returned[1]):  # nobody reads it there any more
+            if (a is UNBOUND and returned[0]) or (b is UNBOUND and returned[1]):  # never read behind the return
                 values[key] = self.one_sided(a, b)
             else:
                 values[key] = self._variable(key, a, b, unbound, partial)
@@ -304,8 +304,8 @@ def _number_dtype(item: Any, other: object) -> DType | None:
     """The dtype that a Python number takes beside another leaf: that of a tensor or of a number of a higher kind."""
     if not _is_number(item):
         return None
-    own, beside = Tensor(item).dtype, other.dtype if isinstance(other, Tensor) else Tensor(array_of(other)).dtype
-    return beside if KINDS[beside.kind] >= KINDS[own.kind] else own
+    own, other_dtype = Tensor(item).dtype, other.dtype if isinstance(other, Tensor) else Tensor(array_of(other)).dtype
+    return other_dtype if KINDS[other_dtype.kind] >= KINDS[own.kind] else own
 
 
 def _difference(a: object, b: object) -> str:

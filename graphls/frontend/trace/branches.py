@@ -57,8 +57,8 @@ def _refuse_swallowed(tracer: Tracer) -> None:
 
 def _both(tracer: Tracer, run: Callable[[], object], frame: Frame, fork: Fork, count: list[int]) -> Any:
     def one(answer: bool) -> BranchResult:
-        again = frame.branch()
-        return trace_branch(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, again, count))
+        replay = frame.branch()
+        return trace_branch(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, replay, count))
 
     return merge_branches(tracer, fork.condition, fork.loc, one(True), one(False))
 

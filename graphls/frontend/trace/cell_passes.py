@@ -41,12 +41,12 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
     nodes, before = tracer.builder.nodes, dict(tracer.writes[:start])
     parameters = dict(cell.parameters_and_names())
     values = ((path, before.get(p) or tracer.states.get(p)) for path, p in parameters.items())
-    seen = {path: value for path, value in values if value is not None}
-    graph = _graph(nodes[first:], parameters, seen, outputs)
+    known = {path: value for path, value in values if value is not None}
+    graph = _graph(nodes[first:], parameters, known, outputs)
     old = {value for node in walk(graph) for value in node.outputs}
     for each in cell._passes:
         graph = each.rewrite(graph, cell.training)
-    back = {state: seen[state.name] for state in graph.states if state.name in seen}
+    back = {state: known[state.name] for state in graph.states if state.name in known}
     used = {value for node in graph.nodes for value in uses(node)}
     for state in graph.states:
         if state in used and state not in back:
@@ -61,13 +61,13 @@ def run_passes(tracer: Tracer, cell: HasPasses, first: int, start: int, outputs:
 
 
 def _graph(
-    nodes: Sequence[Node], parameters: Mapping[str, Parameter], seen: Mapping[str, Value], outputs: object
+    nodes: Sequence[Node], parameters: Mapping[str, Parameter], known: Mapping[str, Value], outputs: object
 ) -> Graph:
     """The nodes as a self-contained graph."""
     states = {path: Value(path, parameter.type, is_state=True) for path, parameter in parameters.items()}
-    standing = {value: states[path] for path, value in seen.items()}
+    state_of = {value: states[path] for path, value in known.items()}
     results = tuple(leaf.graph_value for leaf in leaves(outputs) if type(leaf) is Symbol)
-    region = substitute_region(Graph("cell", (), (), tuple(nodes), (), results), standing)
+    region = substitute_region(Graph("cell", (), (), tuple(nodes), (), results), state_of)
     defined = {value for node in region.nodes for value in node.outputs}
     read = dict.fromkeys(value for node in region.nodes for value in uses(node))
     inputs = tuple(value for value in (*read, *region.outputs) if value not in defined and not value.is_state)

@@ -25,7 +25,7 @@ def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: M
     recorded = frame.replayed("call")
     # The second branch of a condition replays what was before it: a cell that ran there does not run again.
     if recorded is not None:
-        tracer.write_again(recorded.writes)
+        tracer.repeat_writes(recorded.writes)
         _remember(tracer, cell, args, options, recorded.outputs, start)
         return copies(recorded.outputs)
     tracer.cells[id(cell)] = cell

@@ -40,26 +40,25 @@ class ClosureVariables:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.references: list[Reference] = []
-        self.look_again()
+        self.refresh()
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Find the references again, as they change where a function has been replaced."""
-        references = {(id(place.holder), place.name, place.attributes): place for place in _references(self.function)}
-        self.references = list(references.values())
+        self.references = list({(id(r.holder), r.name, r.attributes): r for r in _references(self.function)}.values())
 
     def key(self) -> tuple[Any, ...]:
         """A key of the referenced objects, as far as a graph depends on them."""
-        return tuple([_key(place.value(), place.attributes) for place in self.references])
+        return tuple([_key(reference.value(), reference.attributes) for reference in self.references])
 
     def values(self) -> list[Any]:
         """The referenced objects; as long as they are retained, no other object has their identity."""
-        return [place.value() for place in self.references]
+        return [reference.value() for reference in self.references]
 
 
     def changed(self, before: tuple[object, ...]) -> str:
         """The names of the references whose objects differ from those of an earlier key."""
         pairs = zip(self.references, before, self.key(), strict=False)
-        return " and ".join(place.name for place, old, new in pairs if old != new)
+        return " and ".join(reference.name for reference, old, new in pairs if old != new)
 
 
 def is_cell(item: object) -> bool:
@@ -91,9 +90,9 @@ def _references(function: object) -> Iterator[Reference]:
         if owner is not None:
             yield Reference({"self": owner}, "self", names)
         if not str(item.__globals__.get("__name__")).startswith("graphls."):
-            for place in _outer_references(item, names):
-                yield place
-                waiting.append(place.value())
+            for reference in _outer_references(item, names):
+                yield reference
+                waiting.append(reference.value())
 
 
 def _unwrapped(item: Any) -> tuple[Any, Any]:

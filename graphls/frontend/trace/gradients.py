@@ -10,7 +10,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, structure
 from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.frontend.trace.calls import CallRecord
-from graphls.frontend.trace.ordering import behind_depends
+from graphls.frontend.trace.ordering import without_depends
 from graphls.frontend.trace.rewriting.functions import rewritten
 from graphls.frontend.trace.states import copies
 from graphls.frontend.trace.tracer import Tracer
@@ -144,14 +144,14 @@ def find_call(
 
 
 def matches(tracer: Tracer, record: CallRecord, args: tuple[object, ...], positions: Sequence[int]) -> bool:
-    leaf_values = [behind_depends(tracer, leaf) for leaf in leaves(args)]
-    recorded = [behind_depends(tracer, leaf) for leaf in leaves(record.inputs)]
+    leaf_values = [without_depends(tracer, leaf) for leaf in leaves(args)]
+    recorded = [without_depends(tracer, leaf) for leaf in leaves(record.inputs)]
     if structure(args) != structure(record.inputs) or not all(map(_same, leaf_values, recorded)):
         return False
     changed = {p for p, _ in tracer.writes[record.end :]}
     if changed and not changed.isdisjoint(record.cell.get_parameters()):
         return False
-    chosen = [behind_depends(tracer, args[i]) for i in positions]
+    chosen = [without_depends(tracer, args[i]) for i in positions]
     return all(sum(item is other for other in leaf_values) == 1 for item in chosen)
 
 

@@ -55,8 +55,8 @@ def call_python(
     def emit_call() -> tuple[Value, ...]:
         here = tracer.here
         if here.in_loop or here.in_branch:
-            place = "the function of a loop" if here.in_loop else "a branch of a condition on a tensor"
-            text = f"{function} is Python and cannot be called in {place}, which runs without Python; call it before or"
+            where = "the function of a loop" if here.in_loop else "a branch of a condition on a tensor"
+            text = f"{function} is Python and cannot be called in {where}, which runs without Python; call it before or"
             raise TraceError(f"{text} behind it, or choose between the results with ops.where.", function.location)
         attrs = {"function": function, "results": tuple(map(str, results))}
         return _emitted(tracer, primitive, values, attrs, here.phase, here.scope, function.location)

@@ -12,7 +12,7 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.frontend.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.frontend.trace.host_calls import behind_loop, in_reverse, show_here, warn_of_lost
-from graphls.frontend.trace.regions import Run, is_drawn
+from graphls.frontend.trace.regions import Run, is_random
 from graphls.frontend.trace.tracer import Tracer
 from graphls.ir.graph import Graph, Value, walk
 
@@ -23,11 +23,11 @@ def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: obj
     elements = [_fresh(tracer, v, v.type.shape[1:]) for v in arrays]
     element = _with_tensors(xs, elements)
     body = _Body.traced(tracer, "scan", lambda carry: function(carry, element), init, elements)
-    drawn, draws = body.run.lift_random(tracer, length)
+    random_elements, random_arrays = body.run.lift_random(tracer, length)
     shown = [v for item in body.run.shown for v in (item.guard, *item.values) if v is not None]
-    region = _region((*body.carried, *elements, *drawn), body.run, (*body.yields, *body.results, *shown))
+    region = _region((*body.carried, *elements, *random_elements), body.run, (*body.yields, *body.results, *shown))
     attrs = {"carries": len(body.carried), "length": length, "reverse": reverse}
-    outputs = tracer.emit("scan", (*body.starts, *arrays, *draws), attrs, regions=(region,))
+    outputs = tracer.emit("scan", (*body.starts, *arrays, *random_arrays), attrs, regions=(region,))
     rows = iter(outputs[len(body.carried) + len(body.results) :])
     for item in [behind_loop(item, rows, length) for item in body.run.shown]:
         show_here(tracer, in_reverse(tracer, item) if reverse else item)
@@ -49,7 +49,7 @@ def traced_while(
     test.hoist(tracer, own)
     warn_of_lost([*body.run.shown, *test.shown])
     regions = _region(own, test, (test.result.graph_value,)), _region(body.carried, body.run, body.yields)
-    if any(is_drawn(node) for region in regions for node in walk(region)):
+    if any(is_random(node) for region in regions for node in walk(region)):
         text = "while_loop draws no random numbers, as it does not know how often it runs; give max_iterations."
         raise TraceError(text)
     return body.carry(tracer, tracer.emit("while_loop", body.starts, {}, regions=regions))

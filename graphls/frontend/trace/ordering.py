@@ -49,7 +49,7 @@ def awaited(tracer: Tracer, tensor: object) -> tuple[Value, ...]:
     return tracer.aliases.awaited(tracer.value(tensor))
 
 
-def behind_depends(tracer: Tracer, item: object) -> object:
+def without_depends(tracer: Tracer, item: object) -> object:
     """The value or parameter of a symbol, behind all `depend`s; other objects as they are."""
     if isinstance(item, StateSymbol):
         return item.parameter

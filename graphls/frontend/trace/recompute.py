@@ -38,21 +38,21 @@ def _backward(names: Names, nodes: Sequence[Node], results: Sequence[Value], sou
     parameters = [Value(names.fresh(v.name), v.type) for v in (*results, *sources, *results)]
     inner_sources, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
     e = _builder(names, nodes)
-    late = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in inner_sources]
-    regions = (_again(names, nodes, results, sources, slopes, late), _zeros(names, nodes, sources))
+    delayed = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in inner_sources]
+    regions = (_second_run(names, nodes, results, sources, slopes, delayed), _zeros(names, nodes, sources))
     gradients = e.emit("cond", (_always(e, slopes[0]),), regions=regions)
     return Graph("region", tuple(parameters), (), tuple(e.nodes), (), gradients)
 
 
-def _again(
+def _second_run(
     names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value], slopes: Sequence[Value],
-    late: Sequence[Value],
+    delayed: Sequence[Value],
 ) -> Graph:  # fmt: skip
     """The region that runs the nodes on `late` in place of the sources, and computes their gradients."""
-    e, mapping = _builder(names, nodes), dict(zip(sources, late, strict=True))
+    e, mapping = _builder(names, nodes), dict(zip(sources, delayed, strict=True))
     e.nodes = copy_nodes(nodes, mapping, names, "backward")
-    again = [mapping[value] for value in results]
-    gradients = e.emit("gradient", (*again, *slopes, *late), {"of": len(results), "wrt": len(late)})
+    results_again = [mapping[value] for value in results]
+    gradients = e.emit("gradient", (*results_again, *slopes, *delayed), {"of": len(results), "wrt": len(delayed)})
     return Graph("region", (), (), tuple(e.nodes), (), gradients)
 
 

@@ -22,7 +22,7 @@ def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
     if recorded is not None:
-        tracer.write_again(recorded.writes)
+        tracer.repeat_writes(recorded.writes)
         return copied(recorded.outputs)
     outputs = explore(tracer, run)
     frame.record(Recorded(kind, copied(outputs), tuple(tracer.writes[start:])))
@@ -45,7 +45,7 @@ class Run:
         try:
             # Writes of the region only become its outputs: behind it, the states are as before.
             with tracer.region(shown=[]) as region:
-                tracer.write_again(states.items())
+                tracer.repeat_writes(states.items())
                 result = explore(tracer, function)
                 result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
                 return cls(region.builder.nodes, result, dict(tracer.writes[start:]), region.shown)
@@ -72,8 +72,8 @@ class Run:
         def lifted(nodes: Sequence[Node]) -> list[Node]:
             remaining = []
             for node in nodes:
-                if is_drawn(node):
-                    arrays.append(_drawn_for_all(tracer, node, length))
+                if is_random(node):
+                    arrays.append(_all_draws(tracer, node, length))
                     elements.append(node.output)
                 else:
                     remaining.append(with_blocks(node, lifted))
@@ -83,7 +83,7 @@ class Run:
         return elements, arrays
 
 
-def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
+def _all_draws(tracer: Tracer, node: Node, length: int) -> Value:
     """The draws of a random node in all iterations, as one array; nodes without a shape are drawn one by one."""
     with tracer.builder.at(node) as e:
         if "shape" in node.attrs:
@@ -94,11 +94,11 @@ def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
         return e.emit("concat", [e.reshape(row, shape=(1, *row.type.shape)) for row in rows], {"axis": 0})[0]
 
 
-def is_drawn(node: Node) -> bool:
+def is_random(node: Node) -> bool:
     """Whether a node draws a random tensor."""
     return node.primitive.on_host
 
 
 def _is_fixed(node: Node) -> bool:
     """Whether a node cannot be hoisted: random tensors differ in each iteration, and overflow windows open in it."""
-    return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)
+    return is_random(node) or any(v.type == TOKEN for v in node.outputs)

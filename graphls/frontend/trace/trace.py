@@ -215,8 +215,8 @@ def check_results(function: Callable[..., object], results: object, has_effect: 
         raise TraceError(f"{text}; end it with `return` and a tensor.", _line(function))
 
 
-def _with_article(thing: object) -> str:
-    kind = type(thing).__name__.replace("_", " ")
+def _with_article(item: object) -> str:
+    kind = type(item).__name__.replace("_", " ")
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

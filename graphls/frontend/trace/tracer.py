@@ -264,7 +264,7 @@ class Tracer:
         self.written[parameter] = value
         self.writes.append((parameter, value))
 
-    def write_again(self, writes: Iterable[tuple[Parameter, Value]]) -> None:
+    def repeat_writes(self, writes: Iterable[tuple[Parameter, Value]]) -> None:
         """Repeat the writes of a call or a branch that is replayed."""
         for parameter, value in writes:
             self.set_written(parameter, value)

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.inspect.diagnosis.probe import Array, Probe
 from graphls.inspect.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
-from graphls.ir.reachability import behind
+from graphls.ir.reachability import dependents
 from graphls.passes import Pipeline
 from graphls.passes.overflow.rescale import Rescale
 from graphls.passes.overflow.watch import Watch, is_watched, watched_values
@@ -37,7 +37,7 @@ class WatchedStep:
         self.definer = definers(self.nodes)
         self.returned = self.graph.outputs[: len(traced.outputs)]
         self.scales = self.graph.outputs[len(traced.outputs) :]
-        self.scaled = behind(self.nodes, self.graph.inputs[-1:], sources)
+        self.scaled = dependents(self.nodes, self.graph.inputs[-1:], sources)
         without_update = tuple(p for p in PHASES if p != "update")
         is_enough = self.checked and set(self.checked) <= set(watched_values(self.graph, without_update))
         self.phases = without_update if is_enough else PHASES

@@ -10,7 +10,7 @@ from graphls.distributed.cost import Network
 from graphls.inspect.profile.memory import memory_of
 from graphls.ir.graph import Graph, Node, Value, needs, walk
 from graphls.ir.plan import flattened, is_plan
-from graphls.ir.reachability import before, behind
+from graphls.ir.reachability import dependencies, dependents
 from graphls.passes.distributed.buckets import in_buckets
 
 MOST_RANKS = 1 << 20
@@ -192,11 +192,11 @@ def workload(graph: Graph, seconds: Mapping[Node, float], bucket: int) -> Worklo
     gradients = _gradients(graph)
     if not gradients:
         raise GraphValueError(f"@{graph.name} updates no state by a gradient; give the graph of a training step.")
-    made = behind(graph.nodes, gradients, lambda node: tuple(needs(node)))
+    made = dependents(graph.nodes, gradients, lambda node: tuple(needs(node)))
     updating = {n for n in graph.nodes if n.phase == "update" or any(v in made for v in needs(n))}
     parts, left = [], [node for node in graph.nodes if node not in updating]
     for values in in_buckets(_by_time(left, gradients, seconds), _travelling, bucket):
-        needed = set(before(left, values))
+        needed = set(dependencies(left, values))
         parts.append(Bucket(sum(map(_travelling, values)), sum(seconds[node] for node in needed)))
         left = [node for node in left if node not in needed]
     read = {v for node in walk(graph) if node.phase in ("forward", "backward") for v in needs(node) if v.is_state}

@@ -22,7 +22,7 @@ from graphls.primitives.faults import is_ours, tell
 @register_pass
 @dataclass(frozen=True)
 class Gradient:
-    """Append the backward graph to the forward that is there, in place of each `gradient` node.
+    """Append the backward graph to the existing forward, in place of each `gradient` node.
 
     Before:
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from graphls.ir.build import Builder, copy_nodes, substitute
 from graphls.ir.graph import Graph, Node, Value, captures, definers, needs, uses
-from graphls.ir.reachability import before, reached
+from graphls.ir.reachability import dependencies, reached
 from graphls.passes.autodiff.gradient_parts import Parts, active_values
 from graphls.passes.rewrite import carries
 
@@ -113,17 +113,17 @@ class LoopBackward:
         self, parameters: Sequence[Value], outputs: Sequence[Value], extra: Sequence[Value]
     ) -> tuple[Graph, dict[Value, Value]]:
         """The self-contained backward region, and the arrays that the forward saves, those of `extra` included."""
-        nodes = before(self.inner.nodes[len(self.region.nodes) :], outputs, needs)
+        nodes = dependencies(self.inner.nodes[len(self.region.nodes) :], outputs, needs)
         used = dict.fromkeys((*(v for n in nodes for v in needs(n)), *outputs))
-        again = self.repeated(v for v in used if v in self.foreign)
-        again_values = {v for n in again for v in n.outputs}
-        required = dict.fromkeys((*used, *(v for n in again for v in needs(n))))
-        inputs = [v for v in required if v in self.foreign and v not in again_values]
+        recomputed = self.repeated(v for v in used if v in self.foreign)
+        recomputed_values = {v for n in recomputed for v in n.outputs}
+        required = dict.fromkeys((*used, *(v for n in recomputed for v in needs(n))))
+        inputs = [v for v in required if v in self.foreign and v not in recomputed_values]
         arrays = self.saved(dict.fromkeys((*inputs, *extra)))
         mapping = {v: self.element(v, arrays[v]) for v in inputs}
         if not self.arrays and self.length is None:
             self.element(*next(iter(arrays.items())))
-        nodes = [*copy_nodes(again, mapping, self.e.names, "backward"), *(substitute(n, mapping) for n in nodes)]
+        nodes = [*copy_nodes(recomputed, mapping, self.e.names, "backward"), *(substitute(n, mapping) for n in nodes)]
         outputs = [mapping.get(v, v) for v in outputs]
         region_inputs = (*parameters, *self.parameters)
         return Graph("region", region_inputs, (), self.outer.tape.applied(nodes), (), tuple(outputs)), arrays

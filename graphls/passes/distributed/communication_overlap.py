@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphls.ir.graph import Node, Value, needs
-from graphls.ir.reachability import Reachability, marks_behind
+from graphls.ir.reachability import Reachability, marked_dependents
 
-Behind = Mapping[Node, tuple[Value, ...]]
+ScheduledAfter = Mapping[Node, tuple[Value, ...]]
 """For each node the values after which it is scheduled without waiting for them."""
 
 
-def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], Behind]:
+def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node], ScheduledAfter]:
     """Order nodes so that exactly the ancestors of a collective come before it.
 
     The ancestors of later collectives come behind it, and may be computed while it communicates. Consecutive
@@ -22,11 +22,11 @@ def overlap_communication(nodes: Sequence[Node], least: int) -> tuple[list[Node]
     if not collectives:
         return list(nodes), {}
     groups = _groups_of_collectives(nodes, collectives, least)
-    marks = marks_behind(nodes, {node: 1 << i for i, group in enumerate(groups) for node in group}, needs)
+    marks = marked_dependents(nodes, {node: 1 << i for i, group in enumerate(groups) for node in group}, needs)
     # The lowest bit is the first group that needs a node; those that none needs come last.
     number = {node: (bits & -bits).bit_length() - 1 if bits else len(groups) for node, bits in marks.items()}
-    behind = {node: groups[n - 1][-1].outputs[:1] for node, n in number.items() if n}
-    return sorted(nodes, key=lambda node: number[node]), behind
+    after = {node: groups[n - 1][-1].outputs[:1] for node, n in number.items() if n}
+    return sorted(nodes, key=lambda node: number[node]), after
 
 
 def _groups_of_collectives(nodes: Sequence[Node], collectives: Sequence[Node], least: int) -> list[list[Node]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphls.distributed.world import WORLD
 from graphls.ir.graph import Graph, Node, Value, inside, uses
-from graphls.ir.reachability import before
+from graphls.ir.reachability import dependencies
 from graphls.primitives.cast import Cast
 from graphls.primitives.collectives import AllGather, AllReduce, Broadcast
 from graphls.primitives.control import Depend, StopGradient
@@ -22,7 +22,7 @@ Roots = frozenset[Value]
 
 @dataclass(frozen=True)
 class Choice:
-    """The values to shard: `gradients`, which are reduced to shards, `states`, and all `values` made of both.
+    """The values to shard: `gradients`, which are reduced to shards, `states`, and all `values` computed from both.
 
     `undivided` are those that are not sharded, with the node that needs all elements at once.
     """
@@ -58,7 +58,7 @@ def chosen(graph: Graph, ranks: int, least: int, excluded: Sequence[str]) -> Cho
     undivided: dict[Value, Node] = {}
     while True:
         values = _values(graph.nodes, roots, {root: frozenset((root,)) for root in roots if root.is_state})
-        _Operands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
+        _ElementwiseOperands(values, (*graph.outputs, *(w.value for w in graph.writes))).sweep(graph.nodes)
         wrong: dict[Value, Node] = {}
         for value, node in _needed_undivided(graph.nodes, values, True):
             wrong.update((root, node) for root in values[value] - wrong.keys())
@@ -123,7 +123,7 @@ def _values(nodes: Sequence[Node], roots: Roots, roots_of: dict[Value, Roots]) -
     return roots_of
 
 
-class _Operands:
+class _ElementwiseOperands:
     """Adds to `values` the elementwise operands that only they use, such as the decayed moment."""
 
     def __init__(self, values: dict[Value, Roots], leaving: Iterable[Value]) -> None:
@@ -206,7 +206,7 @@ def _outside(nodes: Sequence[Node], values: dict[Value, Roots]) -> Iterator[Node
         for region in node.regions:
             inner = tuple(_outside(region.nodes, values))
             sums = [n for n in inner if is_total(n) and n.inputs[0] in values]
-            ancestors = before(inner, (v for n in sums for v in n.outputs))
+            ancestors = dependencies(inner, (v for n in sums for v in n.outputs))
             moved = set() if any(map(_acts, ancestors)) else set(ancestors)
             yield from (n for n in inner if n in moved)
             regions.append(region.replace(nodes=tuple(n for n in inner if n not in moved)) if moved else region)

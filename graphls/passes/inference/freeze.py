@@ -58,17 +58,17 @@ def _remaining_writes(graph: Graph, frozen: set[Value]) -> set[Value]:
         yield from sources.get(value, ())
 
     read = set(reached((written[state] for state in frozen if state in written), before))
-    doubtful = {state for state in written if state in frozen or state in read}
+    candidates = {state for state in written if state in frozen or state in read}
 
     def before_steps(value: Value) -> Iterator[Value]:
         """The operands of a value, and for a state also the value that is written to it."""
         yield from sources.get(value, ())
-        if value in doubtful - frozen:
+        if value in candidates - frozen:
             yield written[value]
 
-    roots = (*graph.outputs, *(value for state, value in written.items() if state not in doubtful))
+    roots = (*graph.outputs, *(value for state, value in written.items() if state not in candidates))
     required = set(reached(roots, before_steps))
-    return {state for state in written if state not in doubtful or (state in required and state not in frozen)}
+    return {state for state in written if state not in candidates or (state in required and state not in frozen)}
 
 
 def _sources(graph: Graph) -> Iterator[tuple[Value, tuple[Value, ...]]]:

@@ -21,7 +21,7 @@ def for_inference(
     batch normalisation, become weights; see `fold_weights` for `steady`. With `narrow`, the graph is computed in
     float16. Numbers change by rounding only.
     """
-    # Activations come first, because a sum in them would else go into the weights before them.
+    # Activations come first, because a sum in them would otherwise be folded into the weights before them.
     folded, weights = fold_weights(Recognise(sums=False).run(Recurrent().run(graph)), weights, steady)
     known = Recognise().run(folded)
     if narrow:

@@ -82,9 +82,9 @@ class Overflow:
     def block(self, nodes: Iterable[Node], names: Names) -> tuple[Node, ...]:
         nodes = [with_blocks(node, lambda inner: self.block(inner, names)) for node in nodes]
         nodes = with_starts(nodes, names)
-        # One window after the other: the edges that place one decide what lies in the next.
+        # One window after the other: the edges that place one decide which nodes the next one contains.
         for flag in flags(nodes):
-            nodes = list(schedule(place(nodes, window_of(nodes, flag))))
+            nodes = list(schedule(place_window(nodes, window_of(nodes, flag))))
         for flag in flags(nodes) if self.mode == "window" else ():
             window = window_of(nodes, flag)
             nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
@@ -117,7 +117,7 @@ def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
             checked = [n for n in result if n in before and n.phase == "backward"]
             if checked:
                 start = _open_window(result, checked) or _new_start(get, names)
-                # A window that is open already opens earlier, where this get checks what runs before it.
+                # An open window starts earlier where this get checks nodes before it.
                 if start in result and result.index(start) > result.index(checked[0]):
                     result.remove(start)
                 if start not in result:
@@ -139,22 +139,22 @@ def _new_start(get: Node, names: Names) -> Node:
     return Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
 
 
-def place(nodes: Sequence[Node], window: Window) -> list[Node]:
+def place_window(nodes: Sequence[Node], window: Window) -> list[Node]:
     """Open the window after every forward node that feeds it, and move the backward nodes into it."""
     start = replace(window.start, after=_merged(window.start.after, _opening(nodes, window)))
     (status,) = start.outputs
     fixed = constants(nodes)
-    # What the get needs and no edge puts behind the start, such as what is made of the loss scale alone. What the
-    # start itself waits for, and what belongs to earlier windows, stays: an edge from the start would close a cycle.
+    # Ancestors of the get that no edge puts behind the start, such as nodes of the loss scale alone. Ancestors of the
+    # start, and nodes of earlier windows, stay outside: an edge from the start would close a cycle.
     outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
     outside -= ancestors(nodes, [window.start]) | closed_before(nodes, window.get)
     # The first node of a chain gets the edge; the others are behind that one by data.
-    made_outside = {v for n in outside for v in n.outputs}
+    values_outside = {v for n in outside for v in n.outputs}
     placed = []
     for node in nodes:
         if node is window.start:
             node = start
-        elif node in outside and made_outside.isdisjoint(uses(node)):
+        elif node in outside and values_outside.isdisjoint(uses(node)):
             node = replace(node, after=_merged(node.after, (status,)))
         placed.append(node)
     return placed
@@ -165,14 +165,14 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
     definer = definers(nodes)
     fixed = constants(nodes)
     closed = closed_before(nodes, window.get)
-    early = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
-    feeding = {n for n in early if n.phase != "backward" and n not in fixed}
-    # The seed of a backward reads the loss scale only; that it comes after the loss is said by its control edge.
+    outer = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
+    feeding = {n for n in outer if n.phase != "backward" and n not in fixed}
+    # The seed of a backward reads only the loss scale; its control edge puts it after the loss.
     waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
     feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
-    # Early backward nodes are about to move inside, so what is made of them cannot be waited for by the start.
-    feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward" and n not in closed])
-    # Of x -> matmul -> mean only the mean is waited for, since whatever leads to it runs before it anyway.
+    # Backward nodes before the window are about to move inside, so the start cannot wait for their descendants.
+    feeding -= {window.start} | descendants(nodes, [n for n in outer if n.phase == "backward" and n not in closed])
+    # Of x -> matmul -> mean the start waits only for the mean, whose ancestors run before it anyway.
     used = {v for n in feeding for v in (*uses(n), *n.after)}
     last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
     return tuple(n.outputs[0] for n in last)
@@ -227,7 +227,7 @@ def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
     no.flags.writeable = False
     constant = Node(lookup("constant"), (), (start,), {"value": no}, phase="check", scope=node.scope, loc=node.loc)
     *tests, body = node.regions
-    # The condition takes all that is carried, also what it does not look at.
+    # The condition takes all carried values, also those that it does not read.
     tests = [r.replace(inputs=_inserted(r.inputs, count, _fresh(names))) for r in tests]
     body = _flagged(body.replace(inputs=_inserted(body.inputs, count, own)), names, count, own)
     attrs = {**node.attrs, "carries": count + 1} if "carries" in node.attrs else node.attrs

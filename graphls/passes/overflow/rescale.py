@@ -98,7 +98,7 @@ class _Rescaling(Rewriter):
         """The value behind casts, moves and products."""
         return self.origins.get(value, value)
 
-    def behind(self, value: Value) -> Value:
+    def source_of(self, value: Value) -> Value:
         """The float behind casts and moves."""
         while value in self.along and self.traced[value].primitive.is_transparent:
             value = self.traced[value].inputs[0]
@@ -115,7 +115,7 @@ class _Rescaling(Rewriter):
         value = gradient.inputs[0]
         while value in self.along:
             node = self.traced[value]
-            scale_operands = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
+            scale_operands = [v for v in node.inputs if v.type.size == 1 and self.source_of(v) in scales]
             if len(node.primitive.factors) == 2 and scale_operands and node.inputs[0] is not node.inputs[1]:
                 return node, scale_operands[0]
             value = node.inputs[self.along[value]]

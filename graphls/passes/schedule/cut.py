@@ -17,11 +17,11 @@ from graphls.passes.distributed.communication_overlap import overlap_communicati
 from graphls.passes.schedule.groups import Piece, grouped, in_pieces
 from graphls.passes.schedule.list_schedule import list_schedule
 
-MOST_LOOKS = 5_000_000
+MOST_LOOKUPS = 5_000_000
 """Lookups up to which a graph is one segment: a runtime searches each operator's results among all results of the
 graph, and keeps waiting operators in a list, which it scans for every optimization."""
 
-MOST_WHOLE = 16_000
+MOST_UNCUT = 16_000
 """Nodes up to which a graph is one segment, whatever they wait for."""
 
 MOST_NODES = 2000
@@ -47,7 +47,7 @@ class Cut:
         self, graph: Graph, engine: str, least: int, bucket: int, deferred: Set[Value] = frozenset(),
         on_host: bool = True,
     ) -> None:  # fmt: skip
-        # A stack does not leave its segment, so that a graph with loops that have some is for one engine.
+        # A stack does not leave its segment, so that a graph with stacks is for one engine.
         has_stacks = any(v.type.stacked for node in graph.nodes for v in node.outputs)
         self.is_large = not has_stacks and is_too_large(graph, on_host)
         self.graph = graph = split_checks(graph) if self.is_large else graph
@@ -104,14 +104,15 @@ class Cut:
         """The graph of segments; a branch stands alone, and its descendants come behind."""
         behind = descendants(self.nodes, (branch,)) if branch else frozenset()
         others = [node for node in self.engine if node is not branch]
-        early = [node for node in others if node not in behind]
-        late = [node for node in others if node in behind]
+        before_branch = [node for node in others if node not in behind]
+        after_branch = [node for node in others if node in behind]
         leaving = (*self.graph.outputs, *(w.value for w in self.graph.writes))
         nodes = [*self.host_random]
-        nodes += self.segments(early, {*leaving, *_read(late), *_read([branch] if branch else [])}, leaving)
+        read_later = _read([*after_branch, *((branch,) if branch else ())])
+        nodes += self.segments(before_branch, {*leaving, *read_later}, leaving)
         if branch:
             nodes.append(self.expanded_branch(branch))
-        nodes += self.segments(late, leaving)
+        nodes += self.segments(after_branch, leaving)
         writes = tuple(Write(w.state, self.outside(w.value)) for w in self.graph.writes)
         outputs = tuple(map(self.outside, self.graph.outputs))
         return self.graph.replace(nodes=tuple(nodes), writes=writes, outputs=outputs)
@@ -161,11 +162,11 @@ class Cut:
         """One segment: its nodes with copies of the constants that they need, and names for its results outside."""
         results = [v for node in nodes for v in node.outputs if v in required and v.type != TOKEN]
         copies: dict[Value, Value] = {}
-        # The window that a token opens has been proven of the whole graph; its copy orders nothing.
+        # The window of a token has been proven for the complete graph; its copy orders nothing.
         free = [replace(node, after=()) for node in self.free_before((*_read(nodes), *loose))]
         constants = copy_nodes(free, copies, self.names)
         inner = self.boundary_values | copies
-        # The order of segments stands for control edges that lead out of one.
+        # The order of segments replaces control edges between them.
         own = {v for node in nodes for n in chain(inside(node), (node,)) for v in n.outputs}
         contents = [with_edges(n, own.__contains__) for n in (*constants, *(substitute(node, inner) for node in nodes))]
         yields = (*results, *(inner.get(v, v) for v in loose))
@@ -190,8 +191,8 @@ class Cut:
 def is_too_large(graph: Graph, on_host: bool = True) -> bool:
     """Whether a graph is cut into segments of `MOST_NODES` nodes; later where boundary values leave a device."""
     count = sum(1 for _ in walk(graph))
-    looks = count * (len(graph.outputs) + len(graph.writes))
-    return looks > MOST_LOOKS or (on_host and (count > MOST_WHOLE or looks + waits(graph) > MOST_LOOKS))
+    lookups = count * (len(graph.outputs) + len(graph.writes))
+    return lookups > MOST_LOOKUPS or (on_host and (count > MOST_UNCUT or lookups + waits(graph) > MOST_LOOKUPS))
 
 
 def waits(graph: Graph) -> int:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from graphls.ir.graph import Node, definers, needs
-from graphls.passes.distributed.communication_overlap import Behind
+from graphls.passes.distributed.communication_overlap import ScheduledAfter
 
 Group = tuple[int, str]
 """The group of a node: the number of engine changes before it, and its engine."""
@@ -15,14 +15,14 @@ Piece = tuple[int, str, int]
 """A group and the number of a piece of it."""
 
 
-def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], behind: Behind) -> dict[Node, Group]:
+def grouped(nodes: Sequence[Node], engine: Mapping[Node, str], after: ScheduledAfter) -> dict[Node, Group]:
     """Assigns each node of a block to a group: as few groups as the changes of engine along any path require.
 
     No node of a group waits for one of a later group, or comes behind it. A group moves into a later one of its engine
     where all of its nodes could run there.
     """
     definer = definers(nodes)
-    before = {node: [definer[v] for v in (*needs(node), *behind.get(node, ())) if v in definer] for node in nodes}
+    before = {node: [definer[v] for v in (*needs(node), *after.get(node, ())) if v in definer] for node in nodes}
     level: dict[Node, int] = {}
     for node in nodes:
         level[node] = max((level[e] + (engine[e] != engine[node]) for e in before[node]), default=0)
@@ -72,14 +72,14 @@ def _delay(
     for node in nodes:
         if node.phase == "update" and of_states.issuperset(before[node]):
             of_states.add(node)
-    places: dict[str, set[int]] = {}
+    levels: dict[str, set[int]] = {}
     for node in nodes:
-        places.setdefault(engine[node], set()).add(level[node])
+        levels.setdefault(engine[node], set()).add(level[node])
     latest: dict[Node, int] = {}
     for node in reversed(nodes):
         if node in of_states:
-            bound = max(latest.get(node, max(places[engine[node]])), level[node])
-            level[node] = max(at for at in places[engine[node]] if at <= bound)
+            bound = max(latest.get(node, max(levels[engine[node]])), level[node])
+            level[node] = max(at for at in levels[engine[node]] if at <= bound)
         for earlier in before[node]:
             bound = level[node] - (engine[node] != engine[earlier])
             latest[earlier] = min(bound, latest.get(earlier, bound))

@@ -85,7 +85,8 @@ def read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value,
     edges: dict[Node, tuple[Value, ...]] = {}
     for state in block.targets:
         for writer in filter(None, block.writers(state).values()):
-            earlier = tuple(n.outputs[0] for n in block.late(state, writer) if position[n] < position[writer])
+            readers = block.unordered_readers(state, writer)
+            earlier = (n.outputs[0] for n in readers if position[n] < position[writer])
             edges[writer] = (*edges.get(writer, ()), *earlier)
     return block.proven() - leaving_roots, {node: values for node, values in edges.items() if values}
 
@@ -112,7 +113,7 @@ class _Block:
         """The aliases of the new value of a state, each with the node that defines it; None for values from outside."""
         return {root: self.reach.definer.get(root) for root in self.aliases.of(self.targets[state])}
 
-    def late(self, state: Value, writer: Node) -> list[Node]:
+    def unordered_readers(self, state: Value, writer: Node) -> list[Node]:
         """The readers of the old state that data edges do not put before its writer."""
         before = self.reach.before[writer]
         return [n for n in self.readers.get(state, ()) if n is not writer and not self.reach.bit[n] & before]
@@ -123,7 +124,7 @@ class _Block:
         inner: dict[Node, dict[Value, Value]] = {}
         for state, value in self.targets.items():
             writers = self.writers(state)
-            nodes = [node for node in writers.values() if node is not None and not self.late(state, node)]
+            nodes = [node for node in writers.values() if node is not None and not self.unordered_readers(state, node)]
             # A value with several possible aliases must be safe for each of them.
             if value is state:  # a region that passes the state on copies it onto itself
                 safe.add(state)
@@ -166,8 +167,8 @@ class _Block:
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
         """The proven states among those whose new value every region of a `cond` computes."""
-        place = {value: at for at, value in enumerate(node.outputs)}
-        positions = {state: place[value] for state, value in targets.items()}
+        index_of = {value: at for at, value in enumerate(node.outputs)}
+        positions = {state: index_of[value] for state, value in targets.items()}
         safe = set(targets)
         for region in node.regions:
             aliases = Aliases(region.nodes, self.aliases)

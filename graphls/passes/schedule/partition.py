@@ -76,12 +76,12 @@ class Partition:
             return graph
         if not self.may_cut(graph):
             return graph
-        # Dead nodes go first: an engine takes no segment whose results nobody needs.
+        # Dead nodes are removed first, as engines take no segment without results.
         live = Dce().run(graph)
         deferred: frozenset[Value] = frozenset()
         if self.selects(live):
             deferred = self.deferred(live)
-            # A flag that chose between one value and itself is dead then.
+            # A flag that chooses between equal values is dead now.
             live = Dce().run(selected(live, self.may_select, deferred))
         cut = Cut(live, self.engine, self.least, self.bucket, deferred, self.skips)
         branch = cut.branch(0 if cut.is_large else self.least) if self.skips else None

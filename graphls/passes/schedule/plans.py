@@ -80,7 +80,8 @@ def _marks(path: Sequence[Segment], first: int, proofs: Mapping[Segment, _Proof]
         safe, read, checks_indices = proofs[segment]
         for write in segment.graph.writes:
             stays = not (indices_later and is_small(write.state))
-            may = write.value is write.state or (is_behind_all and write.state in safe and stays)  # it may be passed on
+            is_unchanged = write.value is write.state
+            may = is_unchanged or (is_behind_all and write.state in safe and stays)
             marks[write.state] = marks.get(write.state, True) and may and write.state not in read_later
         read_later.update(read)
         indices_later |= checks_indices
@@ -104,7 +105,7 @@ def verify_plan(graph: Graph, partitioned: Graph) -> None:
     order = _positions(partitioned)
     for node in walk(graph):
         if not node.outputs or node.outputs[0] not in order:
-            continue  # constants and tokens, of which each segment has its own
+            continue  # constants and tokens, which are copied into segments
         for value in needs(node):
             if order.get(value, -1) > order[node.outputs[0]]:
                 raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")

@@ -23,7 +23,7 @@ def _moved(node: Node, value: Value, name: str, **attrs: Any) -> Node | Value:
 
 def _shaped(f: Folding, node: Node) -> Folded:
     (x,), name = node.inputs, node.primitive.name
-    value = f.behind(node) or x
+    value = f.inner_operand(node) or x
     unchanged = value is x and x.type != node.output.type
     return None if unchanged else _moved(node, value, name, shape=node.output.type.shape)
 
@@ -51,7 +51,7 @@ def _reshape(f: Folding, node: Node) -> Folded:
 
 def _neg(f: Folding, node: Node) -> Folded:
     """A negated product negates its constant factor, and a repeated element is negated before it is repeated."""
-    before = f.behind(node)
+    before = f.inner_operand(node)
     if before is not None:
         return before
     maker = f.definer.get(node.inputs[0])
@@ -81,7 +81,7 @@ def _product_negated(f: Folding, maker: Node) -> Value | None:
 
 def _transpose(f: Folding, node: Node) -> Folded:
     order, x = node.attrs["permutation"], node.inputs[0]
-    before = f.behind(node)
+    before = f.inner_operand(node)
     if before is not None:
         first = f.definer[x].attrs["permutation"]
         order, x = tuple(first[i] for i in order), before
@@ -94,7 +94,7 @@ def _cast(f: Folding, node: Node) -> Folded:
     (x,), to = node.inputs, node.output.type.dtype
     if x.type.dtype is to:
         return x
-    before = f.behind(node)
+    before = f.inner_operand(node)
     if before is None or not _passes_through(before.type.dtype, x.type.dtype, to):
         return None
     return before if before.type.dtype is to else replace(node, inputs=(before,))
@@ -165,7 +165,7 @@ RULES: dict[str, Callable[[Folding, Node], Folded]] = {
     "stop_gradient": lambda f, n: n.inputs[0],
     "custom_gradient": lambda f, n: n.inputs[: n.attrs["outputs"]],
     "neg": _neg,
-    "logical_not": lambda f, n: f.behind(n),
+    "logical_not": lambda f, n: f.inner_operand(n),
     "cast": _cast,
     "reshape": _reshape,
     "broadcast_to": _broadcast,

@@ -116,7 +116,7 @@ class Folding(Rewriter):
                 return other
         return None
 
-    def behind(self, node: Node, value: Value | None = None, name: str = "") -> Value | None:
+    def inner_operand(self, node: Node, value: Value | None = None, name: str = "") -> Value | None:
         """The operand of the node that defines `value` (by default the operand), if that has the same primitive."""
         before = self.definer.get(value or node.inputs[0])
         if before is None or before.after or before.primitive.name != (name or node.primitive.name):
@@ -128,7 +128,7 @@ class Folding(Rewriter):
         if not node.primitive.elementwise:
             return node
         shape = node.output.type.shape
-        narrow = tuple(self.behind(node, value, "broadcast_to") or value for value in node.inputs)
+        narrow = tuple(self.inner_operand(node, value, "broadcast_to") or value for value in node.inputs)
         if narrow == node.inputs:
             return node
         if broadcast_shapes(*(v.type.shape for v in narrow)) != shape:

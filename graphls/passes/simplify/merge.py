@@ -80,12 +80,12 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
 def merged_conditions(first: Node, second: Node) -> Node:
     """One `cond` for two on the same flag, in the place of the second, which may use the results of the first."""
     pairs = zip(first.regions, second.regions, strict=True)
-    regions = tuple(_one_after_another(first.outputs, *pair) for pair in pairs)
+    regions = tuple(_concatenated(first.outputs, *pair) for pair in pairs)
     after = dict.fromkeys((*first.after, *(v for v in second.after if v not in first.outputs)))
     return replace(second, outputs=(*first.outputs, *second.outputs), after=tuple(after), regions=regions)
 
 
-def _one_after_another(results: tuple[Value, ...], first: Graph, second: Graph) -> Graph:
+def _concatenated(results: tuple[Value, ...], first: Graph, second: Graph) -> Graph:
     mapping = dict(zip(results, first.outputs, strict=True))
     nodes = (*first.nodes, *(substitute(node, mapping) for node in second.nodes))
     return second.replace(nodes=nodes, outputs=(*first.outputs, *(mapping.get(v, v) for v in second.outputs)))

@@ -42,7 +42,7 @@ class _Kind:
     operator: str
     text: str
     gates: tuple[int, ...] = (0,)
-    places: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     states: int = 1
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -196,8 +196,8 @@ def _step(node: Node, kind: _Kind) -> Match | None:
     if any(match[name] is not value for name, value in zip(names, region.inputs, strict=True)):
         return None
     hidden = result.output.type.shape[-1]
-    places = [(0, hidden * gate) for gate in kind.gates]
-    if kind.places and [match[name] for name in kind.places] != places:
+    positions = [(0, hidden * gate) for gate in kind.gates]
+    if kind.names and [match[name] for name in kind.names] != positions:
         return None
     inner = {value for each in region.nodes for value in each.outputs}
     is_outside = match["r"] not in inner and _are_vectors(match) and match["r"].type.rank == 2

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.base.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.base.reporting import too_large, wants_memory
 from graphls.ir.graph import Graph, Node, inside
-from graphls.ir.reachability import behind
+from graphls.ir.reachability import dependents
 from graphls.runtime.onnxruntime.guard import first_line
 
 
@@ -32,7 +32,7 @@ class Torn:
 def states_behind(graph: Graph, node: Node) -> set[str]:
     """The states whose new values depend on the results of a node, and so are written after it."""
     top = next((n for n in graph.nodes if any(inner is node for inner in (n, *inside(n)))), None)
-    descendants = behind(graph.nodes, () if top is None else top.outputs)
+    descendants = dependents(graph.nodes, () if top is None else top.outputs)
     return {write.state.name for write in graph.writes if write.value in descendants}
 
 

@@ -77,7 +77,7 @@ class CompileCache:
 
     def _compiled(self, inputs: tuple[object, ...], key: Key) -> tuple[Key, Compiled]:
         self._drop_useless()
-        self.around.look_again()
+        self.around.refresh()
         around, values = self.around.key(), self.around.values()
         step = api.compile(self.function, *inputs, device=key[2], engine=key[3])
         step.depend_on([value for value in values if is_cell(value)], values)

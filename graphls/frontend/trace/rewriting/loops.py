@@ -16,7 +16,7 @@ from graphls.frontend.tensors.pytree import leaves, map_leaves, rebuild, structu
 from graphls.frontend.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.frontend.trace.branch_merge import KINDS, UNBOUND, Outcome, Unmergeable
 from graphls.frontend.trace.host_calls import warn_of_lost
-from graphls.frontend.trace.regions import Run, is_drawn, once
+from graphls.frontend.trace.regions import Run, is_random, once
 from graphls.frontend.trace.rewriting.state import State
 from graphls.frontend.trace.rewriting.truth import boolean
 from graphls.frontend.trace.states import StateSymbol
@@ -151,9 +151,9 @@ class _Loop:
         if not is_tensor(after) and type(after) is type(start) and after == start:
             return start
         if _is_number(start) and (_is_number(after) or is_tensor(after)):
-            beside = Tensor(after).dtype if not isinstance(after, Tensor) else after.dtype
+            other_dtype = Tensor(after).dtype if not isinstance(after, Tensor) else after.dtype
             own = Tensor(start).dtype
-            return self._number(start, beside if KINDS[beside.kind] >= KINDS[own.kind] else own)
+            return self._number(start, other_dtype if KINDS[other_dtype.kind] >= KINDS[own.kind] else own)
         if is_tensor(start) and (is_tensor(after) or _is_number(after)):
             return Carried(self.tracer.value(start))
         raise Unmergeable("This loop must keep{name}, which is neither a tensor nor a number.")
@@ -203,7 +203,7 @@ class _Loop:
             Graph("region", tuple(test.own), (), tuple(test.run.nodes), (), (answer,)),
             Graph("region", tuple(body.own), (), tuple(body.run.nodes), (), tuple(yields)),
         )
-        if any(is_drawn(node) for region in regions for node in walk(region)):
+        if any(is_random(node) for region in regions for node in walk(region)):
             text = "A loop draws no random numbers where the graph decides how often it runs; use ops.while_loop with "
             raise TraceError(f"{text}max_iterations.", self.loc)
         outputs = tracer.emit("while_loop", body.values, {}, regions=regions)

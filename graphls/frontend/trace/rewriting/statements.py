@@ -270,8 +270,8 @@ class Statements(Expressions):
         stops = later(placed(ast.Tuple([_load(n) for n in flags], ast.Load()), statement))
         state = self._variables(self._state([body]), statement)
         counters = placed(ast.Tuple([ast.Constant(n) for n in growing], ast.Load()), statement)
-        places = self._attributes(statement.body, statement)
-        call = flow(kind, statement, *first, _load(body.name), state, stops, counters, places)
+        targets = self._attributes(statement.body, statement)
+        call = flow(kind, statement, *first, _load(body.name), state, stops, counters, targets)
         new: list[ast.stmt] = [body, placed(ast.Expr(call), statement)]
         if "break" in jumps:
             new.insert(0, self._assign(names[0], ast.Constant(False), statement))
