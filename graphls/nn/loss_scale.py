@@ -14,7 +14,7 @@ from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import Sizes, state_of
-from graphls.ops.state import held
+from graphls.ops.state import current_value
 
 __all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
 
@@ -55,7 +55,7 @@ class DynamicLossScaleUpdateCell(Cell):
     def update_scale(self, loss_scale: Parameter, overflow: Tensor) -> Tensor:
         """Update the scale and the counters; returns whether the window has ended, with or without an overflow."""
         step, last = state_of(self.current_iterator_step), self.last_overflow_iterator_step
-        scale = ops.cast(held(loss_scale), float32)
+        scale = ops.cast(current_value(loss_scale), float32)
         rises = ops.greater_equal(ops.sub(step, last), self.scale_window)
         ops.assign(self.current_iterator_step, ops.add(step, 1))
         if overflow:

@@ -22,8 +22,7 @@ from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.nn.initializer import Initial, initializer
-from graphls.ops.network.normalization import normalised_from
-from graphls.ops.network.synchronized import batch_norm_over_ranks
+from graphls.ops.network.normalization import batch_norm_over_ranks, normalised_from
 from graphls.ops.operands import Sizes, axis_of, learned, tensor_of
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once.
 
-Every module declares its operations by records (`record.py`), which make the names of this package.
+Each module declares its operations by records (`record.py`), from which the names of this package come.
 """
 
 from graphls.frontend.registry import register as _register
@@ -16,7 +16,6 @@ from graphls.ops import (  # noqa: F401
     updates,
 )
 from graphls.ops.arrays import (  # noqa: F401
-    adaptive,
     arrangement,
     attributes,
     blocks,
@@ -42,26 +41,24 @@ from graphls.ops.math import (  # noqa: F401
     transcendental,
 )
 from graphls.ops.network import (  # noqa: F401
+    adaptive_pooling,
     attention,
     classification_losses,
     convolution,
     ctc,
-    flash_attention,
     images,
     layers,
     losses,
     network,
     normalization,
     pooling,
-    regions,
     sampling,
-    sparse_ctc,
 )
 from graphls.ops.randomness import distributions, random  # noqa: F401
 from graphls.ops.record import FUNCTIONS, OPERATORS
 
 # isort: split
-# Behind the modules above, whose operator classes it lists.
+# After the modules above, whose operator classes it lists.
 from graphls.ops.operations import __getattr__ as __getattr__
 
 _register(**FUNCTIONS)

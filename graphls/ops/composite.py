@@ -1,6 +1,6 @@
-"""Functions of functions: dispatch on the kinds of the arguments, and mapping over pytrees of tensors.
+"""Higher-order functions: dispatch on the kinds of the arguments, and maps over pytrees of tensors.
 
-All of it happens while a cell is traced; the graph holds only what the functions themselves compute.
+They run while a cell is traced; the graph contains only the operations of the functions themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Kind = type | tuple[type, ...]
 
 
 class _Absent:
-    """The kind of values that graphls does not have."""
+    """The kind of values that graphls has no class for."""
 
 
 KINDS: dict[str, Kind] = {
@@ -66,14 +66,14 @@ KINDS: dict[str, Kind] = {
 }
 """The names of kinds, as MindSpore writes them.
 
-Numbers of Python are of the kinds Int64 and Float32, as in a graph of MindSpore; nothing is a number of another dtype,
+Python numbers are of the kinds Int64 and Float32, as in MindSpore's graphs; nothing is a number of another dtype,
 or a sparse tensor.
 """
 
 
 @operation
 class MultitypeFuncGraph:
-    """A function made of several, of which the kinds of the arguments choose one.
+    """A function with several implementations, chosen by the kinds of the arguments.
 
     `@name.register("Tensor", "Tensor")` adds a function for arguments of these kinds: names of `KINDS`, or classes. A
     call runs the function whose kinds fit best: of "Bool", "Int" and "Number", True takes the first. Raises
@@ -99,7 +99,7 @@ class MultitypeFuncGraph:
         self.entries: dict[tuple[Any, ...], Function] = {}
 
     def register(self, *type_names: object) -> Callable[[Function], Function]:
-        """Add the decorated function for arguments of these kinds, in place of one that was there.
+        """Add the decorated function for arguments of these kinds, in place of an earlier one.
 
         Raises GraphKeyError for a name that is no kind, GraphTypeError for anything but names and classes.
         """
@@ -135,12 +135,12 @@ def _check_kind(kind: Any) -> None:
 
 
 def _distances(kinds: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[int, ...] | None:
-    """How far each argument's class is from the registered kind; None where one does not fit."""
+    """The distance of each argument's class from the registered kind; None where one does not fit."""
     if len(kinds) != len(args):
         return None
     classes = (KINDS[kind] if isinstance(kind, str) else kind for kind in kinds)
-    found = tuple(map(_distance, classes, args))
-    return None if -1 in found else found
+    distances = tuple(map(_distance, classes, args))
+    return None if -1 in distances else distances
 
 
 def _distance(kind: Kind, arg: TensorLike) -> int:
@@ -164,11 +164,11 @@ def _listed(kinds: Any) -> str:
 
 @operation
 class Map:
-    """Applies a function to the elements of one sequence, or to those of several in step.
+    """Applies a function to the elements of one sequence, or elementwise to those of several.
 
     `Map(function)(*sequences)` and `Map()(function, *sequences)` are the same. The result is a tuple, or a list of a
     list, or a dict of dicts. With `reverse` the last elements come first; their positions do not change. Raises
-    GraphTypeError for what is no sequence, GraphValueError where the sequences differ.
+    GraphTypeError for anything but sequences, GraphValueError where the sequences differ.
     """
 
     nested = False
@@ -205,16 +205,16 @@ class Map:
 
 @operation
 class HyperMap(Map):
-    """Applies a function to everything that stands in nested tuples, lists and dicts, or in several pytrees in step.
+    """Applies a function to all leaves of nested tuples, lists and dicts, or to those of several pytrees.
 
-    As Map, but a pytree inside of a pytree is gone through, too, and what is no pytree is given to the function itself.
+    As Map, but descends into pytrees inside of pytrees, and calls the function itself with anything but a pytree.
     """
 
     nested = True
 
 
 def _keys(item: object) -> Any:
-    """What the elements of a pytree are found by; None for what is no pytree."""
+    """The keys or indices of a pytree's elements; None for anything but a pytree."""
     if isinstance(item, dict):
         return item.keys()
     return range(len(item)) if isinstance(item, (tuple, list)) else None
@@ -235,7 +235,7 @@ def _differing(name: str, pytrees: tuple[Any, ...]) -> str:
 
 @operation
 class Partial(Primitive):
-    """`Partial()(function, *arguments)` is the function with its first arguments given."""
+    """`Partial()(function, *arguments)` is the function with its first arguments bound."""
 
     def __call__(self, func: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
         return partial(func, *args, **options)
@@ -249,7 +249,7 @@ OPERATORS.makers["Partial"] = lambda: Partial
 
 @operation
 def partial(func: Any, *args: object, **options: object) -> Any:
-    """The function with its first arguments given; raises GraphTypeError for what cannot be called."""
+    """The function with its first arguments bound; raises GraphTypeError for something that is not callable."""
     if not callable(func):
         raise GraphTypeError(f"partial takes a function and its first arguments, not {func!r}.")
     return bound(func, *args, **options)

@@ -28,16 +28,16 @@ from graphls.ops.record import operation, operator_class
 def cond(pred: TensorLike, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: object) -> Any:
     """`true_fn(*operands)` where `pred`, a bool of one element, is true, and `false_fn(*operands)` where it is not.
 
-    In a graph only the branch that is chosen runs; both must give tensors of the same types, and may write
-    parameters. Raises GraphTypeError for what cannot be called, TraceError for results that differ.
+    In a graph only the chosen branch runs; both must return tensors of the same types, and may write parameters.
+    Raises GraphTypeError for branches that are not callable, TraceError for results of different types.
     """
     _require_callable("cond", true_fn=true_fn, false_fn=false_fn)
 
-    def chosen() -> Any:
+    def branch() -> Any:
         return in_trace(true_fn if pred else false_fn)(*operands)
 
     tracer = current_tracer()
-    return chosen() if tracer is None else once(tracer, "cond", chosen)
+    return branch() if tracer is None else once(tracer, "cond", branch)
 
 
 @operation(checks={"length": optional(integer)})
@@ -48,11 +48,11 @@ def scan(
     """The last carry and the stacked results of `carry, result = f(carry, x)` along the first axis of `xs`.
 
     `init`, `xs` and the results are tensors or pytrees of them; without `xs`, `f` runs `length` times on None. With
-    `reverse` it begins at the end, and results stand where their elements do. In a graph this is one node, in which
-    what is the same each time is computed once, parameters that `f` writes are carried along, and random numbers differ
-    from time to time; `unroll` repeats the nodes instead. It is differentiable: the forward keeps what the backward, a
-    scan in the other direction, needs. Raises GraphTypeError where `f` gives a carry of other types than it takes,
-    GraphValueError for a length below 1 or arrays that differ in theirs.
+    `reverse` it begins at the end, and results keep the positions of their elements. In a graph this is one node:
+    loop-invariant values are computed once, parameters that `f` writes are carried along, and random numbers differ
+    between iterations; `unroll` repeats the nodes instead. It is differentiable: the forward saves the values that the
+    backward, a scan in the other direction, needs. Raises GraphTypeError where `f` returns a carry of other types than
+    it takes, GraphValueError for a length below 1 or arrays of different lengths.
     """
     _require_callable("scan", f=f)
     f = in_trace(f)
@@ -91,7 +91,7 @@ def _one_by_one(
 
 
 def _stacked(items: Sequence[Any]) -> Any:
-    """Nests of one structure as one, in which tensors and numbers are stacked."""
+    """Pytrees of one structure as one, with tensors and numbers stacked."""
     columns = zip(*map(leaves, items), strict=True)
     return rebuild(items[0], [column[0] if column[0] is None else stack(column) for column in columns])
 
@@ -107,8 +107,8 @@ def scan_elements(
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
 
-    `xs` is a list or tuple of tensors of one type, or of pytrees of such, a tensor, or None to run `length` times; see
-    `scan`, of which this is MindSpore's form.
+    `xs` is a list or tuple of tensors of one type, or of pytrees of them, a tensor, or None to run `length` times. This
+    is MindSpore's form of `scan`.
     """
     xs = _stacked(xs) if isinstance(xs, (tuple, list)) and xs else xs
     carry, results = scan(loop_func, init, xs, length, unroll=unroll)
@@ -119,13 +119,13 @@ def scan_elements(
 def while_loop(
     cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, max_iterations: int | None = None
 ) -> Any:
-    """What `carry = body_fn(carry)` makes of `init` as long as `cond_fn(carry)` is true.
+    """Applies `carry = body_fn(carry)`, starting with `init`, as long as `cond_fn(carry)` is true; the last carry.
 
-    `init` is a tensor or a pytree of them, whose types stay the same; what `body_fn` writes is carried, too.
-    It is differentiable: the forward keeps what the backward needs of each round, as many as there are. With
-    `max_iterations` it ends after so many rounds in any case, and is a scan of that length.
-    Raises GraphTypeError where `body_fn` gives other types than it takes, TraceError where it draws random numbers
-    without `max_iterations`.
+    `init` is a tensor or a pytree of them, whose types stay the same; parameters that `body_fn` writes are carried too.
+    It is differentiable: the forward saves the values of every iteration that the backward needs. With
+    `max_iterations` it is a scan of that length, and ends after that many iterations at the latest. Raises
+    GraphTypeError where `body_fn` returns other types than it takes, TraceError where it draws random numbers without
+    `max_iterations`.
     """
     _require_callable("while_loop", cond_fn=cond_fn, body_fn=body_fn)
     cond_fn, body_fn = in_trace(cond_fn), in_trace(body_fn)
@@ -141,7 +141,7 @@ def while_loop(
 
 
 def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, count: int) -> Any:
-    """A scan that no longer changes the carry once the condition is false."""
+    """A scan that stops changing the carry once the condition is false."""
 
     def body(carry: TensorLike) -> Any:
         return as_pair("while_loop", carry, (body_fn(carry), None))[0]
@@ -158,10 +158,10 @@ def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init:
 def fori_loop(
     lower: TensorLike, upper: TensorLike, body_fn: Callable[[Any, Any], Any], init_val: TensorLike, unroll: bool = False
 ) -> Any:
-    """What `value = body_fn(i, value)` makes of `init_val` for i from `lower` to `upper`, without `upper`.
+    """Applies `value = body_fn(i, value)`, starting with `init_val`, for i in range(lower, upper); the last value.
 
-    Bounds that are Python integers make a scan, or with `unroll` repeat the nodes; bounds that are tensors make a
-    while_loop. Both are differentiable. Raises as these do, and GraphTypeError for bounds that are no integers.
+    With Python integers as bounds this is a scan, or repeated nodes with `unroll`; with tensors it is a while_loop.
+    Both are differentiable. Raises as these do, and GraphTypeError for bounds that are not integers.
     """
     _require_callable("fori_loop", body_fn=body_fn)
     body_fn = in_trace(body_fn)
@@ -198,12 +198,12 @@ def _require_callable(name: str, **functions: object) -> None:
 def vmap(
     fn: Callable[..., Any], in_axes: int | Sequence[int | None] = 0, out_axes: int | Sequence[int | None] = 0
 ) -> Callable[..., Any]:
-    """A function that calls `fn` with every slice of its arguments along an axis, and stacks the results along one.
+    """Vectorizes `fn`: calls it with every slice of its arguments along an axis, and stacks the results along one.
 
-    `in_axes` is one axis for all arguments, or one for each, where None gives an argument to every call as it is;
-    `out_axes` is the same for the outputs, where None takes that of the first call. In a graph this is one loop (see
-    `scan`), which is differentiable; random numbers differ from call to call. Raises GraphTypeError for what is no
-    function, and GraphRuntimeError for axes that are no integers or do not fit, and for slices that differ in number.
+    `in_axes` is one axis for all arguments, or one for each, where None passes the full argument to every call;
+    `out_axes` is the same for the outputs, where None returns that of the first call. In a graph this is one loop (see
+    `scan`), which is differentiable; random numbers differ between calls. Raises GraphTypeError where `fn` is not
+    callable, GraphRuntimeError for axes that are not integers or do not fit, and for different numbers of slices.
     """
     if not callable(fn):
         raise GraphTypeError(f"vmap takes a cell or a function, not {fn!r}.")
@@ -216,8 +216,8 @@ def vmap(
         _check_counts(slices)
 
         def one(carry: TensorLike, own: list[Any]) -> tuple[Any, Any]:
-            given = iter(own)
-            arguments = (x if axis is None else next(given) for x, axis in zip(args, axes, strict=True))
+            remaining = iter(own)
+            arguments = (x if axis is None else next(remaining) for x, axis in zip(args, axes, strict=True))
             return carry, in_trace(fn)(*arguments)
 
         results = scan(one, (), slices)[1]
@@ -247,7 +247,7 @@ def _for_each(name: str, axes: Any, count: int) -> list[int | None]:
 
 
 def _in_front(x: TensorLike, axis: int) -> Any:
-    """An argument, or a pytree of tensors, with an axis in front."""
+    """An argument, or a pytree of tensors, with an axis moved to the front."""
 
     def moved(leaf: TensorLike) -> Any:
         if not is_tensor(leaf):

@@ -1,4 +1,4 @@
-"""Products of a Jacobian with vectors, from either side, whole Jacobians, and derivatives along a direction."""
+"""Jacobian-vector and vector-Jacobian products, full Jacobians, and directional derivatives."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from graphls.ops.record import operation
 
 @operation
 def vjp(fn: Callable[..., Any], *inputs: TensorLike, weights: TensorLike | None = None, has_aux: bool = False) -> Any:
-    """(the outputs of `fn(*inputs)`, a function of sensitivities that gives the gradients by all inputs as a tuple).
+    """(the outputs of `fn(*inputs)`, a function from sensitivities to the tuple of gradients by all inputs).
 
-    With `weights`, the function gives a pair of tuples. With `has_aux` only the first output is differentiated, and the
-    others come behind the function: one as it is, several as a tuple. Outside of a graph the function computes the
-    forward once more. Raises GraphTypeError for what is no function, tensor or weight.
+    With `weights`, the function returns a pair of tuples. With `has_aux` only the first output is differentiated, and
+    the others follow the function: one as it is, several as a tuple. Outside of a graph the function computes the
+    forward once more. Raises GraphTypeError unless `fn` is callable and the others are tensors and weights.
     """
     _check("vjp", fn, inputs)
     parameters = parameters_of(weights) if weights is not None else ()
     positions = range(len(inputs))
 
     def pulled(record: Any, sensitivities: tuple[Any, ...]) -> Any:
-        found = backward_of(running_tracer(), record, positions, parameters, sensitivities, has_aux)
-        by_input, by_weight = map(tuple, found)
+        gradients = backward_of(running_tracer(), record, positions, parameters, sensitivities, has_aux)
+        by_input, by_weight = map(tuple, gradients)
         return by_input if weights is None else (by_input, by_weight)
 
     if current_tracer() is not None:
@@ -54,12 +54,12 @@ def vjp(fn: Callable[..., Any], *inputs: TensorLike, weights: TensorLike | None 
 
 @operation
 def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool = False) -> Any:
-    """(the outputs of `fn(*inputs)`, what they change by where the inputs move along the vectors `v`).
+    """(the outputs of `fn(*inputs)`, their directional derivatives along the vectors `v`).
 
     Both are pytrees of one structure. With `has_aux` only the first output is differentiated, and the others come last:
     one as it is, several as a tuple. `inputs` and `v` are a tensor each, or as many in a tuple. In a graph this is the
-    gradient of a gradient. Raises GraphTypeError for what is no function or tensor, GraphValueError where the vectors
-    have other shapes than the inputs.
+    gradient of a gradient. Raises GraphTypeError unless `fn` is callable and the others are tensors, GraphValueError
+    where the vectors have other shapes than the inputs.
     """
     args, vectors = (tuple(x) if isinstance(x, (tuple, list)) else (x,) for x in (inputs, v))
     _check("jvp", fn, (*args, *vectors))
@@ -77,7 +77,7 @@ def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool
 def moved(
     fn: Callable[..., Any], args: tuple[Any, ...], positions: Any, vectors: tuple[Any, ...], has_aux: bool = False
 ) -> tuple[Any, Any]:
-    """In a trace, the outputs and, in a pytree of the same structure, their changes; zero for what is no float."""
+    """In a trace, the outputs and a pytree of their tangents, with zero for outputs that are not floats."""
     tracer = running_tracer()
     record = forward_of(tracer, fn, args, positions)
     tangents = iter(tangents_of(tracer, record, positions, vectors, has_aux))
@@ -93,11 +93,11 @@ def moved(
 
 @operation(checks={"order": at_least(1)})
 def derivative(fn: Callable[..., Any], primals: TensorLike, order: int) -> tuple[Any, Any]:
-    """(the outputs of `fn`, its derivative of an order where all elements of all inputs move at the same speed).
+    """(the outputs of `fn`, its directional derivative of some order along ones for every input).
 
     For a function of single elements these are their own derivatives. `primals` is a tensor, or a tuple of them;
-    integers become float32. Each order is the gradient of a gradient of the one before, so that a graph grows
-    with it. Raises GraphTypeError for what is no function or tensor, GraphValueError for an order below 1.
+    integers become float32. Each order is the gradient of a gradient of the one before, so that a graph grows with it.
+    Raises GraphTypeError unless `fn` is callable and the inputs are tensors, GraphValueError for an order below 1.
     """
     args = tuple(primals) if isinstance(primals, (tuple, list)) else (primals,)
     _check("derivative", fn, args)
@@ -121,19 +121,19 @@ def _derivative(fn: Callable[..., Any], order: int) -> Callable[..., Any]:
 
 @operation
 def get_grad(gradients: TensorLike, identifier: TensorLike) -> Tensor:
-    """The gradient by an input, given its position, or by a Parameter, of those that `grad` gives with `return_ids`.
+    """The gradient by an input, given its position, or by a Parameter, from the results of `grad` with `return_ids`.
 
-    Raises GraphTypeError for another identifier, GraphRuntimeError where its gradient is not there.
+    Raises GraphTypeError for another identifier, GraphRuntimeError where its gradient is missing.
     """
     if isinstance(identifier, bool) or not isinstance(identifier, (int, Parameter)):
         raise GraphTypeError(f"A gradient is found by a position or a Parameter, not {identifier!r}.")
-    wanted = identifier.name if isinstance(identifier, Parameter) else identifier
+    key = identifier.name if isinstance(identifier, Parameter) else identifier
     flat = leaves(gradients)
-    for name, found in zip(flat[::2], flat[1::2], strict=False):
-        if type(name) is type(wanted) and name == wanted:
-            result: Tensor = found
-            return result
-    raise GraphRuntimeError(f"There is no gradient by {wanted!r} among these.")
+    for name, item in zip(flat[::2], flat[1::2], strict=False):
+        if type(name) is type(key) and name == key:
+            gradient: Tensor = item
+            return gradient
+    raise GraphRuntimeError(f"There is no gradient by {key!r} among these.")
 
 
 def _check(name: str, fn: Any, inputs: tuple[Any, ...]) -> None:
@@ -160,12 +160,12 @@ Position = int | tuple[int, ...]
 
 @operation
 def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that gives the Jacobian of `fn`, by as many gradients as the outputs have elements.
+    """A function that returns the Jacobian of `fn`, computed by one gradient for each element of the outputs.
 
-    It has the shape of the output, then that of the input: one for each output, in the structure of the outputs, and
-    where there are several positions a tuple for each of them. With `has_aux` only the first output is differentiated,
-    and the result is a pair with the others. In a graph the gradients are one loop. Raises GraphTypeError for what is
-    no function, for positions that are not there, and where no output is a float.
+    Its shape is that of the output, then that of the input: one Jacobian for each output, in the structure of the
+    outputs, or a tuple of them for several positions. With `has_aux` only the first output is differentiated, and the
+    result is a pair with the others. In a graph the gradients are one loop. Raises GraphTypeError unless `fn` is
+    callable, for missing positions, and where no output is a float.
     """
     positions = _positions("jacrev", fn, grad_position)
 
@@ -173,8 +173,8 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
         _check_operator(args, grad_position, positions)
         outputs = in_trace(fn)(*args)
         floats = _differentiated(outputs, has_aux)
-        found = [_rows(fn, args, positions, floats, i, has_aux) for i in range(len(floats))]
-        return _arranged(outputs, found, has_aux)
+        jacobians = [_rows(fn, args, positions, floats, i, has_aux) for i in range(len(floats))]
+        return _arranged(outputs, jacobians, has_aux)
 
     return compiled_outside(jacobian, fn, ("jacrev", type(grad_position), positions, has_aux))
 
@@ -198,9 +198,9 @@ def _rows(
 
 @operation
 def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """What `jacrev` gives, by as many products with vectors as the inputs have elements.
+    """As `jacrev`, computed by one Jacobian-vector product for each element of the inputs.
 
-    Each is the gradient of a gradient, so that it is worth it where the outputs are many times larger than the inputs.
+    Each is the gradient of a gradient, which pays where the outputs are many times larger than the inputs.
     """
     positions = _positions("jacfwd", fn, grad_position)
 
@@ -209,14 +209,14 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
         outputs = in_trace(fn)(*args)
         _differentiated(outputs, has_aux)
         columns = [_columns(fn, args, positions, i, has_aux) for i in range(len(positions))]
-        found = [list(of_output) for of_output in zip(*columns, strict=True)]
-        return _arranged(outputs, found, has_aux)
+        jacobians = [list(of_output) for of_output in zip(*columns, strict=True)]
+        return _arranged(outputs, jacobians, has_aux)
 
     return compiled_outside(jacobian, fn, ("jacfwd", type(grad_position), positions, has_aux))
 
 
 def _columns(fn: Callable[..., Any], args: Any, positions: tuple[int, ...], number: int, has_aux: bool) -> list[Tensor]:
-    """What every float output changes by with each element of one input."""
+    """The columns of the Jacobians of every float output by each element of one input."""
     inputs = [tensor_of(args[i]) for i in positions]
     moving = inputs[number]
 
@@ -224,8 +224,8 @@ def _columns(fn: Callable[..., Any], args: Any, positions: tuple[int, ...], numb
         vectors = [zeros(x.shape, x.dtype) for x in inputs]
         vectors[number] = reshape(unit, moving.shape)
         outputs, tangents = moved(fn, args, positions, tuple(vectors), has_aux)
-        kept = zip(leaves(outputs[0] if has_aux else outputs), leaves(tangents), strict=True)
-        return carry, tuple(t for y, t in kept if isinstance(y, Tensor) and y.dtype.is_float)
+        pairs = zip(leaves(outputs[0] if has_aux else outputs), leaves(tangents), strict=True)
+        return carry, tuple(t for y, t in pairs if isinstance(y, Tensor) and y.dtype.is_float)
 
     rows = scan(one, (), eye(moving.size, dtype=moving.dtype))[1]
     return [reshape(movedim(r, 0, -1), (*r.shape[1:], *moving.shape)) for r in rows]
@@ -252,9 +252,9 @@ def _differentiated(outputs: Tensor, has_aux: bool) -> list[Tensor]:
     return floats
 
 
-def _arranged(outputs: Tensor, found: list[list[Tensor]], has_aux: bool) -> Any:
-    """The Jacobians of each output in the structure of the float outputs, with the other outputs where there are."""
-    each = [of_output[0] if len(of_output) == 1 else tuple(of_output) for of_output in found]
+def _arranged(outputs: Tensor, jacobians_of_outputs: list[list[Tensor]], has_aux: bool) -> Any:
+    """The Jacobians of each output in the structure of the float outputs, with the auxiliary outputs, if any."""
+    each = [of_output[0] if len(of_output) == 1 else tuple(of_output) for of_output in jacobians_of_outputs]
     of = outputs[0] if has_aux else outputs
     floats = _differentiated(outputs, has_aux)
     jacobians = rebuild(of, each) if len(floats) == len(leaves(of)) else tuple(each)

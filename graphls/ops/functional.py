@@ -1,4 +1,4 @@
-"""All functions of `graphls.ops` under the name that MindSpore 1 gives them, and two that it has only here."""
+"""MindSpore 1's `ops.functional`: all functions of `graphls.ops`, and two names of its own."""
 
 from __future__ import annotations
 

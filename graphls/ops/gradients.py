@@ -1,4 +1,4 @@
-"""Gradients of cells and functions: GradOperation, grad, value_and_grad, and gradients that are formulas."""
+"""Gradients of cells and functions: GradOperation, grad, value_and_grad, and custom gradients."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from graphls.ops.record import operation
 
 @dataclass(frozen=True)
 class _Formula:
-    """What the tracer takes for a cell with a gradient of its own."""
+    """A function with a custom gradient, in the form of a cell with a `bprop`."""
 
     construct: Callable[..., Any]
     bprop: Callable[..., Any]
 
 
 def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
-    """`function(*tensors)`, of which the gradients by the tensors are `gradient(*tensors, result, sensitivity)`.
+    """`function(*tensors)` with the custom gradients `gradient(*tensors, result, sensitivity)`.
 
-    Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of
-    the function have their own: else a formula that calls the function again would have no end.
+    They are a tuple with a gradient of the type of each tensor. In a backward, for second derivatives, the operations
+    of the function have their own gradients: a formula that calls the function again would otherwise recurse forever.
     """
     tracer = current_tracer()
     if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
@@ -42,28 +42,28 @@ def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *t
 
 
 def with_hooks(tree: object, hooks: list[Any]) -> Any:
-    """The tensors of a pytree, whose gradients go through hooks."""
-    found = leaves(tree)
-    tensors = [leaf for leaf in found if is_tensor(leaf)]
+    """The tensors of a pytree, with hooks on their gradients."""
+    flat = leaves(tree)
+    tensors = [leaf for leaf in flat if is_tensor(leaf)]
     if not tensors:
         return tree
-    given = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
-    passed = iter(given if len(tensors) > 1 else (given,))
-    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
+    results = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
+    passed = iter(results if len(tensors) > 1 else (results,))
+    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in flat])
 
 
-def _one_or_more(given: TensorLike) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _one_or_more(item: TensorLike) -> tuple[Any, ...]:
+    return item if isinstance(item, tuple) else (item,)
 
 
 def _through(hooks: list[Any]) -> Callable[..., Any]:
-    """What makes the gradients of inputs that are given on as they are: those of the outputs, through hooks."""
+    """The gradient function of the identity with hooks: the gradients of the outputs, passed through the hooks."""
 
     def gradient(*arguments: Any) -> Any:
         gradients = _one_or_more(arguments[-1])
         for hook in hooks:
-            given = hook(gradients)
-            gradients = gradients if given is None else _one_or_more(given)
+            replaced = hook(gradients)
+            gradients = gradients if replaced is None else _one_or_more(replaced)
         return gradients
 
     return gradient
@@ -71,10 +71,10 @@ def _through(hooks: list[Any]) -> Callable[..., Any]:
 
 @operation
 class GradOperation:
-    """A function that makes gradient functions, with MindSpore's flags.
+    """A factory of gradient functions, with MindSpore's flags.
 
-    Without flags: the gradient by the first input. `get_all`: a tuple for all tensor inputs. `get_by_list`: a
-    tuple for the weights that are given, or a bare tensor for a single Parameter. Both: a pair of tuples.
+    Without flags: the gradient by the first input. `get_all`: a tuple for all tensor inputs. `get_by_list`: a tuple
+    for the given weights, or a bare tensor for a single Parameter. Both: a pair of tuples.
     `sens_param`: the last argument is the sensitivity of the output, a tuple where there are several outputs;
     without it all outputs are summed. Raises GraphTypeError for a flag that is not a bool.
     """
@@ -94,7 +94,7 @@ class GradOperation:
     def __call__(self, fn: Callable[..., Any], weights: Any = None) -> Callable[..., Any]:
         """The gradient function of `fn`, a cell or a function of tensors.
 
-        Where `get_by_list` is given no weights, they are the trainable parameters of the cell.
+        With `get_by_list` and no weights, they are the trainable parameters of the cell.
         """
         if not callable(fn):
             raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.")
@@ -118,8 +118,8 @@ class GradOperation:
         by_list = isinstance(weights, Parameter) if self.get_by_list else None
         flags = self.get_all, self.get_by_list, self.sens_param, by_list
         key = "GradOperation", *flags, *map(id, parameters)
-        found = compiled_outside(gradients, fn, key, is_gradient=True)
-        return _with_named_sensitivity(found) if self.sens_param else found
+        compiled = compiled_outside(gradients, fn, key, is_gradient=True)
+        return _with_named_sensitivity(compiled) if self.sens_param else compiled
 
 
 def _with_named_sensitivity(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,11 +152,11 @@ def grad(
     fn: Callable[..., Any], grad_position: int | tuple[int, ...] | None = 0, weights: TensorLike | None = None,
     has_aux: bool = False, return_ids: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
+    """A function that returns the gradients of `fn` by inputs at `grad_position` and by `weights`.
 
-    One position gives a tensor, several a tuple; with weights too, a pair. With `has_aux` only the
-    first output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient
-    stands in a pair behind its position or the name of its weight; see `get_grad`.
+    For one position it returns a tensor, for several a tuple; with weights too, a pair. With `has_aux` only the first
+    output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient is in a
+    pair after its position or the name of its weight; see `get_grad`.
 
     Examples:
         >>> import graphls
@@ -167,8 +167,8 @@ def grad(
     both = value_and_grad(fn, grad_position, weights, has_aux, return_ids)
 
     def gradients(*inputs: TensorLike) -> Any:
-        value, found = both(*inputs)
-        return (found, tuple(value[1:])) if has_aux else found
+        value, result = both(*inputs)
+        return (result, tuple(value[1:])) if has_aux else result
 
     key = "grad", *_settings(grad_position, weights, has_aux, return_ids)
     return compiled_outside(gradients, fn, key, is_gradient=True)
@@ -179,10 +179,10 @@ def value_and_grad(
     fn: Callable[..., Any], grad_position: int | tuple[int, ...] | None = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A function that gives (the outputs of `fn`, its gradients); see `grad`.
+    """A function that returns (the outputs of `fn`, its gradients); see `grad`.
 
-    Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where there is nothing to
-    call and for a `has_aux` that is no bool.
+    Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where `fn` is not callable and
+    for a `has_aux` that is not a bool.
 
     Examples:
         >>> import graphls
@@ -219,7 +219,7 @@ def value_and_grad(
 
 
 def _settings(grad_position: Any, weights: Any, *flags: bool) -> tuple[Any, ...]:
-    """What two gradient functions of one function have in common if they are the same."""
+    """The part of a cache key that distinguishes gradient functions of one function."""
     kind = type(grad_position), isinstance(weights, Parameter), weights is None
     return (*kind, positions_of(grad_position), *flags, *map(id, () if weights is None else parameters_of(weights)))
 
@@ -241,7 +241,7 @@ def parameters_of(weights: TensorLike) -> Sequence[Parameter]:
 
 
 def running_tracer() -> Any:
-    """The tracer of the trace that runs."""
+    """The tracer of the current trace."""
     tracer = current_tracer()
     assert tracer is not None
     return tracer
@@ -251,7 +251,7 @@ _IS_GRADIENT: ContextVar[bool] = ContextVar("is_gradient", default=False)
 
 
 def is_gradient_alone() -> bool:
-    """Whether what runs is a gradient function that was called outside of a trace, of what is no gradient itself."""
+    """True while a first-order gradient function runs that was called outside of a trace."""
     return _IS_GRADIENT.get()
 
 

@@ -1,4 +1,4 @@
-"""Functions that are computed in one go where nothing is traced."""
+"""Functions of several operations that run as one session outside of a trace."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def together(function: Function) -> Function:
-    """The function, which outside of a trace runs as one session, where that pays, rather than operation by operation.
+    """A function that outside of a trace runs as one session, where that pays, instead of operation by operation.
 
-    For functions that are defined once and make of tensors and plain constants nothing but tensors, by what they are
-    given alone. A cell that casts computes them operation by operation, since each of these decides its own dtype.
+    For module-level functions from tensors and plain constants to tensors, which depend on nothing else. A cell that
+    casts computes them operation by operation, since each of these decides its own dtype.
     """
 
     @wraps(function)

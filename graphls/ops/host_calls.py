@@ -1,4 +1,4 @@
-"""Python in a step: functions that are called with arrays, and what is printed."""
+"""Host calls in a step: Python functions of arrays, and prints."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ Array = np.ndarray[Any, Any]
 def pure_callback(
     function: Callable[..., Any], result_types: Any, *inputs: TensorLike, vjp: Callable[..., Any] | None = None,
 ) -> Any:  # fmt: skip
-    """What a Python function gives for arrays, also in the middle of a compiled step.
+    """The results of a Python function of arrays, also in the middle of a compiled step.
 
-    `inputs` are tensors, numbers and nests of them; the function gets NumPy arrays that it cannot change, and gives
-    arrays of the types that `result_types` declares: one, or a nest of them, each a tensor (`Tensor(shape=(2, 3),
+    `inputs` are tensors, numbers and pytrees of them; the function gets read-only NumPy arrays, and returns arrays of
+    the types that `result_types` declares: one, or a pytree of them, each a tensor (`Tensor(shape=(2, 3),
     dtype=float32)`), a pair of a shape and a dtype, or any object with these two attributes. The function has no
-    effect besides its results: a step may leave a call out that nobody needs, and make one of two that are the same. It
-    is never called while a step is compiled. Without a `vjp` it has no gradient; `vjp(*inputs, results, gradients of
-    the results)` gives a gradient for each tensor input, or None, as the `bprop` of a cell does, by operations or by
-    another pure_callback.
+    effect besides its results: a step may drop an unused call, and merge two equal ones. It is never called while a
+    step is compiled. Without a `vjp` it has no gradient; `vjp(*inputs, results, gradients of the results)` returns a
+    gradient for each tensor input, or None, as the `bprop` of a cell does, by operations or by another pure_callback.
 
-    Raises GraphTypeError for what is no function and no declared type, TraceError in a loop or a branch on a tensor,
-    and when it runs GraphTypeError or GraphValueError for results of other types; what the function raises comes out
-    as it is.
+    Raises GraphTypeError unless `function` is callable and the types are declared, TraceError in a loop or a branch on
+    a tensor, and at run time GraphTypeError or GraphValueError for results of other types; exceptions of the function
+    propagate unchanged.
     """
     return _called("pure_callback", function, result_types, inputs, vjp)
 
@@ -52,21 +51,21 @@ def pure_callback(
 def py_func(
     function: Callable[..., Any], result_types: Any, *inputs: TensorLike, vjp: Callable[..., Any] | None = None,
 ) -> Any:  # fmt: skip
-    """What a Python function that has effects gives for arrays: it is called once in each step, in the program's order.
+    """The results of a Python function with effects: it is called once in each step, in program order.
 
-    See `pure_callback`, which is for functions without effects. With None for `result_types`, which declares nothing,
-    the function is called when all the rest of the step has been, unless another one that gives results comes later.
+    See `pure_callback`, which is for functions without effects. With None for `result_types`, which declares no
+    results, the function is called after the rest of the step, unless a later one has results.
     """
     return _called("py_func", function, result_types, inputs, vjp)
 
 
 @operation(classes="Print")
 def print_(*input_x: object) -> Any:
-    """Print texts and tensors, each on lines of its own, whenever the graph runs; gives the first tensor.
+    """Print texts and tensors, each on its own lines, whenever the graph runs; returns the first tensor.
 
-    They look as in a graph of MindSpore, and appear when the step has been, in the order of the program; what an answer
-    of an `if` prints appears where that is the answer. One in a loop (`ops.scan`) prints what each iteration has, when
-    the loop has been; where the graph decides how often a loop runs, it prints nothing, which is a warning.
+    The format is that of MindSpore's graphs; they appear after the step, in program order, those of a branch of an
+    `if` only if it is taken. One in a loop (`ops.scan`) prints the values of all iterations, after the loop; in a loop
+    whose number of iterations the graph decides it prints nothing, with a warning.
     """
     items = leaves(input_x)
     tensors = [tensor_of(item) for item in items if is_tensor(item)]
@@ -84,23 +83,23 @@ def _text(item: object) -> str:
 
 
 def of_numbers(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A hook of gradients that gets them as numbers, whenever the graph runs; what it gives has their types."""
+    """A gradient hook that is called with concrete values, whenever the graph runs; its results have their types."""
 
     def called(gradients: tuple[Tensor, ...]) -> Any:
         return py_func(of_arrays, gradients, *gradients)
 
     @wraps(hook, assigned=("__qualname__",))
     def of_arrays(*arrays: Array) -> Any:
-        given = hook(tuple(map(Tensor, arrays)))
-        if given is None:
+        replaced = hook(tuple(map(Tensor, arrays)))
+        if replaced is None:
             return arrays
-        return tuple(tensor_of(g).asnumpy() for g in (given if isinstance(given, tuple) else (given,)))
+        return tuple(tensor_of(g).asnumpy() for g in (replaced if isinstance(replaced, tuple) else (replaced,)))
 
     return called
 
 
 def report(name: str, tensors: Sequence[Tensor], shown: Callable[[list[Array]], None]) -> None:
-    """Do something with arrays of tensors: now, or where a graph is being traced, whenever it has run."""
+    """Call a function with the arrays of tensors: at once, or in a trace whenever the graph has run."""
     tracer = current_tracer()
     if tracer is None:
         shown([tensor.asnumpy() for tensor in tensors])
@@ -137,7 +136,7 @@ def _called(
 
 @dataclass(frozen=True)
 class _Call:
-    """A function, the nest of what it takes, and that of the types that it gives."""
+    """A function with the pytrees of its inputs and of its declared result types."""
 
     kind: str
     function: Callable[..., Any]
@@ -147,72 +146,72 @@ class _Call:
 
     @property
     def name(self) -> str:
-        """What the function is called where it is defined."""
+        """The qualified name of the function without enclosing functions."""
         name = str(getattr(self.function, "__qualname__", type(self.function).__name__))
         return name.rpartition(".<locals>.")[2]
 
     def __call__(self, *arrays: Array) -> tuple[Any, ...]:
-        """What the function gives for arrays, one after another."""
-        return tuple(self.taken(self.function(*rebuild(self.inputs, arrays)), self.results))
+        """The results of the function for arrays, flat."""
+        return tuple(self._flat(self.function(*rebuild(self.inputs, arrays)), self.results))
 
-    def taken(self, given: Any, declared: Any) -> Iterator[Any]:
-        """The arrays in what was given for a nest of types; raises GraphTypeError where the nest is another one."""
+    def _flat(self, returned: Any, declared: Any) -> Iterator[Any]:
+        """The arrays in the returned pytree; raises GraphTypeError where its structure is not the declared one."""
         if isinstance(declared, Type):
-            yield given
+            yield returned
             return
         kinds = (dict,) if isinstance(declared, dict) else (tuple, list) if declared else (tuple, list, type(None))
-        is_alike = isinstance(given, kinds) and len(given or ()) == len(declared)
-        if not is_alike or (isinstance(given, dict) and given.keys() != declared.keys()):
-            text = f"{self.name} gives {_kind(given)} where {_kind(declared)} is declared."
+        is_alike = isinstance(returned, kinds) and len(returned or ()) == len(declared)
+        if not is_alike or (isinstance(returned, dict) and returned.keys() != declared.keys()):
+            text = f"{self.name} gives {_kind(returned)} where {_kind(declared)} is declared."
             raise GraphTypeError(text, self.location)
         for key in declared if isinstance(declared, dict) else range(len(declared)):
-            yield from self.taken(given[key], declared[key])
+            yield from self._flat(returned[key], declared[key])
 
     def at_once(self, tensors: Sequence[Tensor]) -> Any:
         """The results as tensors."""
         types = leaves(self.results)
         named = HostFunction(self.name, self, self.location)
         arrays = call(named, tuple(tensor.asnumpy() for tensor in tensors), tuple(types))
-        return self.given([Tensor.on_host(np.array(a), t) for a, t in zip(arrays, types, strict=True)])
+        return self._results([Tensor.on_host(np.array(a), t) for a, t in zip(arrays, types, strict=True)])
 
     def in_graph(self, tracer: Tracer, *symbols: Symbol) -> Any:
         """The results as symbols."""
-        how = structure(self.results), structure(self.inputs)
-        named = host_function(tracer, self.name, self.function, self, *how)
+        structures = structure(self.results), structure(self.inputs)
+        named = host_function(tracer, self.name, self.function, self, *structures)
         values = [tracer.value(symbol) for symbol in symbols]
-        return self.given(map(Symbol, call_python(tracer, self.kind, named, values, leaves(self.results))))
+        return self._results(map(Symbol, call_python(tracer, self.kind, named, values, leaves(self.results))))
 
-    def given(self, tensors: Iterable[Tensor]) -> Any:
-        """The nest of results, or None where nothing is declared."""
+    def _results(self, tensors: Iterable[Tensor]) -> Any:
+        """The pytree of results, or None where none is declared."""
         return None if self.results == () else rebuild(self.results, tensors)
 
 
-def _kind(given: Any) -> str:
-    if isinstance(given, (tuple, list, dict)):
-        return f"a {type(given).__name__} of {len(given)}"
-    return type(given).__name__
+def _kind(returned: Any) -> str:
+    if isinstance(returned, (tuple, list, dict)):
+        return f"a {type(returned).__name__} of {len(returned)}"
+    return type(returned).__name__
 
 
 def _backward(vjp: Callable[..., Any], inputs: tuple[Any, ...], *arguments: Any) -> tuple[Tensor, ...]:
-    """The gradients by the inputs, one after another; zeros where `vjp` gives None."""
+    """The gradients by the inputs, flat; zeros where `vjp` returns None."""
     tensors, (results, gradients) = arguments[:-2], arguments[-2:]
-    given = in_trace(vjp)(*rebuild(inputs, tensors), results, gradients)
-    found = leaves(given)
-    if len(found) != len(tensors):
-        raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(found)}.")
-    return tuple(map(_fitting, tensors, found))
+    returned = in_trace(vjp)(*rebuild(inputs, tensors), results, gradients)
+    flat = leaves(returned)
+    if len(flat) != len(tensors):
+        raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(flat)}.")
+    return tuple(map(_fitting, tensors, flat))
 
 
 def _fitting(tensor: Tensor, gradient: Any) -> Tensor:
-    """A gradient of a tensor, which has its type."""
-    found = zeros_like(tensor) if gradient is None else tensor_of(gradient)
-    if found.type != tensor.type:
-        raise GraphTypeError(f"A vjp gives a gradient of the type of each input, not {found.type} for {tensor.type}.")
-    return found
+    """A gradient of a tensor, checked to be of its type."""
+    result = zeros_like(tensor) if gradient is None else tensor_of(gradient)
+    if result.type != tensor.type:
+        raise GraphTypeError(f"A vjp gives a gradient of the type of each input, not {result.type} for {tensor.type}.")
+    return result
 
 
 def _declared(result_types: Any) -> Any:
-    """The nest of declared types; raises GraphTypeError for anything else in it."""
+    """The pytree of declared types; raises GraphTypeError for anything else in it."""
     if _is_pair(result_types):
         return _type(*result_types)
     if isinstance(result_types, (tuple, list)):
@@ -226,7 +225,7 @@ def _declared(result_types: Any) -> Any:
 
 
 def _is_pair(item: Any) -> bool:
-    """Whether it is a shape with a dtype, and no nest of two types."""
+    """True for a shape with a dtype, as opposed to a pytree of two types."""
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         return False
     shape, dtype = item

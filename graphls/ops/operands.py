@@ -1,4 +1,4 @@
-"""What the functions of `graphls.ops` take: tensors, numbers, axes and shapes, brought into one form."""
+"""Conversion of the operands of `graphls.ops`: tensors, numbers, axes and shapes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.pytree import leaves, rebuild
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike, as_known
 from graphls.frontend.trace.tracer import current_tracer
-from graphls.ir.types import DType, bool_, float32, int32
+from graphls.ir.types import DType, bool_, float32, float64, int32
 from graphls.primitives.primitive import normalise_axis
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Axis: TypeAlias = int | tuple[int, ...] | list[int] | None
 Shape: TypeAlias = tuple[int, ...]
 Sizes: TypeAlias = int | Sequence[int]
-"""A size of all axes, or one for each."""
+"""One size for all axes, or one for each."""
 ShapeLike: TypeAlias = Sizes | Tensor
 OutputSizes: TypeAlias = int | Sequence[int | None] | None
-"""Sizes of a result, of which None is the size that is there."""
+"""Sizes of a result, where None keeps the size of the operand."""
 Paddings: TypeAlias = Sequence[Sequence[int]] | Tensor
-"""What is added before and behind: a pair for each axis."""
+"""The padding before and after, a pair for each axis."""
 Operand: TypeAlias = Tensor | float
 """A tensor or a number."""
 
@@ -38,9 +38,9 @@ def apply(name: str, *operands: object, **attrs: object) -> Tensor:
 
 
 def tensor_of(x: object) -> Tensor:
-    """A tensor of its own with the value of a tensor, number or array, so that assigning to one leaves the other alone.
+    """A new tensor with the value of a tensor, number or array, independent of later assignments to that.
 
-    In a trace, a parameter's value is what the running cell sees.
+    In a trace, a parameter's value is the one that the running cell sees.
     """
     tracer = current_tracer()
     if isinstance(x, Parameter):
@@ -51,9 +51,9 @@ def tensor_of(x: object) -> Tensor:
 
 
 def tensor_in(x: TensorLike, dtype: DType) -> Tensor:
-    """A tensor in a dtype; a Python number becomes one of it at once, so that float64 keeps all of its digits.
+    """A tensor in a dtype; a Python number is converted directly, so that float64 keeps all of its digits.
 
-    Raises GraphTypeError for None, of which `Tensor` makes one that declares inputs.
+    Raises GraphTypeError for None, which `Tensor` would take for the declaration of an input.
     """
     if x is None:
         raise GraphTypeError("None is neither a tensor nor a number.")
@@ -75,14 +75,14 @@ def state_of(parameter: Parameter) -> Tensor:
 
 
 def learned(parameter: Parameter) -> Tensor:
-    """As `state_of`, for what a function takes as it is: where nothing is traced or cast the parameter itself."""
+    """As `state_of`, but the parameter itself where nothing is traced or cast."""
     here = executor.executor()
     is_plain = here is None or not (here.is_trace or here.casts_any)
     return parameter if is_plain else state_of(parameter)
 
 
 def in_graph(x: Tensor) -> Tensor:
-    """In a trace, a tensor that is known as a value of the graph: what is made of it is computed there, not stored."""
+    """In a trace, a tensor as a value of the graph, so that results of constants are computed there and not stored."""
     tracer = current_tracer()
     return x if tracer is None or isinstance(x, Symbol) else Symbol(tracer.value(x))
 
@@ -94,7 +94,7 @@ def float_of(x: TensorLike) -> Tensor:
 
 
 def floats(*operands: Any) -> tuple[Tensor, ...]:
-    """Operands as tensors of one float dtype: integers and bools meet in float32."""
+    """Operands as tensors of one float dtype: integers and bools become float32."""
     return tuple(map(float_of, dispatch.promoted(*map(operand_of, operands))))
 
 
@@ -113,15 +113,21 @@ def in_single(function: Callable[..., Tensor], *operands: object) -> Tensor:
     return dispatch.cast(function(*(dispatch.cast(t, float32) for t in tensors)), dtype)
 
 
+def in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
+    """`function` of a tensor in float64, in the float dtype of the tensor."""
+    x = float_of(x)
+    return dispatch.cast(function(dispatch.cast(x, float64)), x.dtype)
+
+
 def operand_of(x: object) -> Any:
     """A tensor in the dtype it is used in; numbers and arrays stay as they are."""
     return tensor_of(x) if isinstance(x, Tensor) else as_known(x)
 
 
 def weight_of(x: object) -> Any:
-    """As `operand_of`, for what a primitive takes at once: outside of a trace a parameter itself, as no copy is needed.
+    """As `operand_of`, for the direct operand of a primitive: outside of a trace a parameter itself, without a copy.
 
-    A cell with a `to_float` reads it in that.
+    A cell with a `to_float` reads it in that dtype.
     """
     if not isinstance(x, Parameter) or current_tracer() is not None:
         return operand_of(x)
@@ -141,22 +147,22 @@ def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
     if axis is None or axis in ((), []):
         return None
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = tuple(axis_of(a, rank or 1) for a in axes)
-    return found if rank else None
+    normalised = tuple(axis_of(a, rank or 1) for a in axes)
+    return normalised if rank else None
 
 
 def takes_numbers(function: Function) -> Function:
-    """A function along an axis for which a tensor without axes, its first argument, is one with a single element.
+    """A function along an axis that treats a tensor without axes, its first argument, as one with a single element.
 
-    It so has the axes 0 and -1, as in NumPy and PyTorch, and its results have no axes.
+    The axes 0 and -1 are then valid, as in NumPy and PyTorch, and the results have no axes.
     """
 
     @wraps(function)
     def along(*arguments: Any, **options: Any) -> Any:
         if not arguments or np.ndim(arguments[0]):
             return function(*arguments, **options)
-        found = function(apply("reshape", arguments[0], shape=(1,)), *arguments[1:], **options)
-        return rebuild(found, [apply("reshape", x, shape=()) for x in leaves(found)])
+        result = function(apply("reshape", arguments[0], shape=(1,)), *arguments[1:], **options)
+        return rebuild(result, [apply("reshape", x, shape=()) for x in leaves(result)])
 
     return along  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""Operator classes, `ops.Name(settings)(tensors)`, which records declare beside their functions (`ops/record.py`)."""
+"""Operator classes, `ops.Name(settings)(tensors)`, from the records of `ops/record.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__.extend(OPERATORS)
 
 
 def __getattr__(name: str) -> Any:
-    """An operator class or a function by its name; raises GraphAttributeError, which names what is near."""
+    """An operator class or a function by its name; raises GraphAttributeError, which suggests the closest name."""
     if name in OPERATORS or name in FUNCTIONS:
         return OPERATORS.get(name) or FUNCTIONS[name]
     known = [] if name.startswith("_") else [*OPERATORS, *FUNCTIONS]  # tools ask for private names and go on

@@ -1,4 +1,4 @@
-"""Primitive, the base of operator classes with what MindSpore keeps at one, and classes made from functions."""
+"""Primitive, the base class of operators with MindSpore's attributes, and operator classes from functions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ Self = TypeVar("Self", bound="Primitive")
 class Primitive:
     """An operator with a name and attributes; a subclass computes by its `__call__`, or `construct`.
 
-    Attributes, devices, stages and strategies for several devices are kept, and change nothing that is computed.
-    Raises GraphRuntimeError where one is called that says only of which shapes and dtypes its results are, since there
-    is no kernel for it.
+    Attributes, devices, stages and strategies for several devices are accepted and have no effect on results. Calling
+    an operator that only infers shapes and dtypes raises GraphRuntimeError, since there is no kernel for it.
     """
 
     name = ""
@@ -29,17 +28,17 @@ class Primitive:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """What `add_prim_attr` has kept."""
-        found: dict[str, Any] = self.__dict__.setdefault("_attrs", {})
-        return found
+        """The attributes added by `add_prim_attr`."""
+        attributes: dict[str, Any] = self.__dict__.setdefault("_attrs", {})
+        return attributes
 
     @property
     def instance_name(self) -> str:
-        """The name of this one operator."""
+        """The name of this instance."""
         return str(self.__dict__.get("_instance_name", ""))
 
     def add_prim_attr(self: Self, name: str, value: TensorLike) -> Self:
-        """Keep an attribute, which is an attribute of the object as well; returns the operator."""
+        """Add an attribute, also as an attribute of the object; returns the operator."""
         self.attrs[name] = value
         self.__dict__[name] = value
         return self
@@ -47,7 +46,7 @@ class Primitive:
     add_attr = set_attr = add_prim_attr
 
     def del_prim_attr(self: Self, name: str) -> Self:
-        """Forget an attribute; returns the operator."""
+        """Remove an attribute; returns the operator."""
         self.attrs.pop(name, None)
         self.__dict__.pop(name, None)
         return self
@@ -57,24 +56,24 @@ class Primitive:
         return dict(self.attrs)
 
     def init_prim_io_names(self, inputs: TensorLike, outputs: TensorLike) -> None:
-        """Keep the names of inputs and outputs as the attributes `input_names` and `output_names`."""
+        """Store the names of inputs and outputs in the attributes `input_names` and `output_names`."""
         self.add_prim_attr("input_names", inputs)
         self.add_prim_attr("output_names", outputs)
 
     def set_prim_instance_name(self: Self, name: str) -> Self:
-        """Name this one operator; returns it."""
+        """Name this instance; returns it."""
         self.__dict__["_instance_name"] = name
         return self
 
-    def _kept(self: Self, *args: TensorLike, **options: object) -> Self:
-        """Returns the operator: on one device, nothing is divided, placed or recomputed by it."""
+    def _ignored(self: Self, *args: TensorLike, **options: object) -> Self:
+        """Accepted without an effect on one device; returns the operator."""
         return self
 
-    shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _kept
-    set_inplace_prim = set_user_data = add_pre_hook = _kept
+    shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _ignored
+    set_inplace_prim = set_user_data = add_pre_hook = _ignored
 
     def check_elim(self, *args: TensorLike) -> tuple[bool, Any]:
-        """(False, None): an operator is computed whenever it is called."""
+        """(False, None): no call is eliminated."""
         return False, None
 
     def __call__(self, *inputs: Any) -> Any:
@@ -89,21 +88,21 @@ class Primitive:
 
 
 class PrimitiveWithInfer(Primitive):
-    """An operator that says by `infer_shape` and `infer_dtype` what its results are."""
+    """An operator that infers the types of its results by `infer_shape` and `infer_dtype`."""
 
     def infer_shape(self, *args: TensorLike) -> Any:
         """The shape of the result; raises GraphAttributeError unless a subclass defines it."""
-        return self._not_there("infer_shape")
+        return self._undefined("infer_shape")
 
     def infer_dtype(self, *args: TensorLike) -> Any:
         """The dtype of the result; raises GraphAttributeError unless a subclass defines it."""
-        return self._not_there("infer_dtype")
+        return self._undefined("infer_dtype")
 
     def infer_value(self, *args: TensorLike) -> Any:
-        """The result, where it is known before the graph runs; else None."""
+        """The result where it is known at compile time, else None."""
         return None
 
-    def _not_there(self, name: str) -> Any:
+    def _undefined(self, name: str) -> Any:
         raise GraphAttributeError(f"The operator {type(self).__name__} has no {name}.")
 
 
@@ -111,14 +110,14 @@ class PrimitiveWithCheck(Primitive):
     """An operator that checks its inputs by `check_shape` and `check_dtype`."""
 
     def check_shape(self, *args: TensorLike) -> None:
-        """Nothing, unless a subclass checks shapes."""
+        """Check shapes; without an effect unless a subclass defines it."""
 
     def check_dtype(self, *args: TensorLike) -> None:
-        """Nothing, unless a subclass checks dtypes."""
+        """Check dtypes; without an effect unless a subclass defines it."""
 
 
 def prim_attr_register(fn: Callable[..., None]) -> Callable[..., None]:
-    """The `__init__` of an operator, whose arguments become attributes of the operator."""
+    """Decorates the `__init__` of an operator: its arguments become attributes of the operator."""
     signature = inspect.signature(fn)
 
     @wraps(fn)
@@ -139,13 +138,13 @@ prim_arg_register = prim_attr_register
 
 
 REQUIRED = inspect.Parameter.empty
-"""The default of a setting that has none."""
+"""The default of a required setting."""
 
 _KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 class Operator(Primitive):
-    """A function of tensors whose settings are given once, when it is made: `ReduceSum(keep_dims=True)(x, 0)`.
+    """A function of tensors whose settings are bound at construction: `ReduceSum(keep_dims=True)(x, 0)`.
 
     Raises GraphTypeError for settings and arguments that the function does not take.
     """
@@ -167,14 +166,14 @@ class Operator(Primitive):
 
 
 def operator(name: str, function: Callable[..., Any], settings: Mapping[str, Any], module: str) -> type[Operator]:
-    """The class of `function`, of whose parameters those in `settings`, with their defaults, are given first."""
+    """The operator class of `function`, constructed with the parameters in `settings`, with their defaults."""
     defaults = inspect.Signature([inspect.Parameter(key, _KIND, default=value) for key, value in settings.items()])
     signature = inspect.signature(function)
     inputs = [p for p in signature.parameters.values() if p.name not in settings and p.kind is not p.KEYWORD_ONLY]
-    written = f"{name}{defaults}({', '.join(p.name for p in inputs)})"
+    usage = f"{name}{defaults}({', '.join(p.name for p in inputs)})"
     fields = {
         "__module__": module,
-        "__doc__": f"{inspect.getdoc(function) or ''}\n\nWritten `{written}`.",
+        "__doc__": f"{inspect.getdoc(function) or ''}\n\nWritten `{usage}`.",
         "__signature__": defaults,
         "__call__": _call(function, signature, inputs),
         "function": staticmethod(function),
@@ -187,9 +186,9 @@ def _call(
     function: Callable[..., Any], signature: inspect.Signature, inputs: list[inspect.Parameter]
 ) -> Callable[..., Any]:
     def call(self: Operator, *inputs: Any, **named: Any) -> Any:
-        given = {**self.settings, **named}
-        _bound(f"A call of {self!r}", signature, inputs, given)
-        return function(*inputs, **given)
+        settings = {**self.settings, **named}
+        _bound(f"A call of {self!r}", signature, inputs, settings)
+        return function(*inputs, **settings)
 
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([itself, *inputs])  # type: ignore[attr-defined]
@@ -198,10 +197,10 @@ def _call(
 
 
 def _bound(
-    what: str, signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
+    subject: str, signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
 ) -> inspect.BoundArguments:
     try:
         return signature.bind(*args, **options)
     except TypeError as error:
-        taken = ", ".join(signature.parameters) or "nothing"
-        raise GraphTypeError(f"{what} takes {taken}: {error}.") from None
+        parameters = ", ".join(signature.parameters) or "nothing"
+        raise GraphTypeError(f"{subject} takes {parameters}: {error}.") from None

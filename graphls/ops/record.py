@@ -1,12 +1,12 @@
-"""One record for each operation, and all that is made of it: names, methods of tensors, operator classes.
+"""The registry of operations: one record declares an operation's names, tensor methods, operator classes and cells.
 
     @operation(names="tensor_add", classes="Add", symbol="add")
     def add(x, y): ...
 
-stands in the file of the subject. It makes `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and the
-operator class `ops.Add()(x, y)`. `cells="ReLU"` makes the cell `nn.ReLU()(x)`. `make stubs` writes their signatures
-for editors and mypy, `make pages` their rows in docs/operators. A form that takes other arguments than the function
-has a function of its own beside it, which `operator_class`, `cell`, `tensor_method` or `in_place` declares.
+stands in the file of the subject. It defines `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and
+the operator class `ops.Add()(x, y)`. `cells="ReLU"` defines the cell `nn.ReLU()(x)`. `make stubs` writes their
+signatures for editors and mypy, `make pages` their rows in docs/operators. A form with other arguments than the
+function has its own function, declared by `operator_class`, `cell`, `tensor_method` or `in_place`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from graphls.ops.primitive import operator
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
-"""What functions call the tensor that their methods belong to; other names say that it is something else."""
+"""The parameter names of a tensor that the function becomes a method of, if it comes first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is declared of a setting of a cell: its default, whether only a keyword gives it, its check and its type."""
+    """A setting of a cell: its default, whether it is keyword-only, its check and its annotation."""
 
     default: Any
     is_keyword: bool = False
@@ -45,7 +45,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class CellForm:
-    """How a cell applies a function: what its `construct` takes, and the settings that the cell is made with."""
+    """The cell form of a function: the inputs of its `construct`, and the settings of its constructor."""
 
     name: str
     settings: Mapping[str, Setting]
@@ -56,7 +56,7 @@ class CellForm:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What is declared of one function: by which names each form of it is known."""
+    """The record of one function: the names of each of its forms."""
 
     function: Callable[..., Any]
     names: tuple[str, ...] = ()
@@ -73,24 +73,24 @@ OPERATIONS: list[Operation] = []
 """All records, in the order of their files."""
 
 FUNCTIONS: dict[str, Any] = {}
-"""What `graphls.ops` has by each public name."""
+"""The functions and classes of `graphls.ops` by public name."""
 
 ALSO: dict[str, dict[str, Any]] = {
     "numpy": {}, "mint": {}, "mint.linalg": {}, "mint.nn.functional": {}, "mint.special": {},
 }  # fmt: skip
-"""The functions that modules of MindSpore besides `mindspore.ops` have, by their names there."""
+"""The functions of other modules of MindSpore than `mindspore.ops`, by their names there."""
 
 
 class OperatorClasses(Mapping[str, type[Any]]):
-    """Operator classes by their names; each is made when it is first asked for, which keeps `import graphls` quick."""
+    """Operator classes by name, each created at its first lookup, which keeps `import graphls` fast."""
 
     def __init__(self) -> None:
         self.makers: dict[str, Callable[[], type[Any]]] = {}
-        self._made: dict[str, type[Any]] = {}
+        self._classes: dict[str, type[Any]] = {}
 
     def __getitem__(self, name: str) -> type[Any]:
-        # Of two threads that ask at once both may make one, of which the first that is kept serves both.
-        return self._made.get(name) or self._made.setdefault(name, self.makers[name]())
+        # Two threads may both create a class; `setdefault` gives both the first one.
+        return self._classes.get(name) or self._classes.setdefault(name, self.makers[name]())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.makers)
@@ -103,7 +103,7 @@ OPERATORS = OperatorClasses()
 """All operator classes."""
 
 CELLS: dict[str, Operation] = {}
-"""The records of cells by their names, of which `graphls.nn` makes classes."""
+"""The records of cells by name, from which `graphls.nn` creates classes."""
 
 
 @overload
@@ -126,10 +126,10 @@ def operation(
     or, where it has another name there, "numpy.multiply"; `classes` the operator classes that compute it (see
     `operator_class` for `settings`, `defaults` and `via`), `cells` the cells that apply it to one input x with the same
     settings (see `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in
-    Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a method by
-    all of its names, unless `method` says something else; it may also be a wrapper for the method. What is `spelled`
-    takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. A parameter whose default is a bool
-    takes bools only, `dtype` what is one. Raises GraphValueError for a name that another operation has.
+    Python's special method, as in `__add__`. A function whose first parameter is one of FIRST is a method by all of its
+    names, unless `method` is False; `method` may also be a wrapper for the method. With `spelled` it takes `dim`,
+    `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. A parameter whose default is a bool takes bools
+    only, and `dtype` dtypes only. Raises GraphValueError for a name of another operation.
     """
 
     def declare(function: Any) -> Any:
@@ -146,7 +146,7 @@ def operation(
             _add(ALSO[module], (name,), function)
         _add(FUNCTIONS, known, function)
         OPERATIONS.append(record)
-        _give(record, method(function) if callable(method) else function)
+        _add_methods(record, method(function) if callable(method) else function)
         if classes:
             operator_class(classes, settings, defaults=defaults, via=via)(function)
         for name in cells.split():
@@ -160,10 +160,10 @@ def operator_class(
     classes: str, settings: str = "", *, defaults: Mapping[str, Any] | None = None, via: Wrapper | None = None,
     like: Callable[..., Any] | None = None,
 ) -> Callable[[Function], Function]:  # fmt: skip
-    """Declare operator classes, `Name(settings)(tensors)`, that call a function, or what `via` makes of it.
+    """Declare operator classes, `Name(settings)(tensors)`, that call a function, or `via(function)`.
 
-    `settings` are the parameters that are given first, with the defaults of the function or of `defaults`. `like` is
-    the function whose docstring they have.
+    `settings` are the parameters of the constructor, with the defaults of the function or of `defaults`. `like` is the
+    function whose docstring they have.
     """
 
     def declare(function: Function) -> Function:
@@ -182,8 +182,8 @@ def operator_class(
 
 def _operator(name: str, function: Callable[..., Any], settings: list[str], defaults: Mapping[str, Any]) -> type[Any]:
     parameters = inspect.signature(function).parameters
-    given = {key: defaults.get(key, parameters[key].default) for key in settings}
-    return operator(name, function, given, "graphls.ops.operations")
+    settings_with_defaults = {key: defaults.get(key, parameters[key].default) for key in settings}
+    return operator(name, function, settings_with_defaults, "graphls.ops.operations")
 
 
 AXES = {
@@ -191,15 +191,15 @@ AXES = {
     2: {"images": "images", "sizes": "H, W", "lengths": "height, width"},
     3: {"images": "volumes", "sizes": "D, H, W", "lengths": "depth, height, width"},
 }
-"""What images of one to three axes are called, their sizes, and those of their windows."""
+"""The words for images of one to three axes, their sizes, and those of their windows."""
 
 
 def by_axes(
     *counts: int, also: str = "", checks: Mapping[str, Check] | None = None
 ) -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
-    """Declare functions of images with so many axes, of which each is made by one function from the number of axes.
+    """Declare a function for each of several numbers of image axes, by a factory that takes the number.
 
-    From `conv` come `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` in the words of AXES.
+    `conv` declares `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` with the words of AXES.
     """
 
     def declare(make: Callable[[int], Function]) -> tuple[Function, ...]:
@@ -221,22 +221,22 @@ def cell(
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Declare a cell, `Name(settings)(inputs)`, that applies a function.
 
-    `settings` are parameters of the function, which it gets as keywords, with the defaults of the function or of
-    `defaults`; those behind a `*` are given as keywords only. `checks` see what is given for them, in order, and
-    `repr` shows those in `shown`. `inputs` are the names of what the cell takes when it is called; a step refuses,
-    before it runs, nan and infinity in the one called `finite`. A cell with a setting `reduction` is a loss.
+    `settings` are parameters of the function, passed as keywords, with the defaults of the function or of `defaults`;
+    those after a `*` are keyword-only. `checks` validate their values, in order, and `repr` shows those in `shown`.
+    `inputs` are the names of the inputs of a call; before it runs, a step rejects nan and infinity in the one named
+    `finite`. A cell with a setting `reduction` is a loss.
     """
 
     def declare(function: Function) -> Function:
-        parameters, found, is_keyword = inspect.signature(function).parameters, {}, False
+        parameters, settings_of_cell, is_keyword = inspect.signature(function).parameters, {}, False
         for key in settings.split():
             if key == "*":
                 is_keyword = True
                 continue
             p = parameters[key]
             default, check = (defaults or {}).get(key, p.default), (checks or {}).get(key)
-            found[key] = Setting(default, is_keyword, check, p.annotation)
-        form = CellForm(name, found, tuple(inputs.split()), tuple(shown.split()), finite)
+            settings_of_cell[key] = Setting(default, is_keyword, check, p.annotation)
+        form = CellForm(name, settings_of_cell, tuple(inputs.split()), tuple(shown.split()), finite)
         record = Operation(function, cell=form)
         OPERATIONS.append(record)
         _add(CELLS, (name,), record)
@@ -246,37 +246,37 @@ def cell(
 
 
 def tensor_method(name: str = "") -> Callable[[Function], Function]:
-    """Declare a method of tensors that is no function of `graphls.ops`; by default with the name of the function."""
+    """Declare a method of tensors that is not a function of `graphls.ops`; by default with the name of the function."""
 
     def declare(function: Function) -> Function:
         record = Operation(function, methods=(name or function.__name__,))
         OPERATIONS.append(record)
-        _give(record, guarded(function))
+        _add_methods(record, guarded(function))
         return function
 
     return declare
 
 
 def in_place(names: str) -> Callable[[Function], Function]:
-    """Declare methods that give their tensor what a function of it computes: `x.add_(y)`."""
+    """Declare methods that write the result of a function into their tensor: `x.add_(y)`."""
 
     def declare(function: Function) -> Function:
         record = Operation(function, in_place=tuple(names.split()))
         OPERATIONS.append(record)
-        _give(record, function)
+        _add_methods(record, function)
         return function
 
     return declare
 
 
 def _takes_tensor(function: Callable[..., Any]) -> bool:
-    # The code says it without a signature, which takes its time while graphls is imported.
+    # Reads the code object, as `inspect.signature` would slow the import of graphls.
     code = inspect.unwrap(function).__code__ if inspect.isfunction(function) else None
     return code is not None and code.co_argcount > 0 and code.co_varnames[0] in FIRST
 
 
-def _give(record: Operation, method: Callable[..., Any]) -> None:
-    """Give tensors the methods of a record."""
+def _add_methods(record: Operation, method: Callable[..., Any]) -> None:
+    """Add the methods of a record to tensors."""
     _add(METHODS, record.methods, method)
     for name in record.in_place:
         _add(METHODS, (name,), guarded(writing(name, record.function)))
@@ -286,25 +286,25 @@ def _give(record: Operation, method: Callable[..., Any]) -> None:
         give_operator(record.symbol, record.function)
 
 
-def _add(found: dict[str, Any], names: tuple[str, ...], item: Any) -> None:
+def _add(table: dict[str, Any], names: tuple[str, ...], item: Any) -> None:
     for name in names:
-        if name in found:
+        if name in table:
             raise GraphValueError(f"There are two operations {name!r}; give one of them another name.")
-        found[name] = item
+        table[name] = item
 
 
 def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A method that gives a tensor what `compute` makes of it, in its own dtype, and returns the tensor.
+    """A method that replaces a tensor's value by that of `compute`, in its own dtype, and returns the tensor.
 
-    In a graph every name of the tensor has the new value from there on. Raises GraphValueError for another shape.
+    In a graph all references to the tensor have the new value from there on. Raises GraphValueError for another shape.
     """
 
     @wraps(compute)
     def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        made = tensor_of(compute(x, *args, **options))
-        if made.shape != x.shape:
-            raise GraphValueError(f"{name} gives {made.type}, and a tensor of the shape {x.shape} keeps its shape.")
-        x._become(made if made.dtype is x.dtype else dispatch.cast(made, x.dtype))
+        result = tensor_of(compute(x, *args, **options))
+        if result.shape != x.shape:
+            raise GraphValueError(f"{name} gives {result.type}, and a tensor of the shape {x.shape} keeps its shape.")
+        x._become(result if result.dtype is x.dtype else dispatch.cast(result, x.dtype))
         return x
 
     method.__name__ = method.__qualname__ = name
@@ -312,7 +312,7 @@ def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _usual_checks(function: Callable[..., Any]) -> dict[str, Check]:
-    """The check for a bool of each parameter whose default is one, and that for a dtype of one which may be None."""
+    """Checks for bools of the parameters whose defaults are bools, and for a dtype of a `dtype` with default None."""
     function = inspect.unwrap(function)
     if not inspect.isfunction(function):
         return {}
@@ -328,8 +328,8 @@ def _dtype(_: str, __: str, value: Any) -> DType | None:
 
 
 def with_checks(function: Function, checks: Mapping[str, Check]) -> Function:
-    """The function, which gets what the checks make of the arguments that a call gives."""
-    # The code is read as it is, since `inspect.signature` takes its time while graphls is imported.
+    """The function with its arguments checked and converted by the checks."""
+    # Reads the code object, as `inspect.signature` would slow the import of graphls.
     code = inspect.unwrap(function).__code__
     by_place = code.co_varnames[: code.co_argcount]
     checked = [(by_place.index(n) if n in by_place else sys.maxsize, n, check) for n, check in checks.items()]
@@ -348,11 +348,11 @@ def with_checks(function: Function, checks: Mapping[str, Check]) -> Function:
 
 
 _SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "keep_dims": "keepdims", "input": "x"}
-"""The names that MindSpore has given to one parameter over the years."""
+"""The names of one parameter in different versions of MindSpore."""
 
 
 def with_spellings(function: Function) -> Function:
-    """The function, whose `axis` may be given as `dim`, its `keepdims` as `keepdim` or `keep_dims`, its `x` as `input`.
+    """The function with further keywords: `dim` for `axis`, `keepdim` or `keep_dims` for `keepdims`, `input` for `x`.
 
     Calls raise GraphTypeError, with the user's line, for arguments that the function does not take.
     """

@@ -1,4 +1,4 @@
-"""What was noted while it was computed, as a function that can be differentiated."""
+"""Recorded eager operations as a function that can be differentiated."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from graphls.frontend.tensors.tensor import Tensor
 from graphls.ir.compare import key_of_constant
 from graphls.ops.directions import vjp
 
-Place = tuple[str, Any]
-"""Where an operand is from: ("value", its number), ("constant", its number), or ("number", itself)."""
+Source = tuple[str, Any]
+"""The source of an operand: ("value", its number), ("constant", its number), or ("number", itself)."""
 
 
 class Replayed:
-    """The results as a function of the sources, and of the constants that were computed with.
+    """The results as a function of the sources and of the constants of the recorded operations.
 
-    Only what depends on the sources is computed again. `key` is the same for what is computed in the same way of other
-    numbers; None where attributes do not tell. Raises TraceError where a compiled step or a parameter that is trained
-    and is no source takes part.
+    Only operations that depend on the sources are replayed. `key` is equal for the same operations on other numbers;
+    None where attributes are not hashable. Raises TraceError where a compiled step takes part, or a trained parameter
+    that is not a source.
     """
 
     def __init__(self, noted: Sequence[Noted], sources: Sequence[Tensor], results: Sequence[Tensor]) -> None:
         self.number = {id(source): i for i, source in enumerate(sources)}
         self.count = len(sources)
         self.constants: list[Tensor] = []
-        self.steps: list[tuple[str, tuple[Place, ...], Any, int, int]] = []
+        self.steps: list[tuple[str, tuple[Source, ...], Any, int, int]] = []
         for each in noted:
-            self._take(each)
+            self._append(each)
         self.results = tuple(map(self._place, results))
 
-    def _take(self, noted: Noted) -> None:
+    def _append(self, noted: Noted) -> None:
         if not any(id(x) in self.number or _is_trained(x) for x in noted.operands):
             for result in noted.results:
                 self.number.pop(id(result), None)  # a tensor may have become another one in place
@@ -55,7 +55,7 @@ class Replayed:
             self.number[id(result)] = self.count
             self.count += 1
 
-    def _place(self, operand: Any) -> Place:
+    def _place(self, operand: Any) -> Source:
         number = self.number.get(id(operand))
         if number is not None:
             return "value", number
@@ -69,7 +69,7 @@ class Replayed:
 
     @property
     def key(self) -> Hashable:
-        """What tells this function from others."""
+        """The cache key of this function."""
         try:
             steps = [
                 (name, *map(_key, places), *attrs, *map(key_of_constant, attrs.values()))
@@ -84,21 +84,21 @@ class Replayed:
         constants = tensors[len(tensors) - len(self.constants) :]
         values = dict(enumerate(tensors[: len(tensors) - len(self.constants)]))
 
-        def found(place: Place) -> Any:
-            kind, what = place
-            return what if kind == "number" else values[what] if kind == "value" else constants[what]
+        def resolved(place: Source) -> Any:
+            kind, item = place
+            return item if kind == "number" else values[item] if kind == "value" else constants[item]
 
         for name, places, attrs, first, _ in self.steps:
-            made = dispatch.apply(name, *map(found, places), **attrs)
-            values.update(enumerate(made if isinstance(made, tuple) else (made,), first))
-        return tuple(map(found, self.results))
+            outputs = dispatch.apply(name, *map(resolved, places), **attrs)
+            values.update(enumerate(outputs if isinstance(outputs, tuple) else (outputs,), first))
+        return tuple(map(resolved, self.results))
 
     def pulled(self, tensors: tuple[Tensor, ...], seeds: tuple[Tensor, ...]) -> Any:
         """The gradients by sources and constants, in a trace."""
         return vjp(self, *tensors)[1](*seeds)
 
 
-def _key(place: Place) -> Hashable:
+def _key(place: Source) -> Hashable:
     return place[0], key_of_constant(place[1])
 
 

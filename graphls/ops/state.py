@@ -1,4 +1,4 @@
-"""What a step does beside its results: order, writes to parameters, and MindSpore's overflow status."""
+"""Effects of a step: order, writes to parameters, and MindSpore's overflow status."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ from graphls.ops.record import operation, operator_class, writing
 
 @operation(classes="Depend")
 def depend(value: object, expr: object) -> Any:
-    """`value` unchanged, made after everything in `expr`; both may be pytrees of tensors."""
+    """`value` unchanged, ordered after everything in `expr`; both may be pytrees of tensors."""
     tracer = current_tracer()
     return value if tracer is None else ordering.depend(tracer, value, expr)
 
 
 @operation(classes="Assign CopyWithSlice")
 def assign(variable: TensorLike, value: TensorLike) -> Tensor:
-    """Give a parameter, or outside of a trace any tensor, a new value, which is cast to its dtype and returned.
+    """Assign a value to a parameter, or outside of a trace to any tensor; it is cast to its dtype and returned.
 
     Raises GraphTypeError for anything else, GraphValueError for another shape.
     """
     state, tracer = writable(variable), current_tracer()
     if tracer is not None:
         return Symbol(tracer.write(state, value))
-    return state.set_data(value).value() if isinstance(state, Parameter) else _take(state, value)
+    return state.set_data(value).value() if isinstance(state, Parameter) else _assign_to_tensor(state, value)
 
 
-_take = writing("assign", lambda x, value: value)
+_assign_to_tensor = writing("assign", lambda x, value: value)
 
 
 @operation(classes="AssignAdd")
 def assign_add(variable: TensorLike, value: TensorLike) -> Tensor:
     """Add to a parameter; returns its new value."""
-    return assign(variable, add(held(variable), value))
+    return assign(variable, add(current_value(variable), value))
 
 
 @operation(classes="AssignSub")
 def assign_sub(variable: TensorLike, value: TensorLike) -> Tensor:
     """Subtract from a parameter; returns its new value."""
-    return assign(variable, sub(held(variable), value))
+    return assign(variable, sub(current_value(variable), value))
 
 
 def writable(variable: TensorLike) -> Any:
-    """The parameter itself, also behind `depend`, or outside of a trace a tensor; raises GraphTypeError for others."""
+    """The parameter itself, also through `depend`, or outside of a trace a tensor; raises GraphTypeError for others."""
     state = variable.parameter if isinstance(variable, StateSymbol) else variable
     if isinstance(state, Parameter) or (isinstance(state, Tensor) and current_tracer() is None):
         return state
     raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.")
 
 
-def held(variable: TensorLike) -> Tensor:
-    """The value now of what can be written to."""
+def current_value(variable: TensorLike) -> Tensor:
+    """The current value of a parameter, or outside of a trace of a tensor."""
     state = writable(variable)
     return state_of(state) if isinstance(state, Parameter) else tensor_of(state)
 
@@ -83,15 +83,15 @@ def identity(x: TensorLike) -> Any:
 
 @operator_class("NPUAllocFloatStatus")
 def alloc() -> Tensor:
-    """An overflow status, f32[8]: zeros, and ones after NPUGetFloatStatus has found an overflow."""
+    """An overflow status, f32[8]: zeros, and ones once NPUGetFloatStatus has detected an overflow."""
     return new_status(_tracer("NPUAllocFloatStatus"))
 
 
 @operator_class("NPUClearFloatStatus NPUClearFloatStatusV2")
 def clear(input_x: Any) -> Tensor:
-    """Open the overflow window of a status, after everything that the status was made to depend on.
+    """Open the overflow window of a status, after everything that the status depends on.
 
-    What is made to depend on the result runs inside the window. A status that is cleared again reads zeros.
+    Operations that depend on the result run inside the window. A status that is cleared again reads zeros.
     """
     tracer = _tracer("NPUClearFloatStatus", input_x)
     if _is_allocated(input_x):
@@ -101,9 +101,9 @@ def clear(input_x: Any) -> Tensor:
 
 @operator_class("NPUGetFloatStatus")
 def get(input_x: Any) -> Tensor:
-    """Fill a status with ones where a float tensor overflowed that it was made to depend on since it was cleared.
+    """Fill a status with ones where a float tensor overflowed that it depends on since it was cleared.
 
-    Raises GraphTypeError for anything but what NPUAllocFloatStatus or `start_overflow_check` gave, GraphValueError
+    Raises GraphTypeError for anything but a result of NPUAllocFloatStatus or `start_overflow_check`, GraphValueError
     where the status depends on nothing.
     """
     tracer = _tracer("NPUGetFloatStatus", input_x)
@@ -118,7 +118,7 @@ def get(input_x: Any) -> Tensor:
 
 @operator_class("NPUGetFloatStatusV2")
 def get_v2(input: TensorLike) -> Tensor:
-    """Ones, i32[8], where a float tensor overflowed that a status was made to depend on since it was cleared.
+    """Ones, i32[8], where a float tensor overflowed that a status depends on since it was cleared.
 
     Zeros otherwise. Raises GraphValueError where the status depends on nothing.
     """
@@ -129,7 +129,7 @@ def get_v2(input: TensorLike) -> Tensor:
 
 
 class Flag(Symbol):
-    """What `float_status` says of tensors in a trace: they are looked at together, when it is read."""
+    """The result of `float_status` in a trace: its tensors are checked together, when it is read."""
 
     __slots__ = ("checked",)
 
@@ -152,10 +152,10 @@ class Flag(Symbol):
 
 @operator_class("FloatStatus")
 def float_status(x: TensorLike) -> Tensor:
-    """1.0 where a float tensor holds an infinity or nan, else 0.0: float32 of shape (1,).
+    """1.0 where a float tensor has an infinity or nan, else 0.0: float32 of shape (1,).
 
-    In a step the sum of several is one status, 1.0 where any of their tensors does, so that a step has one window and
-    one check whatever the number of gradients.
+    In a step the sum of several is one status, 1.0 where any of their tensors has one, so that a step has one window
+    and one check whatever the number of gradients.
     """
     x = tensor_of(x)
     return Flag((x,)) if isinstance(x, Symbol) else _flag((x,))
@@ -194,10 +194,10 @@ def overflow_start(pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any
 
 
 def overflow_get(status: Any, compute_output: Any) -> Tensor:
-    """Whether a float tensor in `compute_output` holds an infinity or nan, bool of shape ().
+    """True where a float tensor in `compute_output` has an infinity or nan; a bool of shape ().
 
-    A status that was not cleared leaves it to the compiler to place the window. Raises GraphValueError where there is
-    no float tensor to look at.
+    For a status that was not cleared, the compiler places the window. Raises GraphValueError where there is no float
+    tensor.
     """
     floats = [t for t in map(tensor_of, _tensors(compute_output)) if t.dtype.is_float]
     if not floats:
@@ -217,7 +217,7 @@ def new_status(tracer: Tracer) -> Tensor:
 
 
 def clear_status(tracer: Tracer, status: TensorLike) -> Any:
-    """Open a window; the status, ordered after that."""
+    """Open a window; returns the status, ordered after that."""
     with tracer.phase("check"):
         (token,) = tracer.emit("overflow_start", (), {}, after=ordering.awaited(tracer, status), name="status")
     tracer.windows[_key(tracer, status)] = token
@@ -225,9 +225,9 @@ def clear_status(tracer: Tracer, status: TensorLike) -> Any:
 
 
 def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
-    """Whether what the status was made to depend on in its window overflowed, bool of shape ().
+    """True where a tensor overflowed that the status depends on since its window opened; a bool of shape ().
 
-    Raises GraphValueError where that is nothing.
+    Raises GraphValueError where it depends on none.
     """
     token = tracer.windows.get(_key(tracer, status))
     opened = -1 if token is None else tracer.order[token]
@@ -242,7 +242,7 @@ def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
 
 
 def _key(tracer: Tracer, status: TensorLike) -> Any:
-    """What all forms of one status have in common."""
+    """The value that identifies a status, through all `depend` nodes."""
     return ordering.without_depends(tracer, status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
 
 

@@ -1,4 +1,4 @@
-"""Methods of tensors that MindSpore has, and that are no functions of `graphls.ops` or have other defaults there."""
+"""MindSpore's tensor methods that are not functions of `graphls.ops`, or have other defaults there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def itemset(x: TensorLike, *args: Any) -> Tensor:
 
 @tensor_method()
 def choose(x: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> Tensor:
-    """The elements at their places of those tensors that the positions in x name; too large ones name the last."""
+    """Elementwise selection: at each position, the element of the tensor with the index in x, clipped to the last."""
     shape = np.broadcast_shapes(tensor_of(x).shape, *(tensor_of(each).shape for each in choices))
     rows = stack([broadcast_to(tensor_of(each), shape) for each in choices])
     at = clamp(broadcast_to(x, shape), 0, len(choices) - 1)
@@ -56,7 +56,7 @@ def choose(x: TensorLike, choices: Sequence[TensorLike], mode: str = "clip") -> 
 
 @tensor_method("searchsorted")
 def _searchsorted(x: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
-    """Where values would stand in a sorted tensor, as `ops.searchsorted`."""
+    """The insertion positions of values in a sorted tensor, as `ops.searchsorted`."""
     return searchsorted(x, v, out_int32=True, side=side, sorter=sorter)
 
 
@@ -68,7 +68,7 @@ def select(x: TensorLike, dim: int, index: int) -> Tensor:
 
 @tensor_method()
 def resize(x: TensorLike, *new_shape: Any) -> Tensor:
-    """The elements in row-major order in another shape: the first ones, or all and zeros behind."""
+    """The elements in row-major order in another shape: cut at the end, or padded with zeros."""
     x = tensor_of(x)
     shape: Sizes = new_shape[0] if len(new_shape) == 1 and not isinstance(new_shape[0], int) else new_shape
     size = int(np.prod(shape))
@@ -87,7 +87,7 @@ def masked_scatter(x: TensorLike, mask: TensorLike, tensor: TensorLike) -> Tenso
 
 @tensor_method()
 def fill_diagonal(x: TensorLike, fill_value: float, wrap: bool = False) -> Tensor:
-    """The tensor with a number on the diagonal that begins at its first element; `wrap` goes on in tall matrices."""
+    """The tensor with a number on its main diagonal, which `wrap` continues in tall matrices."""
     x = tensor_of(x)
     mask = np.zeros(x.shape, bool)
     np.fill_diagonal(mask, True, wrap)
@@ -96,13 +96,13 @@ def fill_diagonal(x: TensorLike, fill_value: float, wrap: bool = False) -> Tenso
 
 @tensor_method()
 def is_contiguous(x: TensorLike) -> bool:
-    """Whether the elements are in order in memory: they always are."""
+    """True: the elements are always in row-major order in memory."""
     tensor_of(x)
     return True
 
 
 @tensor_method()
 def stride(x: TensorLike) -> list[int]:
-    """How many elements lie from one to the next along each axis."""
+    """The stride of each axis, in elements."""
     shape = tensor_of(x).shape
     return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]

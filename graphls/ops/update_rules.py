@@ -1,7 +1,7 @@
-"""The rules by which parameters are updated, each once: optimizers of `nn` and operator classes both apply them.
+"""Update rules of parameters, shared by the optimizers of `nn` and the operator classes of `updates.py`.
 
-A rule writes the states of a parameter and gives the step that the parameter is to lose, or its new value. States are
-parameters, read in their own dtype and written in place; rates, betas and the like are numbers or tensors.
+A rule writes the states of a parameter and returns the step to subtract from the parameter, or its new value. States
+are parameters, read in their own dtype and written in place; rates, betas and the like are numbers or tensors.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FLOAT32 = np.finfo(np.float32)
 
 
 def _parameter(x: TensorLike) -> Parameter | None:
-    """The parameter itself, also behind `depend`."""
-    found = x.parameter if isinstance(x, StateSymbol) else x
-    return found if isinstance(found, Parameter) else None
+    """The parameter itself, also through `depend`."""
+    state = x.parameter if isinstance(x, StateSymbol) else x
+    return state if isinstance(state, Parameter) else None
 
 
 def value_of(x: TensorLike) -> Tensor:
@@ -51,7 +51,7 @@ def value_of(x: TensorLike) -> Tensor:
 
 
 def written(x: TensorLike, value: Tensor) -> Tensor:
-    """A new value, which a parameter takes, or outside of a trace a tensor; raises GraphTypeError for a slice."""
+    """Assign a new value to a parameter, or outside of a trace to a tensor; raises GraphTypeError for a slice."""
     if _parameter(x) is None and current_tracer() is not None:
         raise GraphTypeError(
             f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
@@ -76,14 +76,14 @@ def averaged(x: TensorLike, share: Any, new: Tensor) -> Tensor:
 
 
 def rest_of(share: Any) -> Any:
-    """1 - share, for the float32 nearest to a number: both weights add up to 1, and match powers of the share."""
+    """1 - share for the float32 nearest to a number, so that both weights sum to 1 and match powers of the share."""
     if isinstance(share, (int, float)):
         return float(np.float32(1) - np.float32(share))
     return 1.0 - float_of(share)
 
 
 def _is(value: TensorLike, number: float) -> bool:
-    """Whether a setting is that number, known while tracing; a tensor is no number."""
+    """True if a setting is that Python number; false for a tensor."""
     return isinstance(value, (int, float)) and value == number
 
 
@@ -110,7 +110,7 @@ def damped(old: Tensor, g: Tensor, momentum: TensorLike, dampening: float) -> Te
 
 
 def adam_correction(power1: TensorLike, power2: TensorLike) -> Tensor:
-    """sqrt(1 - power2) / (1 - power1) for the powers of the betas, by which Adam's rate is multiplied."""
+    """The bias correction of Adam's rate, sqrt(1 - power2) / (1 - power1) for the powers of the betas."""
     return sqrt(sub(1.0, power2)) / sub(1.0, power1)
 
 
@@ -120,8 +120,8 @@ def adam_step(
 ) -> tuple[Tensor, ...]:
     """The step rate * m / (sqrt(v) + epsilon), and the new states: the averages m of g and v of g ** 2.
 
-    A third state is the largest v so far, which stands in place of v (Reddi et al., 2018). With `nesterov`,
-    beta1 * m + (1 - beta1) * g stands in place of m.
+    A third state is the largest v so far, which replaces v (Reddi et al., 2018). With `nesterov`,
+    beta1 * m + (1 - beta1) * g replaces m.
     """
     part = mul(g, rest_of(betas[0]))
     first = written(states[0], mul(value_of(states[0]), betas[0]) + part)
@@ -138,7 +138,7 @@ def adam_moments(m: TensorLike, v: TensorLike, g: Tensor, betas: tuple[Any, Any]
 
 
 def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: TensorLike, decay: TensorLike | None) -> Tensor:
-    """m / (sqrt(v) + epsilon) + decay * w, without correction of bias; a decay of None is none."""
+    """m / (sqrt(v) + epsilon) + decay * w, without bias correction; without decay if it is None."""
     step = m / add(sqrt(v), epsilon)
     return step if decay is None else step + mul(w, decay)
 
@@ -152,7 +152,7 @@ def ada_max_step(
     return mul(first, rate) / add(largest, epsilon), first, largest
 
 
-# -- the size of past gradients -------------------------------------------------------------------------------
+# -- by the magnitude of past gradients -------------------------------------------------------------------------------
 
 
 def rms_step(
@@ -176,7 +176,7 @@ def adagrad_sums(accum: TensorLike, g: Tensor, update: bool = True) -> Tensor:
 
 
 def above_zero(sums: Tensor, starts_at_zero: bool) -> Tensor:
-    """Sums to divide by: where they begin as 0, so does what is divided."""
+    """A divisor: sums that begin as 0 are kept above 0, as the dividend is 0 then as well."""
     return maximum(sums, FLOAT32.tiny) if starts_at_zero else sums
 
 
@@ -194,13 +194,13 @@ def adadelta_step(
 
 
 def _within(x: Tensor, reach: Any) -> Tensor:
-    """x, at least -reach and at most reach."""
+    """x clipped to [-reach, reach]."""
     is_number = isinstance(reach, (int, float))
     return clip_by_value(x, -reach, reach) if is_number else maximum(minimum(x, reach), neg(reach))
 
 
 def shrunk(x: Tensor, by: Any) -> Tensor:
-    """x moved towards 0 by a number, at most to it."""
+    """x moved towards 0 by a number, at most to 0 (soft thresholding)."""
     return x if _is(by, 0) else x - _within(x, by)
 
 
@@ -217,8 +217,8 @@ def ftrl_weight(
     """The weight that follows the regularized leader (McMahan et al., 2013), for `inverse`, 1 over the rate.
 
     a = accum + g * g; u = linear + g - (a ** p - accum ** p) / rate * w; w = (sign(u) * l1 - u) / (a ** p / rate +
-    2 * l2) where |u| is above l1, and 0 elsewhere, for p = -power. a and u are written. Sums may begin as
-    `zero`, where what is divided does, too.
+    2 * l2) where |u| is above l1, and 0 elsewhere, for p = -power. a and u are written. With `zero`, sums may begin as
+    0, where the dividend is 0 as well.
     """
     old = value_of(accum)
     before, after = _raised(old, power), _raised(written(accum, old + square(g)), power)

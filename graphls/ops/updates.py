@@ -1,4 +1,4 @@
-"""Operator classes that update parameters, by the rules that the optimizers of `nn` apply (`update_rules.py`)."""
+"""Operator classes that update parameters, by the rules of `update_rules.py`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _keras_momentum(
     var: TensorLike, accum: TensorLike, lr: TensorLike, grad: TensorLike, momentum: Tensor, use_locking: bool = False,
     use_nesterov: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """accum = momentum * accum - lr * g; var += accum, or momentum * accum - lr * g with `use_nesterov`. Gives both."""
+    """accum = momentum * accum - lr * g; var += accum, or momentum * accum - lr * g with `use_nesterov`; both."""
     step = mul(float_of(grad), lr)
     velocity = written(accum, value_of(accum) * momentum - step)
     return summed(var, velocity * momentum - step if use_nesterov else velocity), velocity
@@ -134,7 +134,7 @@ def _power_sign(
 
 
 def _agreement(g: Tensor, average: Tensor, sign_decay: TensorLike) -> Tensor:
-    """`sign_decay` where a gradient has the sign of its average, less than 0 where it has the other one."""
+    """`sign_decay` where a gradient has the sign of its average, -`sign_decay` where it has the opposite one."""
     return mul(sign(g) * sign(average), sign_decay)
 
 
@@ -179,7 +179,7 @@ def _adam(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """m and v average g and g ** 2; var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon).
 
-    Gives all three. With `use_nesterov`, beta1 * m + (1 - beta1) * g stands in place of m.
+    Returns all three. With `use_nesterov`, beta1 * m + (1 - beta1) * g replaces m.
     """
     rate, betas = _adam_rate(lr, beta1_power, beta2_power), (beta1, beta2)
     step, *moments = adam_step((m, v), float_of(gradient), betas, rate, epsilon, use_nesterov)
@@ -192,7 +192,7 @@ def _adam_without_update(
     beta2: TensorLike, epsilon: TensorLike, gradient: TensorLike,
     use_locking: bool = False, use_nesterov: bool = False,
 ) -> Tensor:  # fmt: skip
-    """What `Adam` would add to a parameter; only the moments are written."""
+    """The change that `Adam` would add to a parameter; only the moments are written."""
     rate, betas = _adam_rate(lr, beta1_power, beta2_power), (beta1, beta2)
     return adam_step((m, v), float_of(gradient), betas, rate, epsilon, use_nesterov)[0] * -1.0
 
@@ -249,7 +249,7 @@ def _adadelta(
     var: TensorLike, accum: TensorLike, accum_update: TensorLike, lr: TensorLike, rho: TensorLike,
     epsilon: TensorLike, grad: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Steps of the root mean square of the last steps over that of the gradients (Zeiler, 2012); gives all three."""
+    """Steps of the root mean square of the last steps over that of the gradients (Zeiler, 2012); returns all three."""
     step, squares, steps = adadelta_step(accum, accum_update, float_of(grad), rho, epsilon)
     return moved(var, mul(step, lr)), squares, steps
 

@@ -115,7 +115,7 @@ def test_functions_by_axes_have_names_signatures_and_docstrings_of_their_own() -
 
 
 def test_operator_classes_are_made_when_they_are_asked_for() -> None:
-    code = "import graphls\nfrom graphls.ops.record import OPERATORS\nassert OPERATORS and not OPERATORS._made"
+    code = "import graphls\nfrom graphls.ops.record import OPERATORS\nassert OPERATORS and not OPERATORS._classes"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
     assert ops.ReLU is OPERATORS["ReLU"] is ops.operations.ReLU
 

@@ -51,8 +51,7 @@ SUBJECTS = (
     _ops("shapes", "Making and moving tensors", "creation attributes shapes arrangement joins blocks pads"),
     _ops("indexing", "Indexing, choosing and writing", "indexing selection scattering"),
     _ops("linear_algebra", "Linear algebra", "linear_algebra contractions diagonals factorizations linear_systems"),
-    _ops("network", "Neural networks", "network layers convolution pooling adaptive normalization attention "
-         "flash_attention"),
+    _ops("network", "Neural networks", "network layers convolution pooling adaptive_pooling normalization attention"),
     _ops("images", "Images and samples", "images sampling"),
     _ops("losses", "Losses", "losses classification_losses ctc"),
     _ops("random", "Random tensors", "random distributions"),

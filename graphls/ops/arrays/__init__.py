@@ -1,1 +1,1 @@
-"""Functions that make, move, choose, write and join elements."""
+"""Functions that create, move, select, write and join elements."""

@@ -1,4 +1,4 @@
-"""Functions that take tensors apart, repeat them, put them together again, and move elements along axes."""
+"""Splitting, repeating, stacking and reversing tensors, and moving elements along axes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
 
 @operation(also="mint", checks={"chunks": at_least(1)})
 def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along an axis into that many pieces of one size at most, of which the last may be smaller.
+    """x split along an axis into at most that many pieces of equal size, of which the last may be smaller.
 
     Raises GraphValueError for less than one piece.
     """
@@ -57,7 +57,7 @@ def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
 
 @operation(also="numpy.array_split numpy.split")
 def tensor_split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along an axis into a number of pieces whose sizes differ by one at most, or at the positions given.
+    """x split along an axis into a number of pieces whose sizes differ by one at most, or at given positions.
 
     Raises GraphValueError for less than one piece.
     """
@@ -76,7 +76,7 @@ def tensor_split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: 
 
 @operation(classes="Tile", also="numpy mint")
 def tile(x: TensorLike, multiples: TensorLike) -> Tensor:
-    """x repeated as often as it is said for each axis; axes are added in front where there are more of these numbers.
+    """x repeated along each axis by the number in `multiples`; more numbers than axes add axes in front.
 
     Raises GraphValueError for a negative number.
     """
@@ -93,16 +93,16 @@ def tile(x: TensorLike, multiples: TensorLike) -> Tensor:
 
 @operation
 def repeat_elements(x: Any, rep: int, axis: int = 0) -> Tensor:
-    """Every slice along an axis repeated that often, each behind itself."""
+    """Every slice along an axis repeated that many times in a row."""
     return repeat_interleave(x, rep, axis)
 
 
 @operation(also="mint")
 def repeat_interleave(x: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
-    """Every slice along an axis, or every element, repeated: all as often, or each as often as a sequence says.
+    """Every slice along an axis, or every element, repeated in a row: all equally often, or each by its own number.
 
-    Raises GraphValueError for a negative number and for a sequence that does not fit, GraphTypeError for one that the
-    graph computes.
+    Raises GraphValueError for a negative number and for a sequence that does not fit, GraphTypeError for repeats that
+    the graph computes.
     """
     x = tensor_of(x)
     if axis is None:
@@ -122,41 +122,41 @@ def repeat_interleave(x: TensorLike, repeats: ShapeLike, axis: int | None = None
 
 @operation
 def expand(x: TensorLike, size: Sizes) -> Tensor:
-    """x repeated to a wider shape, in which -1 keeps the size that x has."""
+    """x broadcast to a wider shape, in which -1 keeps the size of x."""
     return broadcast_to(x, size)
 
 
 @operation
 def expand_as(x: TensorLike, other: TensorLike) -> Tensor:
-    """x repeated to the shape of another tensor."""
+    """x broadcast to the shape of another tensor."""
     return broadcast_to(x, tensor_of(other).shape)
 
 
 @operation(also="mint")
 def broadcast_tensors(*tensors: TensorLike) -> tuple[Tensor, ...]:
-    """Tensors, each repeated to the shape in which all meet."""
-    made = [tensor_of(t) for t in tensors]
-    shape = broadcast_shapes(*(t.shape for t in made))
-    return tuple(broadcast_to(t, shape) for t in made)
+    """Tensors, each broadcast to their common shape."""
+    operands = [tensor_of(t) for t in tensors]
+    shape = broadcast_shapes(*(t.shape for t in operands))
+    return tuple(broadcast_to(t, shape) for t in operands)
 
 
 @operation(also="numpy")
 def atleast_1d(x: TensorLike) -> Tensor:
-    """x, with an axis if it has none."""
+    """x with at least one axis."""
     x = tensor_of(x)
     return x if x.ndim else reshape(x, (1,))
 
 
 @operation(also="numpy")
 def atleast_2d(x: TensorLike) -> Tensor:
-    """x, a vector as a matrix of one row."""
+    """x with at least two axes; a vector becomes a matrix of one row."""
     x = atleast_1d(x)
     return expand_dims(x, 0) if x.ndim == 1 else x
 
 
 @operation(also="numpy")
 def atleast_3d(x: TensorLike) -> Tensor:
-    """x, a vector of n elements as (1, n, 1), a matrix with a last axis of size 1."""
+    """x with at least three axes; a vector of n elements becomes (1, n, 1), a matrix gets a last axis of size 1."""
     x = atleast_2d(x)
     return expand_dims(x, -1) if x.ndim == 2 else x
 
@@ -164,13 +164,13 @@ def atleast_3d(x: TensorLike) -> Tensor:
 @operation(also="numpy")
 def hstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their second axis, vectors and numbers along their first."""
-    made = [atleast_1d(t) for t in sequence_of("hstack", tensors)]
-    return concat(made, 0 if made[0].ndim == 1 else 1)
+    operands = [atleast_1d(t) for t in sequence_of("hstack", tensors)]
+    return concat(operands, 0 if operands[0].ndim == 1 else 1)
 
 
 @operation(names="row_stack", also="numpy")
 def vstack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors joined along their first axis, of which vectors are rows."""
+    """Tensors joined along their first axis; vectors are rows."""
     return concat([atleast_2d(t) for t in sequence_of("vstack", tensors)], 0)
 
 
@@ -182,14 +182,14 @@ def dstack(tensors: Sequence[Any]) -> Tensor:
 
 @operation
 def column_stack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors joined along their second axis, of which vectors are columns."""
+    """Tensors joined along their second axis; vectors are columns."""
     columns = [reshape(t, (-1, 1)) if t.ndim < 2 else t for t in sequence_of("column_stack", tensors)]
     return concat(columns, 1)
 
 
 @operation
 def block_diag(*tensors: TensorLike) -> Tensor:
-    """Matrices along the diagonal of a larger one of zeros; vectors count as rows, numbers as matrices of one element.
+    """A block diagonal matrix of the given matrices; vectors count as rows, numbers as matrices of one element.
 
     Raises GraphValueError for more axes.
     """
@@ -199,18 +199,18 @@ def block_diag(*tensors: TensorLike) -> Tensor:
     width, left, rows = builtins.sum(block.shape[1] for block in blocks), 0, []
     for block in blocks:
         height, own = block.shape
-        behind = width - left - own
-        rows.append(concat((zeros((height, left), block.dtype), block, zeros((height, behind), block.dtype)), 1))
+        right = width - left - own
+        rows.append(concat((zeros((height, left), block.dtype), block, zeros((height, right), block.dtype)), 1))
         left += own
     return concat(rows, 0) if rows else zeros((1, 0))
 
 
 @operation(also="numpy")
 def meshgrid(*inputs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """The coordinates of a grid: each vector along an axis of its own, repeated along those of the others.
+    """The coordinates of a grid: each vector along its own axis, broadcast along those of the others.
 
-    The vectors are given one by one or as one tuple. With "xy" the first two axes are exchanged. Raises GraphValueError
-    for another `indexing` and for what is no vector.
+    The vectors are separate arguments or one tuple. With "xy" the first two axes are exchanged. Raises GraphValueError
+    for another `indexing` and for tensors with more axes.
     """
     if indexing not in ("xy", "ij"):
         raise GraphValueError(f"'indexing' is 'xy' or 'ij', not {indexing!r}.")
@@ -227,7 +227,7 @@ def meshgrid(*inputs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 @operator_class("Unpack Unstack", "axis num")
 def _unstack(x: TensorLike, axis: int = 0, num: int | None = None) -> Any:
-    """The slices along an axis; raises GraphValueError where there are not `num` of them."""
+    """The slices along an axis; raises GraphValueError unless there are `num` of them."""
     slices = unstack(x, axis)
     if num is not None and num != len(slices):
         raise GraphValueError(f"Unstack finds {len(slices)} slices, not {num}.")
@@ -252,14 +252,14 @@ def _expand(x: TensorLike, shape: Sizes) -> Tensor:
 
 @operator_class("DataFormatDimMap", "src_format dst_format")
 def _format_axis(input_x: TensorLike, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
-    """For each number of an axis in one format, that of the same axis in the other."""
+    """Maps the numbers of axes in one format to those of the same axes in another."""
     x = tensor_of(input_x)
     return cast(shapes.gather(Tensor(_order(src_format, dst_format)), x % len(src_format)), x.dtype)
 
 
 @operator_class("DataFormatVecPermute", "src_format dst_format")
 def _format_order(input_x: TensorLike, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
-    """A vector of four numbers, or of pairs, one for each axis of one format, in the order of the other."""
+    """A vector of four numbers, or of pairs, one for each axis of a format, in the order of another format."""
     return shapes.gather(input_x, Tensor(_order(src_format, dst_format)))
 
 
@@ -274,7 +274,7 @@ Axes = int | Sequence[int]
 
 @operation(names="moveaxis", also="numpy.moveaxis")
 def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
-    """x with axes at other positions, between which the others keep their order.
+    """x with axes moved to other positions; the other axes keep their order.
 
     Raises GraphValueError where the numbers of axes differ, or an axis is named twice.
     """
@@ -292,7 +292,7 @@ def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
 @operation(also="numpy mint")
 @takes_numbers
 def flip(x: TensorLike, dims: Axes) -> Tensor:
-    """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
+    """x with its elements in reverse order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)
     axes = normalise_axes(tuple(axis_of(a, x.ndim) for a in shape_of(dims)), x.ndim)
     return apply("reverse", x, axes=axes) if axes else tensor_of(x)
@@ -300,25 +300,25 @@ def flip(x: TensorLike, dims: Axes) -> Tensor:
 
 @operation(classes="ReverseV2", settings="axis")
 def reverse(x: TensorLike, axis: Axes) -> Tensor:
-    """x with its elements in the opposite order along some axes, as `flip`."""
+    """x with its elements in reverse order along some axes, as `flip`."""
     return flip(x, axis)
 
 
 @operation(also="numpy")
 def fliplr(x: TensorLike) -> Tensor:
-    """x with its elements in the opposite order along the second axis."""
+    """x with its elements in reverse order along the second axis."""
     return flip(x, 1)
 
 
 @operation(also="numpy")
 def flipud(x: TensorLike) -> Tensor:
-    """x with its elements in the opposite order along the first axis."""
+    """x with its elements in reverse order along the first axis."""
     return flip(x, 0)
 
 
 @operation(also="numpy mint")
 def roll(x: Any, shifts: Axes, dims: Axes | None = None) -> Tensor:
-    """x shifted along axes, or as one row of elements; what goes over the end comes in at the start.
+    """x shifted along axes, or as one row of elements; elements beyond the end reappear at the start.
 
     Raises GraphValueError where the numbers of shifts and of axes differ.
     """
@@ -343,7 +343,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 @operation(also="numpy mint", checks={"k": integer})
 def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """x turned k times by a right angle in the plane of two axes, from the first towards the second.
+    """x rotated k times by 90 degrees in the plane of two axes, from the first towards the second.
 
     Raises GraphValueError for anything but two different axes.
     """
@@ -358,9 +358,9 @@ def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @operation
 def sequence_mask(lengths: TensorLike, maxlen: int | None = None) -> Tensor:
-    """Whether each position along a new last axis is below the length that stands there; of size `maxlen`.
+    """Masks of lengths: true at the positions below each length, along a new last axis of size `maxlen`.
 
-    Without `maxlen` the largest length is taken, which must be known. Raises GraphTypeError where it is not.
+    The default of `maxlen` is the largest length; raises GraphTypeError where the graph computes the lengths.
     """
     lengths = tensor_of(lengths)
     size = maxlen if maxlen is not None else int(lengths.array.max(initial=0))
@@ -369,7 +369,7 @@ def sequence_mask(lengths: TensorLike, maxlen: int | None = None) -> Tensor:
 
 @operation(classes="ReverseSequence", settings="seq_dim batch_dim")
 def reverse_sequence(x: TensorLike, seq_lengths: TensorLike, seq_dim: int, batch_dim: int = 0) -> Tensor:
-    """x, in which the first elements along `seq_dim` are in the opposite order: as many as a length says.
+    """x with its first elements along `seq_dim` in reverse order, as many as the length of the sequence.
 
     There is a length for each position along `batch_dim`. Raises GraphValueError for other shapes.
     """

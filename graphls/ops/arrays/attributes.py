@@ -1,4 +1,4 @@
-"""What is known of a tensor without its data, questions about it, and conversions of numbers to tensors."""
+"""Attributes of tensors such as shape and dtype, predicates, and conversions of Python numbers to tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shape(x: TensorLike) -> tuple[int, ...]:
 
 @operation(classes="DType", method=False)
 def dtype(x: TensorLike) -> DType:
-    """The element type; that of a parameter in a cell with `to_float` is the one it computes in."""
+    """The element type; for a parameter in a cell with `to_float`, the dtype of the computation."""
     return tensor_of(x).dtype
 
 
@@ -61,7 +61,7 @@ def nelement(x: TensorLike) -> int:
 
 @tensor_method()
 def numpy(x: Tensor) -> Any:
-    """The data as a NumPy array; waits for the step that makes it."""
+    """The data as a NumPy array; waits for the step that computes it."""
     return x.asnumpy()
 
 
@@ -74,38 +74,38 @@ def clone(x: Tensor) -> Tensor:
 
 @tensor_method()
 def contiguous(x: TensorLike) -> Any:
-    """The tensor itself: its elements are in order in memory."""
+    """The tensor itself: its elements are always in row-major order in memory."""
     return x
 
 
 @operation
 def is_tensor(obj: TensorLike) -> bool:
-    """Whether something is a Tensor; parameters and values of the graph are, arrays of NumPy are not."""
+    """True for a Tensor, including parameters and values of the graph, false for NumPy arrays."""
     return isinstance(obj, Tensor)
 
 
 @operation
 def is_floating_point(input: TensorLike) -> bool:
-    """Whether the elements are floats."""
+    """True if the elements are floats."""
     return tensor_of(input).dtype.is_float
 
 
 @operation
 def is_complex(input: TensorLike) -> bool:
-    """Whether the elements are complex: they never are."""
+    """False: there are no complex tensors."""
     tensor_of(input)
     return False
 
 
 @operation
 def isreal(input: TensorLike) -> Tensor:
-    """Whether each element is real: each is."""
+    """True for each element: there are no complex tensors."""
     return ones(tensor_of(input).shape, bool_)
 
 
 @operation
 def is_nonzero(input: TensorLike) -> Tensor:
-    """Whether the only element is not 0, as a bool without axes; raises GraphValueError where there is not just one."""
+    """True if the only element is not 0, a bool without axes; raises GraphValueError for other numbers of elements."""
     x = tensor_of(input)
     if x.size != 1:
         raise GraphValueError(f"is_nonzero takes a tensor of one element, not {x.type}.")
@@ -129,7 +129,7 @@ def eps(x: TensorLike) -> Tensor:
 
 @operation
 def deepcopy(input_x: TensorLike) -> Tensor:
-    """A tensor of its own with the same value: assigning to elements of one leaves the other as it is."""
+    """A copy of a tensor: assigning to elements of one leaves the other unchanged."""
     return tensor_of(input_x)
 
 
@@ -153,10 +153,10 @@ def type_as(input: TensorLike, other: TensorLike) -> Tensor:
 
 @operation(classes="ScalarCast", checks={"input_x": python_number})
 def scalar_cast(input_x: TensorLike, input_y: Any) -> Any:
-    """A Python number as one of the kind of a dtype: an int, a float or a bool.
+    """A Python number converted to the Python type of a dtype: an int, a float or a bool.
 
-    Raises GraphTypeError for what is no number, GraphValueError for another dtype than int32, int64, float32, float64
-    and bool.
+    Raises GraphTypeError for anything but a number, GraphValueError for another dtype than int32, int64, float32,
+    float64 and bool.
     """
     kinds: dict[Any, Any] = {int32: int, int64: int, float32: float, float64: float, bool_: bool}
     dtype = as_dtype(input_y)

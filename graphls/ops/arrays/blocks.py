@@ -1,4 +1,4 @@
-"""Images and batches taken apart into blocks, windows and patches, and put together again."""
+"""Images and batches split into blocks, windows and patches, and the inverse functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _block(name: str, block_size: int, *sizes: int) -> int:
 
 @operation(classes="SpaceToDepth", settings="block_size", checks={"block_size": integer})
 def space_to_depth(x: TensorLike, block_size: int) -> Tensor:
-    """Images whose blocks of pixels stand along the channels: those of one position in the block together.
+    """Moves blocks of pixels into the channels, grouped by position in the block.
 
     From (N, C, H, W) to (N, C * b * b, H / b, W / b). Raises GraphValueError where the sizes do not fit.
     """
@@ -55,7 +55,7 @@ def space_to_depth(x: TensorLike, block_size: int) -> Tensor:
 
 @operation(classes="DepthToSpace", settings="block_size", checks={"block_size": integer})
 def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
-    """Images whose channels stand in blocks of pixels; undoes `space_to_depth`.
+    """Moves channels into blocks of pixels, the inverse of `space_to_depth`.
 
     From (N, C * b * b, H, W) to (N, C, H * b, W * b). Raises GraphValueError where the sizes do not fit.
     """
@@ -69,7 +69,7 @@ def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
 
 @operation(also="mint.nn.functional")
 def unfold(x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
-    """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
+    """The windows of images as columns (im2col): from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
     Sizes are one integer, or two for height and width. Raises GraphValueError where no window fits.
     """
@@ -77,19 +77,19 @@ def unfold(x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     kernel, dilation, padding, stride = settings = _settings(kernel_size, dilation, padding, stride)
     x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
     rows, columns = _windows("unfold", x.shape[2:], settings)
-    taken = [apply("slice", x, **cuts) for cuts in _cuts(x.shape, (rows, columns), settings)]
+    patches = [apply("slice", x, **cuts) for cuts in _cuts(x.shape, (rows, columns), settings)]
     n, c = x.shape[:2]
-    return reshape(stack(taken, 2), (n, c * kernel[0] * kernel[1], rows * columns))
+    return reshape(stack(patches, 2), (n, c * kernel[0] * kernel[1], rows * columns))
 
 
 @operation
 def fold(
     x: TensorLike, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
-    """Images of a size from columns of windows, of which those that overlap add up; the adjoint of `unfold`.
+    """Images of a size from columns of windows (col2im), with overlapping windows added; the adjoint of `unfold`.
 
     From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Sizes are one integer, or two for height and
-    width. Raises GraphValueError where the columns are not those of such an image.
+    width. Raises GraphValueError where the columns do not fit such an image.
     """
     x = tensor_of(x)
     kernel, dilation, padding, stride = settings = _settings(kernel_size, dilation, padding, stride)
@@ -97,8 +97,8 @@ def fold(
     rows, columns = _windows("fold", (height, width), settings)
     count = kernel[0] * kernel[1]
     if x.ndim != 3 or x.shape[1] % count or x.shape[2] != rows * columns:
-        wanted = f"(N, C * {count}, {rows * columns})"
-        raise GraphValueError(f"fold takes columns of shape {wanted} for these sizes, not {x.type}.")
+        expected = f"(N, C * {count}, {rows * columns})"
+        raise GraphValueError(f"fold takes columns of shape {expected} for these sizes, not {x.type}.")
     n, c = x.shape[0], x.shape[1] // count
     windows, shape = reshape(x, (n, c, count, rows, columns)), (n, c, height, width)
     placed = [
@@ -115,7 +115,7 @@ def _settings(kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> 
 
 
 def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
-    """The numbers of windows below and beside each other."""
+    """The numbers of rows and columns of windows."""
     kernel, dilation, _, stride = settings
     rows, columns = ((n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(sizes, kernel, dilation, stride, strict=True))
     if rows < 1 or columns < 1:
@@ -124,7 +124,7 @@ def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
 
 
 def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator[dict[str, tuple[int, ...]]]:
-    """For each position in a window, the pixels that stand there in all windows, as a slice."""
+    """For each position in a window, the pixels there in all windows, as a slice."""
     kernel, dilation, _, stride = settings
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -134,11 +134,11 @@ def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator
 
 
 @operator_class("Im2Col", "ksizes strides dilations pads")
-def _columns(x: TensorLike, ksizes: Sizes, strides: Sizes = 1, dilations: Sizes = 1, pads: Sizes = 0) -> Tensor:
+def _im2col(x: TensorLike, ksizes: Sizes, strides: Sizes = 1, dilations: Sizes = 1, pads: Sizes = 0) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C, height * width of a window, windows)."""
     images = tensor_of(x)
-    found = unfold(images, ksizes, dilations, pads, strides)
-    return reshape(found, (*images.shape[:2], found.shape[1] // max(images.shape[1], 1), found.shape[2]))
+    columns = unfold(images, ksizes, dilations, pads, strides)
+    return reshape(columns, (*images.shape[:2], columns.shape[1] // max(images.shape[1], 1), columns.shape[2]))
 
 
 Sides = tuple[tuple[int, int], ...]
@@ -146,11 +146,11 @@ Sides = tuple[tuple[int, int], ...]
 
 @operation(classes="SpaceToBatch", settings="block_size paddings")
 def space_to_batch_nd(input_x: TensorLike, block_size: ShapeLike, paddings: Paddings) -> Tensor:
-    """The last axes cut into blocks, whose elements of one position stand together in the batch.
+    """Moves blocks of the last axes into the batch, grouped by position in the block.
 
-    `paddings` has the numbers of zeros before and behind each of these axes, `block_size` one integer or one for each.
-    From (N, ..., sizes...) to (N * product of the blocks, ..., padded sizes / blocks). Raises GraphTypeError for what
-    are no integers, GraphValueError for those that do not fit.
+    `paddings` has the numbers of zeros before and after each of these axes, `block_size` one integer or one for each.
+    From (N, ..., sizes...) to (N * product of the blocks, ..., padded sizes / blocks). Raises GraphTypeError for
+    anything but integers, GraphValueError for integers that do not fit.
     """
     name, x = "space_to_batch_nd", tensor_of(input_x)
     blocks, sides = _arguments(name, x, block_size, paddings)
@@ -168,24 +168,24 @@ def space_to_batch_nd(input_x: TensorLike, block_size: ShapeLike, paddings: Padd
 @operation(classes="BatchToSpaceNDV2")
 @operator_class("BatchToSpaceND", "block_shape crops")
 def batch_to_space_nd(input_x: TensorLike, block_shape: ShapeLike, crops: Paddings) -> Tensor:
-    """The batch taken apart into blocks along the last axes; undoes `space_to_batch_nd`.
+    """Moves the batch into blocks along the last axes, the inverse of `space_to_batch_nd`.
 
-    `crops` has the numbers of elements that are taken away before and behind each of these axes. Raises GraphTypeError
-    for what are no integers, GraphValueError for those that do not fit.
+    `crops` has the numbers of elements to remove before and after each of these axes. Raises GraphTypeError for
+    anything but integers, GraphValueError for integers that do not fit.
     """
     name, x = "batch_to_space_nd", tensor_of(input_x)
     blocks, sides = _arguments(name, x, block_shape, crops)
     count, outer, sizes = math.prod(blocks), x.shape[: -len(blocks)], x.shape[-len(blocks) :]
-    whole = tuple(n * b for n, b in zip(sizes, blocks, strict=True))
-    if outer[0] % count or any(n <= sum(side) for n, side in zip(whole, sides, strict=True)):
+    full_sizes = tuple(n * b for n, b in zip(sizes, blocks, strict=True))
+    if outer[0] % count or any(n <= sum(side) for n, side in zip(full_sizes, sides, strict=True)):
         message = f"{name} cannot make blocks of {blocks}, cropped by {sides}, of {x.type}."
         raise GraphValueError(message)
     batch = (outer[0] // count, *outer[1:])
     spread = reshape(x, (*blocks, *batch, *sizes))
     first, axes = len(blocks), len(batch)
     pairs = ((first + axes + i, i) for i in range(first))
-    x = reshape(transpose(spread, (*range(first, first + axes), *chain(*pairs))), (*batch, *whole))
-    return _padded(x, tuple((-before, -behind) for before, behind in sides))
+    x = reshape(transpose(spread, (*range(first, first + axes), *chain(*pairs))), (*batch, *full_sizes))
+    return _padded(x, tuple((-before, -after) for before, after in sides))
 
 
 def _padded(x: Tensor, sides: Sides) -> Tensor:
@@ -193,7 +193,7 @@ def _padded(x: Tensor, sides: Sides) -> Tensor:
 
 
 def _arguments(name: str, x: Tensor, block: ShapeLike, sides: object) -> tuple[tuple[int, ...], Sides]:
-    """The size of a block and both sides for each of the last axes."""
+    """The size of a block, and the numbers before and after, for each of the last axes."""
     if not isinstance(sides, (tuple, list)) or any(not isinstance(pair, (tuple, list)) for pair in sides):
         raise GraphTypeError(f"{name} takes a pair of integers for each axis, not {sides!r}.")
     pairs = tuple(shape_of(pair) for pair in sides)
@@ -202,7 +202,7 @@ def _arguments(name: str, x: Tensor, block: ShapeLike, sides: object) -> tuple[t
     if not pairs or not is_pairs or min(blocks) < 1 or len(blocks) >= x.ndim:
         message = f"{name} cannot use blocks of {block} with {sides} at the edges of {x.type}."
         raise GraphValueError(message)
-    return blocks, tuple((before, behind) for before, behind in pairs)
+    return blocks, tuple((before, after) for before, after in pairs)
 
 
 @operation
@@ -210,7 +210,7 @@ def col2im(
     input_x: TensorLike, output_size: ShapeLike, kernel_size: Sizes, dilation: Sizes, padding_value: Sizes,
     stride: Sizes,
 ) -> Tensor:  # fmt: skip
-    """Images from columns of windows (N, C, kernel height * kernel width, windows), of which those that overlap add up.
+    """Images from columns of windows (N, C, kernel height * kernel width, windows), with overlapping windows added.
 
     To (N, C, *output_size); see `fold`, which takes channels and kernel as one axis.
     """
@@ -246,9 +246,9 @@ def _space_to_batch_of(input_x: TensorLike, block_shape: ShapeLike, paddings: Pa
 
 @operation
 def hsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut along its second axis, a vector along its first; see `tensor_split`.
+    """x split along its second axis, a vector along its first; see `tensor_split`.
 
-    Raises GraphValueError for a number.
+    Raises GraphValueError for a tensor without axes.
     """
     x = _with_axes("hsplit", input, 1)
     return tensor_split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
@@ -256,13 +256,13 @@ def hsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple
 
 @operation
 def vsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut along its first axis; see `tensor_split`. Raises GraphValueError for fewer axes than two."""
+    """x split along its first axis; see `tensor_split`. Raises GraphValueError for fewer axes than two."""
     return tensor_split(_with_axes("vsplit", input, 2), indices_or_sections, 0)
 
 
 @operation
 def dsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """x cut along its third axis; see `tensor_split`. Raises GraphValueError for fewer axes than three."""
+    """x split along its third axis; see `tensor_split`. Raises GraphValueError for fewer axes than three."""
     return tensor_split(_with_axes("dsplit", input, 3), indices_or_sections, 2)
 
 
@@ -293,9 +293,9 @@ def swapdims(input: TensorLike, dim0: int, dim1: int) -> Tensor:
 
 @operation
 def take(input: TensorLike, index: TensorLike, axis: int | None = None) -> Tensor:
-    """The elements of x, counted in row-major order, or its slices along an axis, that integers name.
+    """The elements of x at indices in row-major order, or its slices at indices along an axis.
 
-    Raises GraphIndexError for an index that is known and out of range.
+    Raises GraphIndexError for a constant index out of range.
     """
     return gather(ravel(input) if axis is None else input, index, axis or 0)
 
@@ -308,10 +308,10 @@ def top_k(input_x: TensorLike, k: int, sorted: bool = True) -> tuple[Tensor, Ten
 
 @operation(classes="Padding", settings="pad_dim_size", checks={"pad_dim_size": integer})
 def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
-    """x, whose last axis has the size 1, with zeros behind up to the size `pad_dim_size`.
+    """x, whose last axis has the size 1, padded with zeros at the end to the size `pad_dim_size`.
 
-    Raises GraphTypeError for a size that is no integer, GraphValueError for one below 1, for fewer axes than two and
-    for a last axis of another size.
+    Raises GraphTypeError for a size that is not an integer, GraphValueError for one below 1, for fewer axes than two
+    and for a last axis of another size.
     """
     x = tensor_of(x)
     if x.ndim < 2 or x.shape[-1] != 1 or pad_dim_size < 1:
@@ -355,7 +355,7 @@ def volume_patches(input_x: TensorLike, kernel_size: Sizes, strides: Sizes, padd
 def dilation(
     x: TensorLike, filter: TensorLike, stride: Sizes, dilation: Sizes, pad_mode: str = "SAME", data_format: str = "NCHW"
 ) -> Tensor:
-    """The largest sum of a window of images (N, C, H, W) and a filter (C, height, width): dilation of grey values.
+    """Greyscale dilation: the largest sum of each window of images (N, C, H, W) and a filter (C, height, width).
 
     `dilation` is the distance of pixels in a window. Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
@@ -365,16 +365,16 @@ def dilation(
         message = f"Dilation2D of images {images.type} takes a filter for each channel, not {weights.type}."
         raise GraphValueError(message)
     steps, distances = sizes_of("stride", spatial(stride, 2), 2), sizes_of("dilation", spatial(dilation, 2), 2)
-    found = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
+    parts = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
     flat = reshape(weights, (weights.shape[0], 1, 1, -1))
-    raised = (part + gather(flat, position, -1) for position, part in enumerate(found))
+    raised = (part + gather(flat, position, -1) for position, part in enumerate(parts))
     return as_given(reduce(maximum, raised), data_format, 2)
 
 
 def _patches(
     name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: float | None = None
 ) -> Iterator[Tensor]:
-    """Images (N, C, windows...) for each position in a window, in row-major order; `fill` stands in the padding."""
+    """Images (N, C, windows...) for each position in a window, in row-major order; `fill` is the padding's value."""
     if x.ndim != len(kernel) + 2:
         raise GraphValueError(f"{name} takes images of rank {len(kernel) + 2}, not {x.type}.")
     if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):

@@ -1,4 +1,4 @@
-"""Functions that make tensors: numbers, ranges and windows; in a trace one number is repeated, not stored."""
+"""Functions that create tensors: constants, ranges and window functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphls.ops.record import in_place, operation, operator_class, tensor_metho
 
 @operation(also="mint")
 def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -> Tensor:
-    """One number everywhere; its dtype is that of the number unless given."""
+    """A tensor filled with one number, in the dtype of the number unless `dtype` is given."""
     value = tensor_of(fill_value) if dtype is None else cast(fill_value, dtype)
     shape = shape_of(size)
     if min(shape, default=0) < 0:
@@ -35,7 +35,7 @@ def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -
 
 @operation(classes="Fill")
 def fill(type: DTypeLike, shape: Sizes, value: TensorLike) -> Tensor:
-    """One number everywhere, in MindSpore's order of arguments."""
+    """A tensor filled with one number, with MindSpore's order of arguments."""
     return full(shape, value, dtype=type)
 
 
@@ -71,23 +71,23 @@ def ones_like(x: Any, *, dtype: Any = None) -> Tensor:
 
 @operation(also="numpy mint")
 def full_like(x: object, fill_value: TensorLike, *, dtype: Any = None) -> Tensor:
-    """One number in the shape of x, and in its dtype unless another is given."""
+    """A tensor filled with one number in the shape of x, and in its dtype unless another is given."""
     x = tensor_of(x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype)
 
 
 @operation(also="mint")
 def arange(start: TensorLike = 0, end: Any = None, step: TensorLike = 1, *, dtype: Any = None) -> Tensor:
-    """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0.
+    """The numbers from `start` to `end`, excluding it; `arange(n)` starts at 0.
 
-    Raises GraphTypeError for what is no number, GraphValueError for a step of 0.
+    Raises GraphTypeError for anything but numbers, GraphValueError for a step of 0.
     """
     start, end = (0, start) if end is None else (start, end)
-    given = _number_dtype(start, end, step)
+    promoted = _number_dtype(start, end, step)
     if _number(step) == 0:
         raise GraphValueError("arange takes a step that is not 0.")
     try:
-        return Tensor(np.arange(*map(_number, (start, end, step))), dtype or given)
+        return Tensor(np.arange(*map(_number, (start, end, step))), dtype or promoted)
     except (ValueError, MemoryError, OverflowError):
         raise GraphValueError(f"arange from {start} to {end} by {step} has no end.") from None
 
@@ -104,16 +104,16 @@ def _number_dtype(*numbers: Any) -> DType:
 def one_hot(
     indices: TensorLike, depth: int, on_value: TensorLike = 1, off_value: TensorLike = 0, axis: int = -1
 ) -> Tensor:
-    """`on_value` at the position along a new axis of size `depth` that each index names, `off_value` elsewhere.
+    """`on_value` at the position of each index along a new axis of size `depth`, `off_value` elsewhere.
 
-    The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only. Raises GraphTypeError
-    for a depth that is no integer.
+    The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only. Raises GraphTypeError for
+    a depth that is not an integer.
     """
     on, off = dispatch.promoted(on_value, off_value)
     if _is(on_value, 1) and _is(off_value, 0):
         return apply("one_hot", tensor_of(indices), depth=depth, dtype=on.dtype, axis=axis)
-    found = apply("one_hot", tensor_of(indices), depth=depth, dtype=as_dtype(bool), axis=axis)
-    return where(found, on, off)
+    mask = apply("one_hot", tensor_of(indices), depth=depth, dtype=as_dtype(bool), axis=axis)
+    return where(mask, on, off)
 
 
 def _is(value: TensorLike, number: int) -> bool:
@@ -127,7 +127,7 @@ def _is(value: TensorLike, number: int) -> bool:
 @tensor_method("fill")
 @in_place("fill_")
 def _filled(x: TensorLike, value: TensorLike) -> Tensor:
-    """One number everywhere, in the shape and dtype of the tensor."""
+    """A tensor filled with one number, in the shape and dtype of the tensor."""
     return full_like(x, value)
 
 
@@ -145,27 +145,27 @@ def new_ones(x: Tensor, size: Any, dtype: Any = None) -> Tensor:
 
 @tensor_method()
 def new_full(x: Tensor, size: Any, fill_value: Tensor, *, dtype: Any = None) -> Tensor:
-    """One number everywhere in a size, in the dtype of the tensor unless another is given."""
+    """A tensor of a size filled with one number, in the dtype of the tensor unless another is given."""
     return full(size, fill_value, dtype=dtype or x.dtype)
 
 
 @operator_class("FillV2")
 def _fill(shape: Sizes, value: TensorLike) -> Tensor:
-    """A number, in its own dtype, everywhere in a shape that is known."""
+    """A tensor of a constant shape filled with one number, in its own dtype."""
     return full(shape_of(shape), value)
 
 
 @operation
 def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
-    """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""
+    """The numbers from `start` to `end`, excluding it; raises GraphValueError for a step of 0."""
     return arange(start, end, step)
 
 
 @operation(classes="LinSpace", also="mint", checks={"steps": at_least(1)})
 def linspace(start: TensorLike, end: TensorLike, steps: int) -> Tensor:
-    """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
+    """`steps` equally spaced numbers from `start` to `end`; for tensors, along a new last axis.
 
-    The last is `end` itself. Raises GraphValueError for less than one number.
+    The last is `end` itself. Raises GraphValueError for `steps` below 1.
     """
     return _linspace(start, end, steps, None)
 
@@ -181,20 +181,20 @@ def _linspace(start: TensorLike, end: TensorLike, steps: int, dtype: DType | Non
 @operation(checks={"steps": at_least(1), "base": number})
 def logspace(start: TensorLike, end: TensorLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
-    wanted = as_dtype(dtype)
-    exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
-    return cast(base**exponents, wanted)
+    target = as_dtype(dtype)
+    exponents = _linspace(start, end, steps, float64 if target is float64 else None)
+    return cast(base**exponents, target)
 
 
 @operation
 def empty(size: ShapeLike, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of which nothing is said but its shape and dtype, float32 unless given; it holds zeros."""
+    """A tensor of a shape and dtype, float32 unless given, with unspecified elements; they are zeros."""
     return zeros(size, dtype)
 
 
 @operation
 def empty_like(x: TensorLike, *, dtype: Any = None) -> Tensor:
-    """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
+    """A tensor of the shape of x, and its dtype unless given, with unspecified elements; they are zeros."""
     return zeros_like(x, dtype=dtype)
 
 
@@ -218,9 +218,9 @@ Array = np.ndarray[Any, Any]
 def _window(
     name: str, length: TensorLike, periodic: bool, dtype: DTypeLike | None, weights: Callable[[Array], Array]
 ) -> Tensor:
-    """The weights at so many positions from 0 to 1, or where they are periodic, without the last of one position more.
+    """The weights at `length` positions from 0 to 1, or for periodic ones at the first of one position more.
 
-    Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not one of floats.
+    Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not a float.
     """
     count, kind = integer(name, "window_length", length), as_dtype(dtype or float32)
     if count < 0:
@@ -240,9 +240,9 @@ def _cosines(*factors: float) -> Callable[[Array], Array]:
 
 @operation(classes="BartlettWindow", settings="periodic dtype", defaults={"dtype": float32})
 def bartlett_window(window_length: Sizes, periodic: bool = True, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Weights that rise from 0 to 1 and fall again in straight lines; float32 unless another float dtype is given.
+    """The triangular window, from 0 to 1 and back; float32 unless another float dtype is given.
 
-    With `periodic` they go on at the start of the next window, else they end as they begin.
+    With `periodic` it continues at the start of the next window, else it is symmetric.
     """
     return _window("bartlett_window", window_length, periodic, dtype, lambda x: 1 - np.abs(2 * x - 1))
 

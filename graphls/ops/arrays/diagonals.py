@@ -1,4 +1,4 @@
-"""Diagonals, bands and triangles of matrices, and parts that are written; masks are computed in the graph."""
+"""Diagonals, bands and triangles of matrices, and replaced diagonals and slices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from graphls.ops.record import cell, operation, operator_class
 
 @operation(classes="Eye", also="mint")
 def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
+    """A matrix of n rows and m (default n) columns with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
     return cast(equal(*positions(rows, columns)), dtype or float32)
 
@@ -45,7 +45,7 @@ def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
 
 @operation(classes="Tril", settings="diagonal", also="numpy mint", checks={"diagonal": integer})
 def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
-    """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
+    """Lower triangles of matrices, the last two axes, with zeros above a diagonal: 1 is the one above the main one.
 
     Raises GraphValueError for fewer axes.
     """
@@ -56,7 +56,7 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
 
 @operation(classes="Triu", settings="diagonal", also="numpy mint", checks={"diagonal": integer})
 def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
-    """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
+    """Upper triangles of matrices, the last two axes, with zeros below a diagonal: 1 is the one above the main one.
 
     Raises GraphValueError for fewer axes.
     """
@@ -99,7 +99,7 @@ def _integers(name: str, **settings: object) -> list[int]:
 
 @operation(checks={"offset": integer})
 def diagonal(x: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonals of the matrices of two axes, as a new last axis in their place.
+    """The diagonals of the matrices of two axes, which a new last axis replaces.
 
     An offset above 0 counts diagonals towards the second axis, one below 0 towards the first. Raises GraphValueError
     unless there are two different axes.
@@ -118,7 +118,7 @@ def diagonal(x: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
-    """Two axes counted from the front; raises GraphValueError where they are one."""
+    """Two axes counted from the front; raises GraphValueError where they are equal."""
     first, second = axis_of(dim1, rank), axis_of(dim2, rank)
     if first == second:
         raise GraphValueError(f"A diagonal is of two different axes, not of {dim1} and {dim2}.")
@@ -145,9 +145,9 @@ def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @operation(classes="Diag", also="numpy")
 def diag(x: TensorLike) -> Tensor:
-    """A tensor with the elements of x on its diagonal and zeros elsewhere, with the axes of x twice.
+    """A tensor with the axes of x twice, its elements on the diagonal and zeros elsewhere.
 
-    A vector becomes a matrix; `diagonal` takes the diagonal of one. Raises GraphValueError for a number.
+    A vector becomes a matrix; `diagonal` is the opposite. Raises GraphValueError for a tensor without axes.
     """
     x = tensor_of(x)
     if not x.ndim:
@@ -159,7 +159,7 @@ ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 
 
 class Band(NamedTuple):
-    """The diagonals from `low` to `high` of matrices; one above the main diagonal has a number above 0."""
+    """The diagonals from `low` to `high` of matrices; those above the main diagonal have positive numbers."""
 
     low: int
     high: int
@@ -169,16 +169,16 @@ class Band(NamedTuple):
 
     @property
     def height(self) -> int:
-        """How many diagonals there are."""
+        """The number of diagonals."""
         return self.high - self.low + 1
 
     @property
     def longest(self) -> int:
-        """The number of elements of the longest one."""
+        """The number of elements of the longest diagonal."""
         return builtins.min(self.rows + builtins.min(self.high, 0), self.columns - builtins.max(self.low, 0))
 
     def shifts(self, diagonals: Tensor) -> tuple[Tensor, Tensor]:
-        """How many indices stand before the first element of each diagonal, and how many elements it has."""
+        """The padding before the first element of each diagonal, and the number of its elements."""
         lengths = minimum(minimum(diagonals, 0) + self.rows, self.columns - maximum(diagonals, 0))
         missing = self.longest - lengths
         above, below = (missing if side == "RIGHT" else zeros((), missing.dtype) for side in self.align.split("_"))
@@ -186,7 +186,7 @@ class Band(NamedTuple):
 
 
 def _band(name: str, k: TensorLike, rows: int, columns: int, align: object) -> Band:
-    """The band that `k` names: one integer, or the lowest and the highest; raises GraphValueError for another one."""
+    """The band of `k`: one integer, or the lowest and the highest; raises GraphValueError for anything else."""
     low, high = _bounds(name, k)
     if align not in ALIGNMENTS:
         listed = ", ".join(map(repr, ALIGNMENTS))
@@ -207,11 +207,11 @@ def _bounds(name: str, k: TensorLike) -> tuple[int, int]:
 @cell("MatrixDiagPart", inputs="input_x")
 @operation(classes="MatrixDiagPartV3", settings="align")
 def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """The diagonals `k` of matrices as rows, the highest first, or one diagonal in place of both axes.
+    """The diagonals `k` of matrices as rows, the highest first; a single diagonal replaces both axes.
 
-    `k` is an integer, or the lowest and the highest of several. Shorter diagonals are filled with `padding_value`:
+    `k` is an integer, or the lowest and the highest of several. Shorter diagonals are padded with `padding_value`:
     those above the main one on the left for "RIGHT" in the first half of `align`, those below for "RIGHT" in the
-    second. Raises GraphValueError for fewer axes than two, and for diagonals that are not there.
+    second. Raises GraphValueError for fewer axes than two, and for missing diagonals.
     """
     x = matrices_of("matrix_diag_part", x)
     band = _band("matrix_diag_part", k, x.shape[-2], x.shape[-1], align)
@@ -231,7 +231,7 @@ def matrix_diag(
     x: Tensor, k: TensorLike = 0, num_rows: TensorLike = -1, num_cols: TensorLike = -1, padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:  # fmt: skip
-    """Matrices with the diagonals `k` that `matrix_diag_part` would take from them, and `padding_value` elsewhere.
+    """Matrices with the diagonals `k` in the form of `matrix_diag_part`, and `padding_value` elsewhere.
 
     They are square and as small as the diagonals allow, unless `num_rows` or `num_cols` is given. Raises
     GraphValueError where the diagonals do not fit.
@@ -264,22 +264,22 @@ def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[i
 @cell("MatrixSetDiag", inputs="input_x diagonal")
 @operation(classes="MatrixSetDiagV3", settings="align")
 def matrix_set_diag(x: Tensor, diagonal: TensorLike, k: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with other diagonals `k`, in the form in which `matrix_diag_part` takes them.
+    """Matrices with their diagonals `k` replaced, in the form of `matrix_diag_part`.
 
-    Raises GraphValueError where the shape of `diagonal` is another one.
+    Raises GraphValueError where the shape of `diagonal` does not fit.
     """
     x = matrices_of("matrix_set_diag", x)
     values = cast(diagonal, x.dtype)
     band = _band("matrix_set_diag", k, x.shape[-2], x.shape[-1], align)
-    wanted = (*x.shape[:-2], *((band.height,) if band.height > 1 else ()), band.longest)
-    if values.shape != wanted:
-        message = f"matrix_set_diag of {x.type} for k = {k} takes diagonals of shape {wanted}, not {values.type}."
+    expected = (*x.shape[:-2], *((band.height,) if band.height > 1 else ()), band.longest)
+    if values.shape != expected:
+        message = f"matrix_set_diag of {x.type} for k = {k} takes diagonals of shape {expected}, not {values.type}."
         raise GraphValueError(message)
     return _set(x, values, band)
 
 
 def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
-    """The diagonals on a background, each element found by the number of its diagonal."""
+    """The diagonals on a background, gathered by the numbers of the diagonals."""
     rows, columns = positions(band.rows, band.columns)
     diagonals = columns - rows
     inside = less_equal(band.low, diagonals) & (diagonals <= band.high)
@@ -292,15 +292,15 @@ def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
 
 @operation(classes="MatrixBandPart")
 def matrix_band_part(x: TensorLike, lower: TensorLike, upper: TensorLike) -> Tensor:
-    """Matrices with zeros but on `lower` diagonals below the main one and `upper` above; a negative number means all.
+    """Matrices with zeros except on `lower` diagonals below the main one and `upper` above; negative means all.
 
-    Raises GraphValueError for fewer axes than two, GraphTypeError for bounds that are no integers.
+    Raises GraphValueError for fewer axes than two, GraphTypeError for bounds that are not integers.
     """
     x = matrices_of("matrix_band_part", x)
     rows, columns = positions(*x.shape[-2:])
     below, above = rows - columns, columns - rows
-    kept = logical_and(_within(below, lower), _within(above, upper))
-    return where(kept, x, zeros((), x.dtype))
+    mask = logical_and(_within(below, lower), _within(above, upper))
+    return where(mask, x, zeros((), x.dtype))
 
 
 def _within(distances: Tensor, bound: object) -> Tensor:
@@ -312,13 +312,13 @@ def _within(distances: Tensor, bound: object) -> Tensor:
 
 @operation
 def diagflat(input: TensorLike, offset: int = 0) -> Tensor:
-    """A matrix of zeros with all elements of a tensor on a diagonal: 1 is the one above the main one, -1 that below."""
+    """A matrix of zeros with all elements of a tensor on a diagonal: 1 is the one above the main one, -1 below."""
     return diag_embed(reshape(tensor_of(input), (-1,)), offset)
 
 
 @operator_class("DiagPart")
 def _diagonal_part(x: TensorLike) -> Tensor:
-    """The elements whose first half of coordinates is the second; raises GraphValueError where the sizes differ."""
+    """The elements with equal halves of coordinates; raises GraphValueError where the sizes differ."""
     tensor = tensor_of(x)
     half = tensor.shape[: tensor.ndim // 2]
     if not half or tensor.shape != half * 2:
@@ -328,9 +328,9 @@ def _diagonal_part(x: TensorLike) -> Tensor:
 
 @operator_class("FillDiagonal", "fill_value wrap")
 def _fill_diagonal(input_x: TensorLike, fill_value: float, wrap: bool = False) -> Tensor:
-    """x with one number where all coordinates are equal; with `wrap` again below in a tall matrix, after a free row.
+    """x with one number where all coordinates are equal; `wrap` repeats the diagonal of a tall matrix after a free row.
 
-    Raises GraphValueError for fewer axes than two, and for more of different sizes.
+    Raises GraphValueError for fewer axes than two, and for more than two of different sizes.
     """
     x = tensor_of(input_x)
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
@@ -344,7 +344,7 @@ def _fill_diagonal(input_x: TensorLike, fill_value: float, wrap: bool = False) -
 
 @operation(checks={"index": integer})
 def select_scatter(input: TensorLike, src: TensorLike, axis: int, index: int) -> Tensor:
-    """x with `src` in place of the slice at `index` along an axis.
+    """x with the slice at `index` along an axis replaced by `src`.
 
     Raises GraphValueError where `src` has another shape than that slice, GraphIndexError for an index out of range.
     """
@@ -355,7 +355,7 @@ def select_scatter(input: TensorLike, src: TensorLike, axis: int, index: int) ->
 def slice_scatter(
     input: TensorLike, src: TensorLike, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """x with `src` in place of every `step`-th slice from `start` up to, but without, `end` along an axis.
+    """x with every `step`-th slice from `start` to `end`, excluding it, along an axis replaced by `src`.
 
     Bounds count as in a Python slice. Raises GraphValueError where `src` has another shape than these slices.
     """
@@ -365,16 +365,16 @@ def slice_scatter(
 def _with_part(name: str, input: TensorLike, src: TensorLike, axis: int, part: object) -> Tensor:
     x, values = tensor_of(input), tensor_of(src)
     index = (*(builtins.slice(None) for _ in range(axis_of(axis, x.ndim))), part)
-    wanted = getitem(x, index).shape
-    if values.shape != wanted:
-        message = f"{name} takes a source of shape {wanted} for what it replaces, not {values.type}."
+    replaced_shape = getitem(x, index).shape
+    if values.shape != replaced_shape:
+        message = f"{name} takes a source of shape {replaced_shape} for what it replaces, not {values.type}."
         raise GraphValueError(message)
     return setitem(x, index, values)
 
 
 @operation
 def diagonal_scatter(input: TensorLike, src: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """x with `src` in place of what `diagonal` takes from it with the same arguments.
+    """x with the result of `diagonal` with the same arguments replaced by `src`.
 
     Raises GraphValueError where `src` has another shape, and unless there are two different axes.
     """

@@ -1,4 +1,4 @@
-"""The elements of `tensor[index]`: the one reading of an index, and the steps that take and that write them."""
+"""Indexing `tensor[index]`: parsing of an index, and the plan by which its elements are read and written."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from graphls.ops.operands import Shape, apply, in_graph, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, tensor_method
 
 Item = int | range | Tensor | None
-"""One position, or several, of an axis; None for a new axis."""
+"""One or several positions of an axis; None for a new axis."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """An index into a tensor of that shape, with one item for each axis, in order, and None for each new one.
+    """A parsed index into a tensor of that shape: one item for each axis, in order, and None for each new one.
 
-    `moves_front` says that tensors, or integers beside them, stand apart; then NumPy puts the axes that the tensors
-    make before all others.
+    `moves_front` is true if tensors, and integers beside them, are not adjacent; NumPy then puts the axes of the
+    tensors before all others.
     """
 
     shape: tuple[int, ...]
@@ -44,25 +44,25 @@ class Items:
 
 
 def items_of(index: object, x: Tensor) -> Items:
-    """An index into x, read by NumPy's rules.
+    """Parse an index into x by NumPy's rules.
 
-    Raises GraphIndexError for an integer that is known and out of range, for a mask of another shape and for too many
-    indices, GraphTypeError for what is no index, GraphValueError for a slice with a step of 0.
+    Raises GraphIndexError for a constant integer out of range, for a mask of another shape and for too many indices,
+    GraphTypeError for anything but an index, GraphValueError for a slice with a step of 0.
     """
-    given = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _plain(item)]
-    used = sum(_used(i) for i in given)
+    plain = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _plain(item)]
+    used = sum(_used(i) for i in plain)
     if used > x.ndim:
         raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.")
-    if sum(i is Ellipsis for i in given) > 1:
+    if sum(i is Ellipsis for i in plain) > 1:
         raise GraphIndexError("An index has one Ellipsis at most.")
-    if not any(i is Ellipsis for i in given):
-        given.append(Ellipsis)
+    if not any(i is Ellipsis for i in plain):
+        plain.append(Ellipsis)
     sizes = iter(x.shape)
     items: list[Item] = []
-    for item in given:
+    for item in plain:
         count = x.ndim - used if item is Ellipsis else 1
         items += [range(next(sizes)) for _ in range(count)] if item is Ellipsis else _bounded(item, sizes)
-    return Items(x.shape, tuple(items), _stands_apart(given))
+    return Items(x.shape, tuple(items), _are_separated(plain))
 
 
 def _used(item: object) -> int:
@@ -71,15 +71,15 @@ def _used(item: object) -> int:
     return int(item is not None and item is not Ellipsis)
 
 
-def _stands_apart(given: list[Any]) -> bool:
-    """Whether something else stands between tensors, or integers beside tensors."""
-    kinds = [isinstance(i, (int, Tensor, np.ndarray)) for i in given]
-    has_tensors = any(isinstance(i, (Tensor, np.ndarray)) for i in given)
+def _are_separated(items: list[Any]) -> bool:
+    """True if other items separate the tensors, and integers beside tensors."""
+    kinds = [isinstance(i, (int, Tensor, np.ndarray)) for i in items]
+    has_tensors = any(isinstance(i, (Tensor, np.ndarray)) for i in items)
     return has_tensors and sum(picks for picks, _ in groupby(kinds)) > 1
 
 
 def _plain(item: object) -> list[Any]:
-    """An item as an integer, slice, None, Ellipsis, integer tensor, or mask that is known (an array)."""
+    """An item as an integer, slice, None, Ellipsis, integer tensor, or constant mask (an array)."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return [item]
     if isinstance(item, (bool, np.bool_)):
@@ -114,7 +114,7 @@ def _indices(item: Tensor) -> Any:
 
 
 def _bounded(item: Any, sizes: Any) -> list[Item]:
-    """An item within the axes that it uses up."""
+    """An item checked against the sizes of the axes that it consumes."""
     if item is None:
         return [None]
     if isinstance(item, np.ndarray):
@@ -157,9 +157,9 @@ def _index_range(item: slice, size: int) -> range:
 
 
 def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
-    """Tensors that each pick from an axis of these sizes as one that picks from all positions of these axes.
+    """Index tensors of several axes of these sizes as one index tensor of the merged axis.
 
-    Where one of them is out of range, so is the result. Raises GraphIndexError where their shapes do not fit.
+    Where one of them is out of range, so is the result. Raises GraphIndexError where they do not broadcast.
     """
     if not tensors:
         return Tensor(0)  # the only position of no axis
@@ -180,16 +180,16 @@ def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the elements that an index names are taken; every step can be undone, which is how they are written.
+    """The steps that read the elements of an index; each step has an inverse, by which they are written.
 
-    A tensor is cut to a region by `ranges`, one for each axis. The region is brought into the shape `kept`, without the
-    axes of integers and with the new ones. Those of its axes from which tensors pick, `axes`, become one, at the front
-    where they stand apart. From that one `picked` picks, and the axes that this makes go to the front if NumPy has
-    them there.
+    A tensor is sliced to a region by `ranges`, one for each axis. The region is reshaped to `region_shape`, without the
+    axes of integers and with the new ones. Its axes that tensors index, `axes`, are merged into one, at the front where
+    they are not adjacent. `picked` indexes that one, and the axes of the result go to the front where NumPy puts them
+    there.
     """
 
     ranges: tuple[range, ...]
-    kept: Shape
+    region_shape: Shape
     axes: tuple[int, ...]
     picked: Tensor
     moves_front: bool
@@ -198,76 +198,76 @@ class Plan:
     def of(cls, index: Items) -> Plan:
         """The steps for an index."""
         ranges: list[range] = []
-        kept: list[int] = []
+        region_shape: list[int] = []
         axes: list[int] = []
         sizes = iter(index.shape)
         for item in index.items:
             if item is None:
-                kept.append(1)
+                region_shape.append(1)
                 continue
             size = next(sizes)
-            axes += [len(kept)] if isinstance(item, Tensor) else []
+            axes += [len(region_shape)] if isinstance(item, Tensor) else []
             ranges.append(item if isinstance(item, range) else _range(item, size))
-            kept += [] if isinstance(item, int) else [len(ranges[-1])]
-        picked = together(index.tensors, [kept[axis] for axis in axes])
-        return cls(tuple(ranges), tuple(kept), tuple(axes), picked, index.moves_front)
+            region_shape += [] if isinstance(item, int) else [len(ranges[-1])]
+        picked = together(index.tensors, [region_shape[axis] for axis in axes])
+        return cls(tuple(ranges), tuple(region_shape), tuple(axes), picked, index.moves_front)
 
     @property
     def at(self) -> int:
-        """The axis from which `picked` picks."""
+        """The axis that `picked` indexes."""
         return self.order.index(self.axes[0]) if self.axes else 0
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The axes of the kept shape in an order in which tensors pick from axes that stand together."""
-        axes, all_axes = self.axes, tuple(range(len(self.kept)))
-        stand_together = not axes or axes[-1] - axes[0] < len(axes)
-        return all_axes if stand_together else (*axes, *(i for i in all_axes if i not in axes))
+        """The axes of the region in an order in which those that tensors index are adjacent."""
+        axes, all_axes = self.axes, tuple(range(len(self.region_shape)))
+        are_adjacent = not axes or axes[-1] - axes[0] < len(axes)
+        return all_axes if are_adjacent else (*axes, *(i for i in all_axes if i not in axes))
 
     @property
     def outer(self) -> tuple[Shape, Shape]:
-        """The sizes before and behind the axis from which `picked` picks."""
-        ordered = tuple(self.kept[i] for i in self.order)
+        """The sizes before and after the axis that `picked` indexes."""
+        ordered = tuple(self.region_shape[i] for i in self.order)
         return ordered[: self.at], ordered[self.at + len(self.axes) :]
 
     @property
     def shape(self) -> Shape:
-        """The shape of what is taken."""
+        """The shape of the selected elements."""
         before, after = self.outer
         middle = self.picked.shape
         return (*middle, *before, *after) if self.moves_front else (*before, *middle, *after)
 
     def region(self, x: Tensor) -> Tensor:
-        """What the ranges take of x, in the kept shape."""
-        return reshape(reversed_where(sliced(x, self.ranges), self.ranges), self.kept)
+        """The region of x, in the shape `region_shape`."""
+        return reshape(reversed_where(sliced(x, self.ranges), self.ranges), self.region_shape)
 
     def merged(self, region: Tensor) -> Tensor:
-        """A region in which tensors pick from one axis."""
+        """A region with the axes that tensors index merged into one."""
         before, after = self.outer
-        return reshape(transpose(region, self.order), (*before, prod(self.kept[i] for i in self.axes), *after))
+        return reshape(transpose(region, self.order), (*before, prod(self.region_shape[i] for i in self.axes), *after))
 
     def unmerged(self, merged: Tensor) -> Tensor:
-        """A merged region as one with the axes of the tensor that was indexed."""
-        ordered = reshape(merged, tuple(self.kept[i] for i in self.order))
+        """The inverse of `merged`, with the axes of the indexed tensor."""
+        ordered = reshape(merged, tuple(self.region_shape[i] for i in self.order))
         return reshape(transpose(ordered, inverse(self.order)), tuple(map(len, self.ranges)))
 
-    def taken(self, x: Tensor) -> Tensor:
-        """What the index names of x."""
+    def select(self, x: Tensor) -> Tensor:
+        """The elements of x at the index."""
         region = self.region(x)
         if not self.axes:
             return region
-        found = gather(self.merged(region), self.picked, axis=self.at)
-        return transpose(found, self._to_front) if self.moves_front else found
+        selected = gather(self.merged(region), self.picked, axis=self.at)
+        return transpose(selected, self._to_front) if self.moves_front else selected
 
     @property
     def _to_front(self) -> Shape:
-        """The order of axes that brings those of `picked` before the others."""
+        """The permutation that moves the axes of `picked` before the others."""
         before, after = map(len, self.outer)
         end = before + self.picked.ndim
         return (*range(before, end), *range(before), *range(end, end + after))
 
     def slices(self, value: Tensor) -> Tensor:
-        """A value for what the index names, as slices along the axis from which `picked` picks."""
+        """A value for the elements of the index, as slices along the axis that `picked` indexes."""
         value = transpose(value, inverse(self._to_front)) if self.moves_front else value
         before, after = self.outer
         return reshape(value, (*before, self.picked.size, *after))
@@ -278,16 +278,16 @@ def _range(item: int | Tensor, size: int) -> range:
 
 
 def inverse(order: Shape) -> Shape:
-    """The order of axes that undoes another."""
+    """The inverse permutation of axes."""
     return tuple(map(int, np.argsort(order)))
 
 
-def _rising(taken: range) -> range:
-    return (taken if taken.step > 0 else taken[::-1]) if len(taken) else range(0)
+def _rising(positions: range) -> range:
+    return (positions if positions.step > 0 else positions[::-1]) if len(positions) else range(0)
 
 
 def sliced(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
-    """What ranges take of each axis, in the order in which x has it."""
+    """The elements of x in the ranges of each axis, in the order of x."""
     if all(len(r) == n for r, n in zip(ranges, x.shape, strict=True)):
         return x
     rising = [*map(_rising, ranges)]
@@ -296,13 +296,13 @@ def sliced(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
 
 
 def reversed_where(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
-    """x, reversed along the axes of falling ranges."""
+    """x reversed along the axes of descending ranges."""
     axes = tuple(i for i, r in enumerate(ranges) if r.step < 0 and x.shape[i] > 1)
     return apply("reverse", x, axes=axes) if axes else x
 
 
 def replaced_region(x: Tensor, ranges: tuple[range, ...], region: Tensor) -> Tensor:
-    """x with other elements at the positions that ranges take; the region broadcasts to these."""
+    """x with the elements in the ranges replaced by a region that broadcasts to them."""
     if not all(map(len, ranges)):
         return x
     region, rising = reversed_where(region, ranges), [*map(_rising, ranges)]
@@ -318,33 +318,32 @@ def replaced_region(x: Tensor, ranges: tuple[range, ...], region: Tensor) -> Ten
     return where(mask, region, x)
 
 
-def _inside(size: int, taken: range, axes_behind: int) -> Tensor:
-    """Whether each position of an axis is in a range."""
+def _inside(size: int, positions: range, axes_after: int) -> Tensor:
+    """A mask of the positions of an axis that are in a range."""
     mask = np.zeros(size, bool)
-    mask[taken.start : taken.stop : taken.step] = True
-    return in_graph(Tensor(mask.reshape(-1, *(1 for _ in range(axes_behind)))))
+    mask[positions.start : positions.stop : positions.step] = True
+    return in_graph(Tensor(mask.reshape(-1, *(1 for _ in range(axes_after)))))
 
 
 @operation
 def getitem(tensor: TensorLike, index: Any) -> Tensor:
-    """The elements that an index names, by NumPy's rules.
+    """The elements at an index, by NumPy's rules.
 
-    An index is an integer, a slice, None for a new axis, an Ellipsis, a tensor or list of integers, a mask that is
-    known, or a tuple of those. Raises GraphIndexError for what is known and out of range, for too many indices and for
-    shapes of tensors that do not fit, GraphTypeError for any other object and for a mask that the graph computes.
+    An index is an integer, a slice, None for a new axis, an Ellipsis, a tensor or list of integers, a constant mask, or
+    a tuple of those. Raises GraphIndexError for a constant out of range, for too many indices and for shapes of tensors
+    that do not fit, GraphTypeError for any other object and for a mask that the graph computes.
     """
     x = tensor_of(tensor)
-    return Plan.of(items_of(index, x)).taken(x)
+    return Plan.of(items_of(index, x)).select(x)
 
 
 @operation
 def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
-    """A tensor with other elements where an index says; `x[index] = value` makes x that.
+    """A tensor with the elements at an index replaced; `x[index] = value` rebinds x to it.
 
-    The value is cast to the dtype of the tensor and broadcast to the shape of `x[index]`. Where an index names an
-    element twice, the last of its values stays. A mask that the graph computes is an index alone, with a value that
-    broadcasts to all that is not masked. Raises what `x[index]` raises, and GraphValueError for a value that
-    does not fit.
+    The value is cast to the dtype of the tensor and broadcast to the shape of `x[index]`. Where an index has an element
+    twice, the last of its values wins. A mask that the graph computes is the only item of an index, with a value that
+    broadcasts along its axes. Raises the errors of `x[index]`, and GraphValueError for a value that does not fit.
 
     Raises GraphIndexError for more indices than axes or a second Ellipsis, GraphTypeError for a mask that does not
     fit.
@@ -357,10 +356,10 @@ def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
 
 
 def written(x: Tensor, items: Items, value: Tensor, join: Join) -> Tensor:
-    """x, in which `join` brings a value of its dtype to the elements that an index names."""
+    """x with a value of its dtype combined into the elements at an index by `join`."""
     plan = Plan.of(items)
     if not items.tensors:
-        return replaced_region(x, plan.ranges, _on_axes(fitting(value, plan.kept), items))
+        return replaced_region(x, plan.ranges, _on_axes(fitting(value, plan.region_shape), items))
     value = broadcast_to(fitting(value, plan.shape), plan.shape)
     if not value.size:
         return x
@@ -370,16 +369,16 @@ def written(x: Tensor, items: Items, value: Tensor, join: Join) -> Tensor:
 
 
 def _on_axes(value: Tensor, items: Items) -> Tensor:
-    """A value for what integers and ranges name, with the axes of the tensor that was indexed."""
+    """A value for an index of integers and ranges, with the axes of the indexed tensor."""
     sizes = iter(value.shape)
-    given = [(item, 1 if isinstance(item, int) else next(sizes)) for item in items.items]
-    return reshape(value, tuple(size for item, size in given if item is not None))
+    item_sizes = [(item, 1 if isinstance(item, int) else next(sizes)) for item in items.items]
+    return reshape(value, tuple(size for item, size in item_sizes if item is not None))
 
 
 def fitting(value: Tensor, shape: Shape) -> Tensor:
-    """A value with as many axes as a shape that it broadcasts to; raises GraphValueError where it does not."""
-    given = (*(1 for _ in shape), *value.shape)
-    extra, own = given[: len(given) - len(shape)], given[len(given) - len(shape) :]
+    """A value with as many axes as a shape that it broadcasts to; raises GraphValueError where it does not fit."""
+    padded = (*(1 for _ in shape), *value.shape)
+    extra, own = padded[: len(padded) - len(shape)], padded[len(padded) - len(shape) :]
     if any(n != 1 for n in extra) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
         message = f"A value of shape {value.shape} does not fit elements of shape {shape}."
         raise GraphValueError(message)
@@ -399,9 +398,9 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 @tensor_method("index_put")
 @in_place("index_put_")
 def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool = False) -> Tensor:
-    """The tensor with values written where index tensors, one for each axis, say; with `accumulate` they are added.
+    """The tensor with values written, or with `accumulate` added, at index tensors, one for each axis.
 
-    Where the indices name an element twice, the last value stays, or both are added.
+    Where the indices have an element twice, the last value wins, or both are added.
     """
     position = tuple(indices)
     if not accumulate:
@@ -412,5 +411,5 @@ def _index_put(x: TensorLike, indices: Any, values: TensorLike, accumulate: bool
 
 @in_place("index_copy_")
 def _index_copied(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """x with the slices of `source` in place of those that indices name along an axis."""
+    """x with the slices at indices along an axis replaced by those of `source`."""
     return setitem(x, (*(slice(None),) * (dim % x.ndim), index), source)

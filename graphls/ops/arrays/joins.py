@@ -1,4 +1,4 @@
-"""What is made of elements and of those that are written over them: replaced, added, multiplied, the larger ones."""
+"""Combining elements with updates at indices (replaced, added, multiplied, extremes), and combinations of vectors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
 
 Join = Callable[[Tensor, Tensor, Tensor, int], Tensor]
-"""x, indices along an axis, what they name the positions of, and the axis; gives another x."""
+"""A function of x, indices along an axis, the updates at these indices, and the axis; returns the new x."""
 
 
 def replaced(x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:
-    """x with slices in the positions along an axis that indices name; of several for one position the last."""
-    nobody = full((x.shape[axis],), -1, dtype=int64)
-    last = apply("scatter_max", nobody, indices, arange(indices.size), axis=0)
+    """x with the slices at indices along an axis replaced; of several updates for one position the last wins."""
+    unwritten = full((x.shape[axis],), -1, dtype=int64)
+    last = apply("scatter_max", unwritten, indices, arange(indices.size), axis=0)
     chosen = gather(slices, maximum(last, 0), axis)
     is_written = reshape(last >= 0, (-1, *(1 for _ in x.shape[axis + 1 :])))
     return where(is_written, chosen, x)
 
 
 def replaced_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """x with single elements in the positions along an axis that indices name; of several for one position the last."""
+    """x with the elements at indices along an axis replaced; of several updates for one position the last wins."""
     numbers = reshape(arange(indices.shape[axis]), (-1, *(1 for _ in x.shape[axis + 1 :])))
     numbers = broadcast_to(numbers, indices.shape)
     last = apply("scatter_max", full(x.shape, -1, dtype=int64), indices, numbers, axis=axis)
@@ -67,7 +67,7 @@ def _joined(name: str, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -
 
 
 def _divided(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """Quotients of integers are rounded towards zero."""
+    """x divided by the updates; integer quotients are rounded towards zero."""
     divisor = apply("scatter_mul", ones_like(x), indices, updates, axis=axis)
     if x.dtype.is_float:
         return x / divisor
@@ -88,7 +88,7 @@ OF_ELEMENTS: dict[str, Join] = {
     "max": partial(_joined, "scatter_max"),
     "min": partial(_joined, "scatter_min"),
 }
-"""Joins by indices of the shape of what is written, which has the other sizes of x."""
+"""Joins by indices with the shape of the updates, whose other sizes are those of x."""
 
 OF_SLICES: dict[str, Join] = {
     "none": replaced,
@@ -96,14 +96,14 @@ OF_SLICES: dict[str, Join] = {
     "sub": partial(_subtracted, _sums),
     **{name: partial(_by_slices, OF_ELEMENTS[name]) for name in ("mul", "div", "max", "min")},
 }
-"""Joins by a vector of indices, each for a slice of what is written."""
+"""Joins by a vector of indices, one for each slice of the updates."""
 
 
 @operation
 def cartesian_prod(*inputs: TensorLike) -> Tensor:
-    """Rows with one element of each vector, in every combination, of which the last element changes first.
+    """The Cartesian product of vectors as rows, with the last element changing fastest.
 
-    Raises GraphValueError for what is no vector.
+    Raises GraphValueError for anything but vectors.
     """
     vectors = sequence_of("cartesian_prod", inputs)
     for vector in vectors:
@@ -113,10 +113,10 @@ def cartesian_prod(*inputs: TensorLike) -> Tensor:
 
 @operation(checks={"r": at_least(0)})
 def combinations(input: TensorLike, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Rows of `r` elements of a vector in their order, every choice once.
+    """All combinations of `r` elements of a vector in their order, as rows.
 
-    With `with_replacement` an element may stand in a row more than once. Raises GraphValueError for
-    what is no vector and for an `r` below 0.
+    With `with_replacement` a row may have an element more than once. Raises GraphValueError for anything but a vector
+    and for an `r` below 0.
     """
     x, count = tensor_of(input), r
     _require_vector("combinations", x)
@@ -128,9 +128,9 @@ def combinations(input: TensorLike, r: int = 2, with_replacement: bool = False) 
 
 @operation(checks={"N": optional(at_least(0))})
 def vander(x: TensorLike, N: int | None = None) -> Tensor:
-    """The powers of each element of a vector, as columns from exponent N - 1 to 0; N is the size of x unless given.
+    """The Vandermonde matrix of a vector: powers as columns from exponent N - 1 to 0; N is the size of x by default.
 
-    Raises GraphValueError for what is no vector and for an N below 0.
+    Raises GraphValueError for anything but a vector and for an N below 0.
     """
     x = tensor_of(x)
     _require_vector("vander", x)

@@ -1,4 +1,4 @@
-"""Padding: of tensors at their edges, and of the windows of convolution and pooling by modes."""
+"""Padding of tensors, and the padding modes and windows of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _is_int(value: object) -> bool:
 def pads_of(
     shape: Shape, kernel: Shape, strides: Shape, pad_mode: str, padding: object, dilations: Shape | None = None
 ) -> Shape:
-    """What is added before every axis of an image of that shape, then after every axis.
+    """The padding before every axis of an image of that shape, then after every axis.
 
     "same" gives ceil(size / stride) windows, with the smaller half of the padding first. Raises GraphValueError for an
     unknown mode or size.
@@ -75,7 +75,7 @@ def _sides_of(padding: object, axes: int) -> Shape:
 
 
 def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None:
-    """Raise GraphValueError unless x has a batch, channels and so many axes more; `unbatched` may lack the batch."""
+    """Raise GraphValueError unless x has a batch, channels and `axes` axes more; `unbatched` may lack the batch."""
     if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
         sizes = f"C, {AXES[axes]['sizes']}"
         shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
@@ -83,7 +83,7 @@ def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None
 
 
 class Windows(NamedTuple):
-    """The windows of a pool as a user gives them."""
+    """The windows of a pool as the arguments of a user."""
 
     kernel_size: Sizes
     stride: Sizes | None = None
@@ -106,13 +106,13 @@ class Windows(NamedTuple):
 
 
 def check_ceil_mode(pad_mode: str) -> None:
-    """Raise GraphValueError for "same", which says by itself how many windows there are."""
+    """Raise GraphValueError for "same", which fixes the number of windows by itself."""
     if pad_mode == "same":
         raise GraphValueError("With the pad_mode 'same', 'ceil_mode' must be False.")
 
 
 def _ceiled(shape: Shape, reach: Shape, strides: Shape, pads: Shape) -> Shape:
-    """The pads with what a last window needs that starts before the end of the image."""
+    """The pads, extended for a last window that starts before the end of the image."""
     axes = len(reach)
     after = []
     for n, k, s, first, last in zip(shape[2:], reach, strides, pads[:axes], pads[axes:], strict=True):
@@ -123,40 +123,39 @@ def _ceiled(shape: Shape, reach: Shape, strides: Shape, pads: Shape) -> Shape:
 
 
 def zero_padded(x: Tensor, pads: Shape) -> Tensor:
-    """Images with zeros around, as many as `pads` says before every axis, then after every axis."""
+    """Images padded with zeros: `pads` has the numbers before every axis, then after every axis."""
     axes = x.ndim - 2
     return _with_zeros(x, [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
 
 
 Side = Callable[[Tensor, int, int], Tensor]
-"""What stands before or behind a tensor along an axis, so many elements of it."""
+"""A function from a tensor, an axis and a count to the padding on one side."""
 
 
 @operation(also="mint.nn.functional")
 def pad(
     input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: float | Tensor | None = None
 ) -> Tensor:
-    """x with more elements before and behind its own, along its last axes.
+    """x padded before and after its last axes.
 
-    `padding` has a pair of numbers for each of these axes, the last axis first. A negative number takes elements away.
-    The new ones are `value` (0 without) for "constant"; the mirrored inside without the edge itself for "reflect" and
-    with it for "symmetric"; the edge for "replicate"; and those of the other end for "circular". Raises
-    GraphTypeError for a padding that is no sequence of integers, GraphValueError for one that does not fit and for
-    another mode.
+    `padding` has a pair of numbers for each of these axes, the last axis first. A negative number removes elements. The
+    new ones are `value` (default 0) for "constant"; mirrored elements without the edge itself for "reflect" and with it
+    for "symmetric"; the edge for "replicate"; and those of the other end for "circular". Raises GraphTypeError for a
+    padding that is not a sequence of integers, GraphValueError for one that does not fit and for another mode.
     """
-    x, given = tensor_of(input_x), _integers(padding)
-    if len(given) % 2 or len(given) > 2 * x.ndim:
-        message = f"pad takes a pair of numbers for each axis, {2 * x.ndim} at most for {x.type}, not {len(given)}."
+    x, counts = tensor_of(input_x), _integers(padding)
+    if len(counts) % 2 or len(counts) > 2 * x.ndim:
+        message = f"pad takes a pair of numbers for each axis, {2 * x.ndim} at most for {x.type}, not {len(counts)}."
         raise GraphValueError(message)
     if value is not None and mode != "constant":
         raise GraphValueError(f"pad takes a 'value' in the mode 'constant', not in {mode!r}.")
-    pairs = list(zip(given[0::2], given[1::2], strict=True))[::-1]
+    pairs = list(zip(counts[0::2], counts[1::2], strict=True))[::-1]
     return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, value)
 
 
 @operation(classes="MirrorPad", settings="mode")
 def mirror_pad(input_x: TensorLike, paddings: Paddings, mode: str = "REFLECT") -> Tensor:
-    """x with its mirrored inside before and behind it: a pair of numbers for each axis, the first axis first.
+    """x padded with its mirrored elements: a pair of numbers before and after each axis, the first axis first.
 
     The mode is "REFLECT", without the edge itself, or "SYMMETRIC", with it. Raises GraphValueError for another one and
     for numbers that do not fit.
@@ -168,7 +167,7 @@ def mirror_pad(input_x: TensorLike, paddings: Paddings, mode: str = "REFLECT") -
 
 @operator_class("Pad", "paddings")
 def pad_zeros(input_x: TensorLike, paddings: Paddings) -> Tensor:
-    """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
+    """x padded with zeros: a pair of numbers before and after each axis, the first axis first."""
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)
 
 
@@ -181,10 +180,10 @@ def _integers(numbers: Sequence[int] | Tensor) -> tuple[int, ...]:
 
 
 def _pairs(x: TensorLike, paddings: Paddings) -> list[tuple[int, int]]:
-    given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
-    if not isinstance(given, (tuple, list)):
+    items = paddings.tolist() if hasattr(paddings, "tolist") else paddings
+    if not isinstance(items, (tuple, list)):
         raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.")
-    pairs = [_integers(pair) for pair in given]
+    pairs = [_integers(pair) for pair in items]
     rank = tensor_of(x).ndim
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise GraphValueError(f"The paddings are a pair for each of {rank} axes, not {paddings}.")
@@ -200,17 +199,17 @@ def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Tenso
     widths = [tuple(builtins.max(n, 0) for n in pair) for pair in pairs]
     if mode == "constant" and not value:
         return _with_zeros(x, widths)
-    for axis, (before, behind) in enumerate(widths):
-        if before or behind:
-            x = _widened(x, axis, before, behind, mode, value)
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            x = _widened(x, axis, before, after, mode, value)
     return x
 
 
-def _shortened(x: Tensor, axis: int, before: int, behind: int) -> Tensor:
-    """x without as many elements as negative numbers say."""
-    start, stop = builtins.max(0, -before), x.shape[axis] + builtins.min(0, behind)
+def _shortened(x: Tensor, axis: int, before: int, after: int) -> Tensor:
+    """x cropped by negative numbers."""
+    start, stop = builtins.max(0, -before), x.shape[axis] + builtins.min(0, after)
     if start > stop:
-        raise GraphValueError(f"pad cannot take {-before} and {-behind} elements of {x.shape[axis]}.")
+        raise GraphValueError(f"pad cannot take {-before} and {-after} elements of {x.shape[axis]}.")
     return cut(x, axis, start, stop) if stop - start < x.shape[axis] else x
 
 
@@ -219,23 +218,23 @@ def _with_zeros(x: Tensor, widths: Sequence[tuple[int, ...]]) -> Tensor:
         return x
     starts = tuple(before for before, _ in widths)
     stops = tuple(start + n for start, n in zip(starts, x.shape, strict=True))
-    shape = tuple(stop + behind for stop, (_, behind) in zip(stops, widths, strict=True))
+    shape = tuple(stop + after for stop, (_, after) in zip(stops, widths, strict=True))
     return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
 
 
-def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: TensorLike | None) -> Tensor:
+def _widened(x: Tensor, axis: int, before: int, after: int, mode: str, value: TensorLike | None) -> Tensor:
     if mode == "constant":
-        shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, behind)]
+        shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, after)]
         first, last = (full(shape, value, dtype=x.dtype) for shape in shapes)
         return concat((first, x, last), axis)
     inner, (first_side, last_side) = _INNER[mode], _SIDES[mode]
     room = x.shape[axis] - inner
-    wide = builtins.max(before, behind)
+    wide = builtins.max(before, after)
     if (mode == "replicate" and not x.shape[axis]) or (mode != "replicate" and wide > room):
         message = f"pad in the mode {mode!r} cannot add {wide} elements to {x.shape[axis]} along axis {axis}."
         raise GraphValueError(message)
     pieces = [first_side(x, axis, before)] if before else []
-    pieces += [x, last_side(x, axis, behind)] if behind else [x]
+    pieces += [x, last_side(x, axis, after)] if after else [x]
     return concat(pieces, axis)
 
 
@@ -243,8 +242,8 @@ def _edge(x: Tensor, axis: int, at: int, count: int) -> Tensor:
     return broadcast_to(cut(x, axis, at, at + 1), tuple(count if i == axis else n for i, n in enumerate(x.shape)))
 
 
-def _last(x: Tensor, axis: int, count: int, but: int = 0) -> Tensor:
-    stop = x.shape[axis] - but
+def _last(x: Tensor, axis: int, count: int, skipped: int = 0) -> Tensor:
+    stop = x.shape[axis] - skipped
     return cut(x, axis, stop - count, stop)
 
 
@@ -254,10 +253,10 @@ _SIDES: dict[str, tuple[Side, Side]] = {
     "replicate": (lambda x, a, n: _edge(x, a, 0, n), lambda x, a, n: _edge(x, a, x.shape[a] - 1, n)),
     "circular": (lambda x, a, n: _last(x, a, n), lambda x, a, n: cut(x, a, 0, n)),
 }
-"""What stands before x and behind it, in each mode."""
+"""The padding before and after x, in each mode."""
 
 _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
-"""The elements at an edge that are not repeated."""
+"""The number of elements at an edge that are not repeated."""
 
 
 @operator_class("PadV3", "mode paddings_contiguous")
@@ -265,9 +264,9 @@ def _padded_operator(
     x: TensorLike, paddings: Sizes, constant_value: Operand | None = None, mode: str = "constant",
     paddings_contiguous: bool = True,
 ) -> Tensor:  # fmt: skip
-    """x with more elements before and behind its own along its last axes, the last one first; see `ops.pad`.
+    """x padded before and after its last axes, the last one first; see `ops.pad`.
 
-    The mode "edge" repeats the edge. Unless `paddings_contiguous`, all numbers before stand before all behind.
+    The mode "edge" repeats the edge. Unless `paddings_contiguous`, all numbers before axes precede all those after.
     """
     widths = [int(n) for n in tensor_of(paddings).asnumpy().reshape(-1)]
     if not paddings_contiguous:

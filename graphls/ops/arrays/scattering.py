@@ -1,4 +1,4 @@
-"""Elements and slices of tensors and parameters joined with others, at positions that integer tensors name."""
+"""Gather and scatter by coordinates: tensors and parameters with updates combined into them at indices."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from graphls.ops.math.elementwise import bool_of, cast, mul, where
 from graphls.ops.math.reductions import cumsum
 from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
-from graphls.ops.state import assign, held
+from graphls.ops.state import assign, current_value
 
 Scatter = Callable[[Any, Any, Any], Tensor]
 
 
 def _locking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that writes a parameter, with the setting `use_locking` that MindSpore has; writes never meet here."""
+    """A function that writes a parameter, with MindSpore's setting `use_locking`, which has no effect here."""
 
     def scatter(input_x: TensorLike, indices: TensorLike, updates: TensorLike, use_locking: bool = True) -> Any:
         return function(input_x, indices, updates)
@@ -37,8 +37,8 @@ def _locking(function: Callable[..., Any]) -> Callable[..., Any]:
 def gather_nd(input_x: TensorLike, indices: TensorLike) -> Tensor:
     """The elements of x at the coordinates along the last axis of the indices.
 
-    Coordinates that are fewer than the axes of x name whole slices. Negative ones count from the end. Raises
-    GraphIndexError for one that is known and out of range.
+    With fewer coordinates than axes the result has full slices. Negative ones count from the end. Raises
+    GraphIndexError for a constant out of range.
     """
     x = tensor_of(input_x)
     return getitem(x, _coordinates("gather_nd", x, tensor_of(indices)))
@@ -73,19 +73,19 @@ def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tup
         x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
         positions = tensor_of(indices)
         index = index_of(name, x, positions)
-        rest = x.shape[len(index) :]
-        wanted = (*positions.shape[: positions.ndim - (index_of is _coordinates)], *rest)
-        if values.shape != wanted:
-            message = f"{name} of {x.type} by {positions.type} takes updates of shape {wanted}, not {values.type}."
+        inner = x.shape[len(index) :]
+        expected = (*positions.shape[: positions.ndim - (index_of is _coordinates)], *inner)
+        if values.shape != expected:
+            message = f"{name} of {x.type} by {positions.type} takes updates of shape {expected}, not {values.type}."
             raise GraphValueError(message)
         items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
-        return written(x, items, reshape(values, (index[0].size, *rest)), OF_SLICES[join])
+        return written(x, items, reshape(values, (index[0].size, *inner)), OF_SLICES[join])
 
     return joined
 
 
 def _on_tensor(name: str, join: str, summary: str) -> Scatter:
-    """A function that gives another tensor, by coordinates."""
+    """A function that returns a new tensor, by coordinates."""
 
     def function(input_x: Any, indices: Any, updates: Any) -> Tensor:
         return joined(input_x, indices, updates)
@@ -94,16 +94,16 @@ def _on_tensor(name: str, join: str, summary: str) -> Scatter:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"x, {summary} at the coordinates along the last axis of the indices (see `gather_nd`).\n\n"
-        "The updates have the shape of what `gather_nd` gives. Raises GraphValueError for another shape."
+        "The updates have the shape of the result of `gather_nd`. Raises GraphValueError for another shape."
     )
     return function
 
 
 def _on_parameter(name: str, join: str, summary: str) -> Scatter:
-    """A function that writes a parameter, by indices of slices or, where its name says so, by coordinates."""
+    """A function that writes a parameter, by indices of slices or, for names with scatter_nd, by coordinates."""
 
     def function(input_x: Any, indices: Any, updates: Any) -> Tensor:
-        return assign(input_x, joined(held(input_x), indices, updates))
+        return assign(input_x, joined(current_value(input_x), indices, updates))
 
     by_coordinates = name.startswith("scatter_nd")
     joined = _joining(name, join, _coordinates if by_coordinates else _rows)
@@ -117,7 +117,7 @@ def _on_parameter(name: str, join: str, summary: str) -> Scatter:
 
 
 _SUMMARIES = {
-    "none": "with the updates in place of its elements (of several for one place the last)",
+    "none": "with its elements replaced by the updates (of several for one position the last wins)",
     "add": "with the updates added",
     "sub": "with the updates subtracted",
     "mul": "multiplied by the updates",
@@ -129,8 +129,8 @@ _SUMMARIES = {
 
 def _family(make: Callable[[str, str, str], Scatter], prefix: str, **declared: Any) -> list[Scatter]:
     """The functions of all joins, declared with operator classes of the same names."""
-    made = [make(f"{prefix}_{'update' if n == 'none' else n}", n, summary) for n, summary in _SUMMARIES.items()]
-    return [operation(classes=function.__name__.title().replace("_", ""), **declared)(function) for function in made]
+    functions = [make(f"{prefix}_{'update' if n == 'none' else n}", n, summary) for n, summary in _SUMMARIES.items()]
+    return [operation(classes=f.__name__.title().replace("_", ""), **declared)(f) for f in functions]
 
 
 (
@@ -159,7 +159,7 @@ operator_class("ScatterNonAliasingAdd")(scatter_nd_add)
 
 @operation(classes="ScatterNd")
 def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sizes) -> Tensor:
-    """Zeros of a shape to which the updates are added at the coordinates along the last axis of the indices."""
+    """Zeros of a shape with the updates added at the coordinates along the last axis of the indices."""
     values = tensor_of(updates)
     return tensor_scatter_add(zeros(shape_of(shape), values.dtype), indices, values)
 
@@ -168,11 +168,11 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sizes) -> Tensor
 def tensor_scatter_elements(
     input_x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
-    """x joined with the elements of the updates at the positions along an axis that the indices name.
+    """x with the elements of the updates combined into it at the indices along an axis.
 
     Indices and updates have one shape, whose other sizes are those of x or less. `reduction` is "none" (of several for
-    one position the last stays), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another one and
-    for shapes that do not fit, GraphIndexError for an index that is known and out of range.
+    one position the last wins), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another one and
+    for shapes that do not fit, GraphIndexError for a constant index out of range.
     """
     if reduction not in [*OF_ELEMENTS]:
         known = ", ".join(map(repr, OF_ELEMENTS))
@@ -187,7 +187,7 @@ def tensor_scatter_elements(
 
 
 def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[slice, ...]:
-    """The part of x along whose axis elements are written, as an index."""
+    """The part of x that the updates can write, as an index."""
     sizes = [n if i == axis else m for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=False))]
     fits = indices.ndim == x.ndim and all(m <= n for m, n in zip(sizes, x.shape, strict=True))
     if not fits or updates.shape != indices.shape:
@@ -200,7 +200,7 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
 
 @operation(also="mint")
 def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
-    """x with the elements of `src`, or one number, in the positions along an axis that the indices name.
+    """x with the elements at indices along an axis replaced by those of `src`, or by one number.
 
     See `tensor_scatter_elements`.
     """
@@ -211,18 +211,18 @@ def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) ->
 
 @operation(classes="IndexAdd", settings="axis use_lock check_index_bound")
 def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True) -> Tensor:
-    """x with slices of y added to those that a vector of indices names along an axis; a parameter is written, too.
+    """x with slices of y added at a vector of indices along an axis; a parameter is written in place.
 
-    `use_lock` and `check_index_bound` are taken for MindSpore's sake: sums are always right, and bounds checked. Raises
-    GraphValueError for shapes that do not fit, GraphIndexError for an index that is known and out of range.
+    `use_lock` and `check_index_bound` are accepted as in MindSpore; sums are always correct, and bounds checked. Raises
+    GraphValueError for shapes that do not fit, GraphIndexError for a constant index out of range.
     """
     target, values = state_of(x) if isinstance(x, Parameter) else tensor_of(x), tensor_of(y)
     positions = tensor_of(indices)
     at = axis_of(axis, target.ndim)
-    wanted = (*target.shape[:at], positions.size, *target.shape[at + 1 :])
-    if positions.ndim != 1 or values.shape != wanted:
+    expected = (*target.shape[:at], positions.size, *target.shape[at + 1 :])
+    if positions.ndim != 1 or values.shape != expected:
         raise GraphValueError(
-            f"index_add of {target.type} by a vector of indices, {positions.type}, along axis {axis} takes {wanted}, "
+            f"index_add of {target.type} by a vector of indices, {positions.type}, along axis {axis} takes {expected}, "
             f"not {values.type}.",
         )
     if values.dtype is not target.dtype:
@@ -235,7 +235,7 @@ def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, ch
 
 @operation(classes="IndexFill")
 def index_fill(x: TensorLike, axis: int, index: TensorLike, value: TensorLike) -> Tensor:
-    """x with one number in the slices along an axis that integers name; raises GraphIndexError for one out of range."""
+    """x with the slices at indices along an axis filled with one number; raises GraphIndexError out of range."""
     x = tensor_of(x)
     positions = tensor_of(index)
     return setitem(x, (*(slice(None) for _ in range(axis_of(axis, x.ndim))), positions), value)
@@ -245,7 +245,7 @@ def index_fill(x: TensorLike, axis: int, index: TensorLike, value: TensorLike) -
 def _scattered(
     x: Any, dim: int, index: Any, src: Any = None, reduce: str | None = None, *, value: Any = None
 ) -> Tensor:
-    """x with the elements of `src`, or one `value`, written, or joined by "add", at indices along an axis."""
+    """x with the elements of `src`, or one `value`, written, or added for "add", at indices along an axis."""
     src = value if src is None else src
     src = src if isinstance(src, Tensor) else full(tensor_of(index).shape, src, dtype=x.dtype)
     return tensor_scatter_elements(x, index, src, dim, reduce or "none")
@@ -259,19 +259,19 @@ def _scatter_added(x: TensorLike, dim: int, index: TensorLike, src: TensorLike) 
 
 @in_place("index_add_")
 def _index_added(x: TensorLike, dim: int, index: TensorLike, source: TensorLike, *, alpha: TensorLike = 1) -> Tensor:
-    """x with alpha times the slices of `source` added to those that indices name along an axis."""
+    """x with alpha times the slices of `source` added at indices along an axis."""
     return index_add(x, index, source if alpha == 1 else mul(source, alpha), dim)
 
 
 @in_place("index_fill_")
 def _index_filled(x: TensorLike, dim: int, index: TensorLike, value: TensorLike) -> Tensor:
-    """x with one number in the slices that indices name along an axis."""
+    """x with the slices at indices along an axis filled with one number."""
     return index_fill(x, dim, index, value)
 
 
 @operator_class("MaskedScatter")
 def _masked_scatter(x: TensorLike, mask: TensorLike, updates: TensorLike) -> Tensor:
-    """x with the elements of `updates`, in order, where a mask that broadcasts is true; they are enough, or repeated.
+    """x with the elements of `updates`, in order and repeated if too few, where a mask that broadcasts is true.
 
     Raises GraphTypeError for updates of another dtype.
     """
@@ -281,8 +281,8 @@ def _masked_scatter(x: TensorLike, mask: TensorLike, updates: TensorLike) -> Ten
         raise GraphTypeError(message)
     chosen = shapes.broadcast_to(bool_of(mask), target.shape)
     numbers = cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0) - 1
-    taken = shapes.gather(source, numbers % max(source.size, 1))
-    return where(chosen, shapes.reshape(taken, target.shape), target)
+    selected = shapes.gather(source, numbers % max(source.size, 1))
+    return where(chosen, shapes.reshape(selected, target.shape), target)
 
 
 @operator_class("IndexPut", "accumulate")
@@ -301,9 +301,9 @@ def _scatter_add_along(input_x: TensorLike, indices: TensorLike, updates: Tensor
 
 @operation(classes="InplaceAdd", settings="indices")
 def inplace_add(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
-    """x with the slices of v added to those that an integer or several name along the first axis.
+    """x with the slices of v added at one or several indices along the first axis.
 
-    Raises GraphValueError for a v of other sizes, GraphIndexError for an index that is known and out of range.
+    Raises GraphValueError for a v of other sizes, GraphIndexError for a constant index out of range.
     """
     return tensor_scatter_add(x, _rows_operator(indices), v)
 
@@ -316,15 +316,15 @@ def inplace_sub(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
 
 @operation(classes="InplaceUpdate", settings="indices")
 def inplace_update(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
-    """x with the slices of v in place of its own, of several for one index the last; otherwise as `inplace_add`."""
+    """x with slices replaced by those of v, of several for one index by the last; otherwise as `inplace_add`."""
     return tensor_scatter_update(x, _rows_operator(indices), v)
 
 
 @operation(classes="InplaceIndexAdd", settings="axis")
 def inplace_index_add(var: TensorLike, indices: TensorLike, updates: TensorLike, axis: int) -> Tensor:
-    """`var` with slices of the updates added to those that indices name along an axis, as `index_add`.
+    """`var` with slices of the updates added at indices along an axis, as `index_add`.
 
-    A parameter is written, too.
+    A parameter is written in place.
     """
     return index_add(var, indices, updates, axis)
 
@@ -339,7 +339,7 @@ def _update_by_indices(x: TensorLike, indices: TensorLike, v: TensorLike) -> Ten
 
 
 class RowTensor:
-    """Rows of a tensor of another size: their numbers along the first axis, and their values.
+    """Some rows of a tensor of size `dense_shape`: their indices along the first axis, and their values.
 
     Raises GraphTypeError and GraphValueError where the parts do not fit.
     """
@@ -364,6 +364,6 @@ class RowTensor:
         return self.values.dtype
 
     def to_dense(self) -> Tensor:
-        """The whole tensor, zero in other rows; rows with one number are added."""
+        """The full tensor, zero in other rows; rows with the same index are added."""
         dense: Tensor = index_add(zeros(self.dense_shape, self.dtype), self.indices, self.values, 0)
         return dense

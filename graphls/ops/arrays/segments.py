@@ -1,4 +1,4 @@
-"""Sums, products, means and extremes of the slices that have the same number."""
+"""Segment reductions: sums, products, means and extremes of slices with the same segment number."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from graphls.ops.record import operation, operator_class
 
 @operation(classes="UnsortedSegmentSum")
 def unsorted_segment_sum(input_x: Any, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """The sums of the slices of x that have the same number, one for each number below `num_segments`.
+    """The sums of the slices of x with the same segment number, one for each number below `num_segments`.
 
-    `segment_ids` are integers for the first axes of x, or all of them; a slice with any other number is left out, and
-    the sum of none is 0. Raises GraphTypeError for other dtypes, GraphValueError for other shapes.
+    `segment_ids` are integers for the first axes of x, or all of them; slices with any other number are ignored, and
+    an empty sum is 0. Raises GraphTypeError for other dtypes, GraphValueError for other shapes.
     """
     return _joined("unsorted_segment_sum", "add", input_x, segment_ids, num_segments, lambda dtype: 0)
 
 
 @operation(classes="UnsortedSegmentProd")
 def unsorted_segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
-    """The products of the slices that have the same number, 1 for none; see `unsorted_segment_sum`."""
+    """The products of the slices with the same segment number, 1 for none; see `unsorted_segment_sum`."""
     return _joined("unsorted_segment_prod", "mul", x, segment_ids, num_segments, lambda dtype: 1)
 
 
 @operation(classes="UnsortedSegmentMax")
 def unsorted_segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
-    """The largest elements of the slices that have the same number, for none the least number of the dtype.
+    """The largest elements of the slices with the same segment number, for none the least number of the dtype.
 
     Otherwise as `unsorted_segment_sum`.
     """
@@ -53,7 +53,7 @@ def unsorted_segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: T
 
 @operation(classes="UnsortedSegmentMin")
 def unsorted_segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
-    """The smallest elements of the slices that have the same number, for none the largest number of the dtype.
+    """The smallest elements of the slices with the same segment number, for none the largest number of the dtype.
 
     Otherwise as `unsorted_segment_sum`.
     """
@@ -94,7 +94,7 @@ Joined = Callable[[Any, Any, Any], Tensor]
 
 
 def _sorted_numbers(name: str, segment_ids: TensorLike) -> tuple[Tensor, int]:
-    """Numbers of segments that are known and rise, and how many segments there are.
+    """Constant, ascending segment numbers, and the number of segments.
 
     Raises GraphTypeError and GraphValueError for others.
     """
@@ -110,13 +110,13 @@ def _sorted_numbers(name: str, segment_ids: TensorLike) -> tuple[Tensor, int]:
 def _by_segments(name: str, joined: Joined, empty: int, what: str) -> Callable[..., Any]:
     def segmented(input_x: TensorLike, segment_ids: TensorLike) -> Tensor:
         numbers, count = _sorted_numbers(name, segment_ids)
-        found = joined(input_x, numbers, count)
-        sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in found.shape[1:])))
-        return where(sizes > 0, found, full((), empty, dtype=found.dtype))
+        result = joined(input_x, numbers, count)
+        sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in result.shape[1:])))
+        return where(sizes > 0, result, full((), empty, dtype=result.dtype))
 
-    segmented.__doc__ = f"""{what} of the slices along the first axis that have the same number, {empty} for none.
+    segmented.__doc__ = f"""{what} of the slices along the first axis with the same segment number, {empty} for none.
 
-    The numbers are known, because they say how many results there are, and rise. Raises GraphTypeError and
+    The numbers are constant, because they determine the number of results, and ascending. Raises GraphTypeError and
     GraphValueError for others.
     """
     return segmented
@@ -134,7 +134,7 @@ def _means(x: TensorLike, numbers: Any, count: Any) -> Tensor:
 
 @operator_class("Bincount")
 def _bincount(array: TensorLike, size: ShapeLike, weights: TensorLike) -> Tensor:
-    """The sums of the weights, or counts for none, of each integer below `size`; others do not count."""
+    """The sums of the weights, or the counts without weights, of each integer below `size`; others do not count."""
     x, counted = tensor_of(array), tensor_of(weights)
     counted = counted if counted.size or not x.size else ones(x.shape, counted.dtype)
     return unsorted_segment_sum(reshape(counted, (-1,)), reshape(x, (-1,)), size)
@@ -152,10 +152,10 @@ for _name, _function, _empty, _what in (
 
 @operation
 def sparse_segment_mean(x: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
-    """The means of the slices of x along its first axis that indices name, by segments; 0 for those without any.
+    """The means of the slices of x at indices along its first axis, by segments; 0 for empty segments.
 
-    The segment ids, one for each index, rise from 0 on; the last one, which must be known, says how many there are.
-    Raises GraphValueError for others, GraphTypeError for what the graph computes.
+    The segment ids, one for each index, ascend from 0; the last one determines the number of segments. Raises
+    GraphValueError for others, GraphTypeError for ids that the graph computes.
     """
     x, positions, segments = float_of(x), tensor_of(indices), tensor_of(segment_ids)
     if isinstance(segments, Symbol):

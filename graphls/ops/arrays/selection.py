@@ -1,4 +1,4 @@
-"""Parts of tensors, chosen by integers, masks, bounds and runs of equal numbers; elements in order."""
+"""Selecting parts of tensors by indices, masks, slices and runs; sorting and searching."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from graphls.ops.record import operation, operator_class
 def topk(
     input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The k largest, or smallest, elements along an axis (the last without), in order, and their int32 positions.
+    """The k largest, or smallest, elements along an axis (default the last), in order, and their int32 positions.
 
-    They are in order also where `sorted` does not ask for it. Raises GraphTypeError for a k that is no integer,
-    GraphValueError for one that is more than there are elements.
+    They are in order whatever `sorted` is. Raises GraphTypeError for a k that is not an integer, GraphValueError for
+    one above the number of elements.
     """
     x = tensor_of(input)
     return _ordered(x, k, -1 if dim is None else dim, largest)
@@ -50,19 +50,19 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
 @operation(classes="Sort", settings="axis descending", also="mint")
 @takes_numbers
 def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
+    """The elements along an axis in ascending or descending order, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
 
 
 @operation(also="mint")
 def argsort(input: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
-    """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
+    """The int32 positions of the elements along an axis in ascending or descending order."""
     return sort(input, axis, descending)[1]
 
 
 @operation
 def msort(input: TensorLike) -> Tensor:
-    """The elements along the first axis in order, the smallest first."""
+    """The elements along the first axis in ascending order."""
     return sort(input, 0)[0]
 
 
@@ -78,14 +78,14 @@ def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) 
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= x.shape[at]:
         message = f"kthvalue takes a 'k' from 1 to the {x.shape[at]} elements along axis {axis}, not {k!r}."
         raise GraphValueError(message)
-    found = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
-    values, positions = found if keepdims else (squeeze(t, at) for t in found)
+    parts = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
+    values, positions = parts if keepdims else (squeeze(t, at) for t in parts)
     return values, positions
 
 
 @operator_class("NthElement", "reverse")
 def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Tensor:
-    """The number that n others along the last axis are below, or above with `reverse`.
+    """The element at index n of the last axis in ascending order, or in descending order with `reverse`.
 
     Raises GraphValueError for an n out of range.
     """
@@ -98,7 +98,7 @@ def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Ten
 
 @operation(also="mint")
 def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
-    """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
+    """The slices at a vector of indices along an axis; raises GraphValueError for indices with more axes."""
     positions = tensor_of(index)
     if positions.ndim > 1:
         raise GraphValueError(f"index_select takes a vector of integers, not {positions.type}.")
@@ -107,7 +107,7 @@ def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
 
 @operation
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
-    """The elements that the indices name along an axis; along the others both broadcast."""
+    """The elements at indices along an axis; along the other axes both broadcast."""
     x, positions = tensor_of(x), tensor_of(indices)
     at = axis_of(axis, x.ndim)
     if positions.ndim != x.ndim:
@@ -142,7 +142,7 @@ def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Ten
 
 @operation(classes="MaskedSelect", also="mint")
 def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
-    """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
+    """The elements, in row-major order, where a constant mask is true; x and the mask broadcast.
 
     Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
     """
@@ -153,26 +153,26 @@ def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
 
 @operation(names="argwhere", classes="NonZero", also="mint")
 def nonzero(input: Any) -> Tensor:
-    """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
+    """The int64 coordinates of the nonzero elements of a constant tensor, one row for each.
 
-    Raises GraphTypeError for what the graph computes, because the shape would not be static.
+    Raises GraphTypeError for a tensor that the graph computes, because the shape would not be static.
     """
     return Tensor(np.argwhere(known("nonzero", input).array))
 
 
 @operation(classes="Unique")
 def unique(input: TensorLike) -> tuple[Tensor, Tensor]:
-    """The different elements of a known tensor in rising order, and the int32 position among them of each element.
+    """The distinct elements of a constant tensor in ascending order, and the int32 position of each element in them.
 
-    Raises GraphTypeError for what the graph computes, because the shape would not be static.
+    Raises GraphTypeError for a tensor that the graph computes, because the shape would not be static.
     """
     x = known("unique", input)
-    found, positions = np.unique(x.array, return_inverse=True)
-    return Tensor(found), Tensor(positions.reshape(x.shape), int32)
+    distinct, positions = np.unique(x.array, return_inverse=True)
+    return Tensor(distinct), Tensor(positions.reshape(x.shape), int32)
 
 
 def known(name: str, x: TensorLike) -> Tensor:
-    """A tensor whose elements decide a shape; raises GraphTypeError for one that the graph computes."""
+    """A tensor whose elements determine a shape; raises GraphTypeError for one that the graph computes."""
     tensor = tensor_of(x)
     if isinstance(tensor, Symbol):
         raise GraphTypeError(
@@ -183,10 +183,10 @@ def known(name: str, x: TensorLike) -> Tensor:
 
 @operation(also="mint", checks={"minlength": integer})
 def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
+    """The counts, or sums of weights, of each integer of a vector, from 0 to the largest, or at least `minlength`.
 
-    Of a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
-    vectors of one size and for a negative integer that is known.
+    In a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
+    vectors of one size and for a negative constant.
     """
     x = tensor_of(input)
     counted = ones(x.shape, int64) if weights is None else tensor_of(weights)
@@ -208,20 +208,20 @@ def searchsorted(
     sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: TensorLike | None = None,
 ) -> Tensor:  # fmt: skip
-    """The positions along the last axis of a rising sequence where values keep it so: before equal ones, or behind.
+    """The insertion positions of values in a sorted sequence, along the last axis: before equal elements, or after.
 
-    The sequence is a vector, or has the axes of the values but for the last; where it does not rise, the indices of
-    `sorter`, which has its shape, say in which order it does. With `right`, or the `side` "right", positions are behind
-    equal ones. int64 unless `out_int32`. Every value is compared with the whole sequence. Raises GraphValueError for
-    other shapes and sides, and for the `side` "left" beside `right`.
+    The sequence is a vector, or has the axes of the values except for the last; an unsorted one has the indices of its
+    order in `sorter`, which has its shape. With `right`, or the `side` "right", positions are after equal elements.
+    int64 unless `out_int32`. Every value is compared with the full sequence. Raises GraphValueError for other shapes
+    and sides, and for the `side` "left" beside `right`.
     """
-    rising, wanted = dispatch.promoted(operand_of(sorted_sequence), operand_of(values))
-    if not rising.ndim or (rising.ndim > 1 and rising.shape[:-1] != wanted.shape[:-1]):
-        message = f"searchsorted takes a vector, or one for each vector of {wanted.type}, not {rising.type}."
+    rising, targets = dispatch.promoted(operand_of(sorted_sequence), operand_of(values))
+    if not rising.ndim or (rising.ndim > 1 and rising.shape[:-1] != targets.shape[:-1]):
+        message = f"searchsorted takes a vector, or one for each vector of {targets.type}, not {rising.type}."
         raise GraphValueError(message)
     rising = rising if sorter is None else _in_order(rising, tensor_of(sorter))
     rows = rising if rising.ndim == 1 else expand_dims(rising, -2)
-    is_before = (less_equal if _is_right(right, side) else less)(rows, expand_dims(wanted, -1))
+    is_before = (less_equal if _is_right(right, side) else less)(rows, expand_dims(targets, -1))
     return sum(cast(is_before, int32 if out_int32 else int64), -1)
 
 
@@ -242,9 +242,9 @@ def _is_right(right: bool, side: str | None) -> bool:
 
 @operation
 def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False) -> Tensor:
-    """The int32 number of the bucket between rising boundaries in which each element is.
+    """The int32 bucket number of each element, between ascending boundaries.
 
-    One that is a boundary is in the lower bucket, or the upper with `right`.
+    An element equal to a boundary is in the lower bucket, or in the upper one with `right`.
     """
     x = tensor_of(input)
     edges = cast(boundaries, float64) if x.dtype is float64 else tensor_of(boundaries)
@@ -253,7 +253,7 @@ def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False)
 
 @operation(also="mint", checks={"start": integer, "length": integer})
 def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
-    """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
+    """`length` elements along an axis, beginning at `start`; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)
     at = axis_of(axis, x.ndim)
     size, first, count = x.shape[at], start, length
@@ -266,9 +266,9 @@ def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
 
 @operation(names="tensor_slice", classes="Slice")
 def slice(input_x: TensorLike, begin: ShapeLike, size: Sizes) -> Tensor:
-    """As many elements along each axis as `size` says, or all for -1, from `begin` on.
+    """`size` elements along each axis, or all for -1, beginning at `begin`.
 
-    Raises GraphValueError unless there is one of both for each axis, GraphIndexError where x has fewer elements.
+    Raises GraphValueError unless there is one of each for each axis, GraphIndexError where x has fewer elements.
     """
     x, starts, counts = tensor_of(input_x), shape_of(begin), shape_of(size)
     if not len(starts) == len(counts) == x.ndim:
@@ -286,9 +286,9 @@ def strided_slice(
 ) -> Tensor:  # fmt: skip
     """The elements x[begin:end:stride] along the first axes.
 
-    The bits of a mask are items of the index, the lowest the first: those where `begin` or `end` does not count, the
-    one that stands for as many axes as are left, those that are new axes, and those that take the element at `begin`
-    without its axis. Raises GraphTypeError for a mask that is no integer, GraphValueError for sequences of different
+    The bits of a mask are items of the index, the lowest the first: those whose `begin` or `end` is ignored, the one
+    that stands for all remaining axes, those that are new axes, and those that select the element at `begin` without
+    its axis. Raises GraphTypeError for a mask that is not an integer, GraphValueError for sequences of different
     lengths, GraphIndexError for too many items.
     """
     masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
@@ -324,13 +324,13 @@ def _bound(right: bool) -> Callable[..., Any]:
     def bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Tensor:
         return cast(searchsorted(sorted_x, values, right=right), out_type)
 
-    bound.__doc__ = f"The positions in rising rows {'behind' if right else 'before'} which values keep them so."
+    bound.__doc__ = f"The insertion positions of values in sorted rows, {'after' if right else 'before'} equal ones."
     return bound
 
 
 @operator_class("ListDiff", "out_idx")
 def _difference(x: Any, y: Any, out_idx: DTypeLike = int32) -> tuple[Tensor, Tensor]:
-    """The elements of a known vector that another known one does not have, and their positions."""
+    """The elements of a constant vector that are not in another one, and their positions."""
     first, second = known("ListDiff", x), known("ListDiff", y)
     positions = np.flatnonzero(~np.isin(first.array, second.array))
     return Tensor(first.array[positions], first.dtype), Tensor(positions, out_idx)
@@ -342,13 +342,13 @@ operator_class("UpperBound", "out_type")(_bound(True))
 
 @operator_class("Bucketize", "boundaries")
 def _buckets(input: TensorLike, boundaries: TensorLike) -> Any:
-    """The int32 number of the bucket between rising boundaries in which each element is, in the upper on one."""
+    """The int32 bucket number of each element, between ascending boundaries; one equal to a boundary is above it."""
     return bucketize(input, boundaries, right=True)
 
 
 @operator_class("InvertPermutation")
 def _inverted(x: TensorLike) -> tuple[int, ...]:
-    """The permutation that undoes another, as a tuple; raises GraphValueError for what is none."""
+    """The inverse of a permutation, as a tuple; raises GraphValueError for anything else."""
     order = shape_of(x)
     if sorted(order) != list(range(len(order))):
         raise GraphValueError(f"{order} is no permutation of the numbers from 0.")
@@ -357,7 +357,7 @@ def _inverted(x: TensorLike) -> tuple[int, ...]:
 
 @operator_class("UnravelIndex")
 def _coordinates(indices: TensorLike, dims: ShapeLike) -> Tensor:
-    """The coordinates in a shape of positions in row-major order, one row for each axis."""
+    """The coordinates of positions in row-major order in a shape, one row for each axis."""
     positions, sizes = tensor_of(indices), shape_of(dims)
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     return shapes.stack([positions // step % size for step, size in zip(steps, sizes, strict=True)])
@@ -367,10 +367,10 @@ def _coordinates(indices: TensorLike, dims: ShapeLike) -> Tensor:
 def unique_consecutive(
     input: TensorLike, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """A known tensor's elements, or its slices along an axis, without those that are equal to the one before.
+    """The elements of a constant tensor, or its slices along an axis, without those equal to the one before.
 
-    On demand also the int32 position in the result of each element, and how many there were of each. Raises
-    GraphTypeError for what the graph computes, because the shape would not be static.
+    Optionally also the int32 position in the result of each element, and the lengths of the runs. Raises GraphTypeError
+    for a tensor that the graph computes, because the shape would not be static.
     """
     x = known("unique_consecutive", input)
     array = np.moveaxis(x.array, axis_of(dim, x.ndim), 0) if dim is not None else x.array.reshape(-1)
@@ -379,15 +379,15 @@ def unique_consecutive(
     begins[1:] = (rows[1:] != rows[:-1]).any(1)
     positions = (np.cumsum(begins) - 1).reshape(x.shape if dim is None else -1)
     counts = np.diff(np.append(np.flatnonzero(begins), len(array)))
-    found = Tensor(np.moveaxis(array[begins], 0, dim or 0), x.dtype)
+    result = Tensor(np.moveaxis(array[begins], 0, dim or 0), x.dtype)
     extra = ((return_inverse, positions), (return_counts, counts))
-    wanted = tuple(Tensor(numbers, int32) for is_wanted, numbers in extra if is_wanted)
-    return (found, *wanted) if wanted else found
+    requested = tuple(Tensor(numbers, int32) for is_requested, numbers in extra if is_requested)
+    return (result, *requested) if requested else result
 
 
 @operation(classes="UniqueWithPad")
 def unique_with_pad(x: TensorLike, pad_num: int) -> tuple[Tensor, Tensor]:
-    """The different integers of a vector in rising order, `pad_num` behind them, and the position of each element.
+    """The distinct integers of a vector in ascending order, padded with `pad_num`, and the position of each element.
 
     Both have the shape and dtype of x, which the graph may compute. Raises GraphTypeError for other dtypes than int32
     and int64, GraphValueError for anything but a vector.
@@ -402,5 +402,5 @@ def unique_with_pad(x: TensorLike, pad_num: int) -> tuple[Tensor, Tensor]:
     differs = cut(rising, 0, min(1, size), size) != cut(rising, 0, 0, max(size - 1, 0))
     begins = concat((ones((min(1, size),), bool_), differs), 0)
     numbers = cumsum(cast(begins, x.dtype), 0) - 1
-    found = replaced(full((size,), pad_num, dtype=x.dtype), numbers, rising, 0)
-    return found, replaced(full((size,), 0, dtype=x.dtype), order, numbers, 0)
+    distinct = replaced(full((size,), pad_num, dtype=x.dtype), numbers, rising, 0)
+    return distinct, replaced(full((size,), 0, dtype=x.dtype), order, numbers, 0)

@@ -1,4 +1,4 @@
-"""Functions that move elements without computing with them."""
+"""Reshaping, transposing, joining, splitting and gathering: functions that move elements."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from graphls.ops.record import cell, in_place, operation, operator_class, tensor
 
 @operation(names="view", classes="Reshape", also="numpy mint")
 def reshape(x: object, *shape: Any) -> Tensor:
-    """The same elements in another shape, of which one size may be -1.
+    """The same elements in row-major order in another shape, of which one size may be -1.
 
     The shape is given as one tuple or as separate integers. Raises GraphValueError where the sizes do not fit.
     """
-    x, wanted = tensor_of(x), shape_of(shape[0] if len(shape) == 1 else shape)
-    return x if x.shape == wanted else apply("reshape", x, shape=wanted)
+    x, target = tensor_of(x), shape_of(shape[0] if len(shape) == 1 else shape)
+    return x if x.shape == target else apply("reshape", x, shape=target)
 
 
 @operation(names="permute", classes="Transpose TransposeView", also="numpy mint.permute")
 def transpose(x: TensorLike, *permutation: object) -> Tensor:
-    """The axes in another order: axis i of the result is axis `permutation[i]` of x; reversed without one."""
+    """Permutes the axes: axis i of the result is axis `permutation[i]` of x; reversed without one."""
     x = tensor_of(x)
-    given = permutation[0] if len(permutation) == 1 else permutation
-    axes = range(x.ndim)[::-1] if given is None or given == () else shape_of(given)
+    order = permutation[0] if len(permutation) == 1 else permutation
+    axes = range(x.ndim)[::-1] if order is None or order == () else shape_of(order)
     return apply("transpose", x, permutation=tuple(axis_of(a, x.ndim) for a in axes))
 
 
@@ -69,8 +69,8 @@ def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)
     every = tuple(i for i, n in enumerate(x.shape) if n == 1)
-    given = every if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = {axis_of(a, x.ndim) for a in given}
+    requested = every if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = {axis_of(a, x.ndim) for a in requested}
     if not axes.issubset(every):
         raise GraphValueError(f"squeeze takes axes of size 1, and {x.type} has another at {axis}.")
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
@@ -79,7 +79,7 @@ def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
 @cell("Flatten", "start_dim end_dim")
 @operation(classes="Flatten", method=False)
 def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
-    """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
+    """x with the axes from `start_dim` to `end_dim` merged, in row-major order; a number becomes f32[1].
 
     Raises GraphValueError for any other order.
     """
@@ -97,17 +97,17 @@ def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int
 
 @operation(classes="BroadcastTo", settings="shape", also="numpy mint")
 def broadcast_to(x: TensorLike, shape: Sizes) -> Tensor:
-    """x repeated to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
-    x, wanted = tensor_of(x), shape_of(shape)
-    own = (1,) * (len(wanted) - x.ndim) + x.shape
-    wanted = tuple(n if size == -1 else size for size, n in zip(wanted, own, strict=False))
-    return x if x.shape == wanted else apply("broadcast_to", x, shape=wanted)
+    """x broadcast to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
+    x, target = tensor_of(x), shape_of(shape)
+    own = (1,) * (len(target) - x.ndim) + x.shape
+    target = tuple(n if size == -1 else size for size, n in zip(target, own, strict=False))
+    return x if x.shape == target else apply("broadcast_to", x, shape=target)
 
 
 @operation(names="cat", classes="ParallelConcat", also="numpy.concatenate mint.cat mint")
 @operator_class("Concat", "axis")
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
+    """Tensors joined along an axis; raises GraphTypeError for anything but a sequence of tensors."""
     return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
@@ -118,7 +118,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 
 def sequence_of(name: str, tensors: TensorLike) -> tuple[Tensor, ...]:
-    """Tensors of one dtype; raises GraphTypeError for what is no tuple or list of them, or an empty one."""
+    """Tensors in one dtype; raises GraphTypeError for anything but a tuple or list of them, or an empty one."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
         raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.")
     return dispatch.promoted(*map(operand_of, tensors))
@@ -126,7 +126,7 @@ def sequence_of(name: str, tensors: TensorLike) -> tuple[Tensor, ...]:
 
 @operation(also="mint")
 def split(x: TensorLike, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along an axis into pieces of one size, of which the last may be smaller, or of the sizes given.
+    """x split along an axis into pieces of one size, of which the last may be smaller, or of given sizes.
 
     Raises GraphValueError where the sizes do not add up.
     """
@@ -140,12 +140,12 @@ def split(x: TensorLike, split_size_or_sections: int | Sequence[int], axis: int 
     return tuple(cut(x, at, end - n, end) for n, end in zip(sizes, ends, strict=True))
 
 
-def _piece_sizes(size: int, wanted: int | Sequence[int]) -> list[int]:
-    if not isinstance(wanted, int):
-        return list(shape_of(wanted))
-    if wanted < 1:
-        raise GraphValueError(f"split takes pieces of 1 element or more, not {wanted}.")
-    return [builtins.min(wanted, size - start) for start in range(0, size, wanted)]
+def _piece_sizes(size: int, sections: int | Sequence[int]) -> list[int]:
+    if not isinstance(sections, int):
+        return list(shape_of(sections))
+    if sections < 1:
+        raise GraphValueError(f"split takes pieces of 1 element or more, not {sections}.")
+    return [builtins.min(sections, size - start) for start in range(0, size, sections)]
 
 
 def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
@@ -157,9 +157,9 @@ def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 @operation(classes="Gather GatherV2 SparseGatherV2")
 def gather(input_params: TensorLike, input_indices: object, axis: int = 0) -> Tensor:
-    """The slices of a tensor along an axis that integer indices name, in the place of that axis.
+    """The slices of a tensor at indices along an axis; the axes of the indices replace that axis.
 
-    Raises GraphIndexError for an index that is known and out of range.
+    Raises GraphIndexError for a constant index out of range.
     """
     x = weight_of(input_params) if isinstance(input_params, Tensor) else Tensor(input_params)
     indices = tensor_of(input_indices)
@@ -169,10 +169,10 @@ def gather(input_params: TensorLike, input_indices: object, axis: int = 0) -> Te
 
 @operation(names="gather_d", classes="GatherD")
 def gather_elements(x: TensorLike, dim: int, index: TensorLike) -> Tensor:
-    """The elements of x that the indices name along the axis `dim`.
+    """The elements of x at the indices along the axis `dim`.
 
     The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for
-    an index that is known and out of range.
+    a constant index out of range.
     """
     x, indices = tensor_of(x), tensor_of(index)
     at = axis_of(dim, x.ndim)
@@ -183,7 +183,7 @@ def gather_elements(x: TensorLike, dim: int, index: TensorLike) -> Tensor:
 
 
 def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
-    """Raise GraphIndexError for an index that is known and outside of an axis."""
+    """Raise GraphIndexError for a constant index outside of an axis."""
     if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):
         return
     size, array = x.shape[axis], indices.array
@@ -212,7 +212,7 @@ def _squeeze(x: TensorLike, axis: Any = ()) -> Any:
 
 @operator_class("Split", "axis output_num")
 def _split(x: TensorLike, axis: int = 0, output_num: int = 1) -> Any:
-    """x cut along an axis into a number of equal pieces; raises GraphValueError where that does not work out."""
+    """x split along an axis into a number of equal pieces; raises GraphValueError where they cannot be equal."""
     x = tensor_of(x)
     size = x.shape[axis_of(axis, x.ndim)]
     if output_num not in range(1, size + 1) or size % output_num:
@@ -222,16 +222,16 @@ def _split(x: TensorLike, axis: int = 0, output_num: int = 1) -> Any:
 
 @operator_class("SplitV", "size_splits split_dim num_split")
 def _split_sizes(input_x: TensorLike, size_splits: TensorLike, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
-    """x cut along an axis into pieces of some sizes, of which one may be -1, the rest.
+    """x split along an axis into pieces of given sizes, of which one may be -1, for the remaining elements.
 
-    Raises GraphValueError where they are not `num_split` or do not fit.
+    Raises GraphValueError where there are not `num_split` sizes, or they do not fit.
     """
     x, sizes = tensor_of(input_x), list(shape_of(size_splits))
     if len(sizes) != num_split or sizes.count(-1) > 1:
         message = f"SplitV takes {num_split} sizes, of which one may be -1, not {sizes}."
         raise GraphValueError(message)
-    rest = x.shape[axis_of(split_dim, x.ndim)] - sum(size for size in sizes if size != -1)
-    return split(x, [rest if size == -1 else size for size in sizes], split_dim)
+    remaining = x.shape[axis_of(split_dim, x.ndim)] - sum(size for size in sizes if size != -1)
+    return split(x, [remaining if size == -1 else size for size in sizes], split_dim)
 
 
 @operator_class("SelectView")

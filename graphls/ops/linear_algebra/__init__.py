@@ -1,1 +1,1 @@
-"""Products, factors, systems and norms of matrices."""
+"""Products, factorizations, linear systems and norms of matrices."""

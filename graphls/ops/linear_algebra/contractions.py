@@ -1,4 +1,4 @@
-"""Products of tensors, summed over the axes that have the same label in both and are not kept; einsum."""
+"""Tensor contractions over labelled axes, and einsum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Label = Hashable
 
 
 def diagonal_of(x: Tensor, first: int, second: int) -> Tensor:
-    """The elements whose positions along two axes are equal, along one axis that comes last."""
+    """The diagonal of two axes, as the last axis."""
     others = [i for i in range(x.ndim) if i not in (first, second)]
     *outside, rows, columns = (x.shape[i] for i in (*others, first, second))
     flat = reshape(transpose(x, (*others, first, second)), (*outside, rows * columns))
@@ -41,12 +41,12 @@ class Labelled:
         """The sizes of the axes with these labels."""
         return tuple(self.tensor.shape[self.labels.index(label)] for label in labels)
 
-    def only(self, kept: Collection[Label]) -> Labelled:
-        """The sum over the axes whose label is not kept."""
-        gone = tuple(i for i, label in enumerate(self.labels) if label not in kept)
-        if not gone:
+    def sum_to(self, retained: Collection[Label]) -> Labelled:
+        """The sum over all axes except those with retained labels."""
+        summed = tuple(i for i, label in enumerate(self.labels) if label not in retained)
+        if not summed:
             return self
-        return Labelled(sum(self.tensor, gone), tuple(label for label in self.labels if label in kept))
+        return Labelled(sum(self.tensor, summed), tuple(label for label in self.labels if label in retained))
 
     def ordered(self, labels: Sequence[Label]) -> Tensor:
         """The tensor with its axes in the order of the labels."""
@@ -54,12 +54,12 @@ class Labelled:
         return self.tensor if order == tuple(range(len(order))) else transpose(self.tensor, order)
 
 
-def contract(first: Labelled, second: Labelled, kept: Collection[Label]) -> Labelled:
-    """The product of two tensors, summed over the labels that are not kept; floats, if any are summed over."""
-    first, second = first.only({*kept, *second.labels}), second.only({*kept, *first.labels})
+def contract(first: Labelled, second: Labelled, retained: Collection[Label]) -> Labelled:
+    """The product of two tensors, summed over all labels except the retained ones; floats, if any are summed."""
+    first, second = first.sum_to({*retained, *second.labels}), second.sum_to({*retained, *first.labels})
     shared = [label for label in first.labels if label in second.labels]
-    batch = [label for label in shared if label in kept]
-    summed = [label for label in shared if label not in kept]
+    batch = [label for label in shared if label in retained]
+    summed = [label for label in shared if label not in retained]
     rows = [label for label in first.labels if label not in shared]
     columns = [label for label in second.labels if label not in shared]
     product = _matrix_product if summed else _outer_product
@@ -94,11 +94,11 @@ _TERM = re.compile(r"([A-Za-z]*)(?:(\.\.\.)([A-Za-z]*))?")
 
 @operation(also="mint")
 def einsum(equation: TensorLike, *operands: TensorLike) -> Tensor:
-    """The sum of products that an equation like "bij,bjk->bik" says.
+    """The sum of products of an equation like "bij,bjk->bik" (Einstein's summation convention).
 
-    Each letter names an axis. An axis whose letter the result lacks is summed over; a letter twice in one term takes
-    the diagonal; "..." stands for all other axes, which are summed over where the result lacks the dots. Without "->"
-    the result has the dots, then the letters that occur once, by the alphabet. Axes of size 1 broadcast. Several
+    Each letter labels an axis. Axes whose letters are missing in the result are summed; a repeated letter in one term
+    takes the diagonal; "..." stands for all other axes, which are summed if the result has no dots. Without "->" the
+    result has the dots, then the letters that occur once, in alphabetical order. Axes of size 1 broadcast. Several
     operands are multiplied from left to right. Also `einsum(x, [0, 1], y, [1, 2], [0, 2])`, with numbers below 52 for
     letters. Raises GraphValueError where the equation, or the sizes, do not fit the operands.
     """
@@ -107,13 +107,13 @@ def einsum(equation: TensorLike, *operands: TensorLike) -> Tensor:
     if not isinstance(equation, str):
         raise GraphTypeError(f"einsum takes an equation like 'ij,jk->ik', not {equation!r}.")
     tensors = dispatch.promoted(*map(operand_of, dispatch.cast_operands("einsum", *operands))) if operands else ()
-    terms, wanted = _parsed(equation, [t.ndim for t in tensors])
+    terms, output = _parsed(equation, [t.ndim for t in tensors])
     sizes = _sizes(equation, terms, tensors)
     labelled = [_simplified(tensor, term, sizes) for tensor, term in zip(tensors, terms, strict=True)]
     result = labelled[0]
     for i, following in enumerate(labelled[1:], start=2):
-        result = contract(result, following, {*wanted, *(label for rest in labelled[i:] for label in rest.labels)})
-    return result.only(wanted).ordered(wanted)
+        result = contract(result, following, {*output, *(label for other in labelled[i:] for label in other.labels)})
+    return result.sum_to(output).ordered(output)
 
 
 def _from_lists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
@@ -131,7 +131,7 @@ def _letters(axes: Sizes) -> str:
 
 
 def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
-    """The labels of each operand, and of the result in order; dots become numbers that count from the last axis."""
+    """The labels of each operand, and of the result in order; dots become numbers counted from the last axis."""
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
     if len(terms) != len(ranks):
@@ -141,11 +141,11 @@ def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[Label, ...]
     if not arrow:
         counts = Counter(label for term in labels for label in term if isinstance(label, str))
         return labels, (*dots, *sorted(label for label, n in counts.items() if n == 1))
-    wanted = _labels(equation, output, len(output) - 3 + len(dots) if "..." in output else len(output))
-    unknown = {*wanted} - {label for term in labels for label in term}
-    if unknown or len({*wanted}) < len(wanted):
+    labels_of_result = _labels(equation, output, len(output) - 3 + len(dots) if "..." in output else len(output))
+    unknown = {*labels_of_result} - {label for term in labels for label in term}
+    if unknown or len({*labels_of_result}) < len(labels_of_result):
         raise _fault(equation, "has a result whose letters are not different ones of the operands")
-    return labels, wanted
+    return labels, labels_of_result
 
 
 def _labels(equation: str, term: str, rank: int) -> tuple[Label, ...]:
@@ -160,7 +160,7 @@ def _labels(equation: str, term: str, rank: int) -> tuple[Label, ...]:
 
 
 def _sizes(equation: str, terms: Sequence[Sequence[Label]], tensors: Sequence[Tensor]) -> dict[Label, int]:
-    """The size of each label, for which axes of size 1 broadcast."""
+    """The size of each label; axes of size 1 broadcast."""
     sizes: dict[Label, int] = {}
     for term, tensor in zip(terms, tensors, strict=True):
         for label, size in zip(term, tensor.shape, strict=True):
@@ -172,10 +172,10 @@ def _sizes(equation: str, terms: Sequence[Sequence[Label]], tensors: Sequence[Te
 
 
 def _simplified(tensor: Tensor, term: Sequence[Label], sizes: dict[Label, int]) -> Labelled:
-    """An operand without repeated labels and without axes that broadcast, which the others have."""
-    kept = [i for i, label in enumerate(term) if tensor.shape[i] == sizes[label]]
-    tensor = reshape(tensor, tuple(tensor.shape[i] for i in kept))
-    labels = [term[i] for i in kept]
+    """An operand without repeated labels, and without the axes that broadcast."""
+    positions = [i for i, label in enumerate(term) if tensor.shape[i] == sizes[label]]
+    tensor = reshape(tensor, tuple(tensor.shape[i] for i in positions))
+    labels = [term[i] for i in positions]
     for label in {*labels}:
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -192,5 +192,5 @@ def _fault(equation: str, what: str) -> GraphValueError:
 
 @operator_class("Einsum", "equation")
 def _einsum_of(inputs: Tensor, equation: str) -> Any:
-    """The sum of products that an equation says, of the tensors in a tuple."""
+    """The sum of products of an equation, of the tensors in a tuple."""
     return einsum(equation, *inputs)

@@ -1,4 +1,4 @@
-"""Factors of matrices: triangular systems, Cholesky's factor, and orthogonal factors by Householder's reflections."""
+"""Matrix factorizations: triangular systems, Cholesky's, and QR by Householder reflections."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from graphls.ops.record import operation, operator_class
 
 
 def as_one(function: Callable[..., Any], *operands: object) -> Any:
-    """`function` of the operands as tensors of one float dtype, as if it were a single operation.
+    """`function` of the operands in one float dtype, which rounds and casts as a single operation.
 
-    16-bit floats are computed in float32 and rounded once, and no network with mixed precision casts what is inside.
+    16-bit floats are computed in float32 and rounded once, and mixed precision does not cast operations inside.
     """
     tensors = floats(*operands)
     dtype = tensors[0].dtype
@@ -48,14 +48,14 @@ def require_matrices(name: str, x: Tensor) -> Tensor:
 
 
 def require_square(name: str, x: Tensor) -> Tensor:
-    """x itself; raises GraphValueError unless its last two axes have one size."""
+    """x itself; raises GraphValueError unless its last two axes are equal in size."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise GraphValueError(f"{name} takes square matrices, not {x.type}.")
     return x
 
 
 def require_system(name: str, matrix: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
-    """Square matrices and right-hand sides with as many rows, as batches of one shape; raises GraphValueError else."""
+    """Square matrices and right-hand sides, broadcast to one batch shape; raises GraphValueError if they do not fit."""
     require_square(name, matrix)
     if rhs.ndim < 2 or rhs.shape[-2] != matrix.shape[-1]:
         message = f"{name} with {matrix.type} takes right-hand sides with {matrix.shape[-1]} rows, not {rhs.type}."
@@ -75,7 +75,7 @@ def unit_matrices(x: Tensor) -> Tensor:
 
 
 def row_indices(size: int) -> Tensor:
-    """The indices of so many rows or columns, for comparing them with the one that a loop is at."""
+    """The indices of rows or columns, to compare them with the current one of a loop."""
     return in_graph(arange(size))
 
 
@@ -91,10 +91,10 @@ def as_row(x: Tensor) -> Tensor:
 
 @operator_class("MatrixTriangularSolve", "lower adjoint")
 def solve_triangular(matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False) -> Tensor:
-    """What triangular matrices give the right-hand sides, of shape (..., n, k), when multiplied by it; they broadcast.
+    """The solutions of triangular systems with right-hand sides of shape (..., n, k); batches broadcast.
 
-    Only the triangle on and below the diagonal is read, or with `lower` False that on and above it. `adjoint` solves
-    with the transposed matrices. Infinite or nan where a diagonal holds 0. Raises GraphValueError for other shapes.
+    Only the lower triangle is read, or with `lower` False the upper one. `adjoint` solves with the transposed matrices.
+    Infinite or nan where a diagonal has a 0. Raises GraphValueError for other shapes.
     """
 
     def computed(matrix: Tensor, rhs: Tensor) -> Tensor:
@@ -121,28 +121,27 @@ def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
 
 def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
-    """Substitution, from the first row on or from the last: rows that are not yet known count as 0."""
+    """Forward or backward substitution; rows that are not yet solved count as 0."""
     size = triangle.shape[-1]
     positions = as_column(row_indices(size))
 
-    def step(found: Tensor, row: Tensor) -> tuple[Tensor, None]:
+    def step(solution: Tensor, row: Tensor) -> tuple[Tensor, None]:
         factors, values, i = row
-        known = squeeze(matmul(as_row(factors), found), -2)
+        known = squeeze(matmul(as_row(factors), solution), -2)
         line = (values - known) / as_column(gather(factors, i, -1))
-        return where(positions == i, as_row(line), found), None
+        return where(positions == i, as_row(line), solution), None
 
     rows = (movedim(triangle, -2, 0), movedim(rhs, -2, 0), arange(size))
-    found, _ = scan(step, zeros_like(rhs), rows, reverse=not lower)
-    solution: Tensor = found
-    return solution
+    result: Tensor = scan(step, zeros_like(rhs), rows, reverse=not lower)[0]
+    return result
 
 
 @operation(classes="Cholesky", settings="upper")
 def cholesky(input_x: TensorLike, upper: bool = False) -> Tensor:
-    """The lower triangular matrices L, or with `upper` their transposes, with which symmetric ones are L @ L.mT.
+    """Cholesky's factors L of symmetric positive definite matrices L @ L.mT, or with `upper` their transposes.
 
-    Of matrices that are not symmetric it is that of the symmetric part, so that gradients are symmetric. It holds nan
-    where a matrix is not positive definite. Raises GraphValueError for matrices that are not square.
+    For other matrices it is that of the symmetric part, so that gradients are symmetric, with nan where it is not
+    positive definite. Raises GraphValueError for matrices that are not square.
     """
 
     def computed(x: Tensor) -> Tensor:
@@ -161,19 +160,18 @@ def _symmetric(x: Tensor) -> Tensor:
 
 
 def _column_by_column(x: Tensor) -> Tensor:
-    """Each column of L is that of x less what the columns before it contribute, divided by the root of the diagonal."""
+    """Computes each column of L from that of x minus the contribution of the columns before it."""
     positions = row_indices(x.shape[-1])
 
     def step(factor: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, i = item
         row = as_column(gather(factor, i, -2))
-        rest = column - squeeze(matmul(factor, row), -1)
-        line = rest / sqrt(as_column(gather(rest, i, -1)))
+        remainder = column - squeeze(matmul(factor, row), -1)
+        line = remainder / sqrt(as_column(gather(remainder, i, -1)))
         is_new = (as_column(positions) >= i) & (positions == i)
         return where(is_new, as_column(line), factor), None
 
-    found, _ = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))
-    factor: Tensor = found
+    factor: Tensor = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))[0]
     return factor
 
 
@@ -188,9 +186,9 @@ def _cholesky_gradient(x: Tensor, factor: Tensor, sensitivity: Tensor) -> tuple[
 
 @operation(classes="CholeskySolve", settings="upper")
 def cholesky_solve(input: TensorLike, input2: TensorLike, upper: bool = False) -> Tensor:
-    """The solutions x of A @ x = `input`, of shape (..., n, k), by the factors `input2` of A that `cholesky` gives.
+    """The solutions x of A @ x = `input`, of shape (..., n, k), from the Cholesky factors `input2` of A.
 
-    They broadcast. `upper` says that the factors are the upper ones. Raises GraphValueError for other shapes.
+    Batches broadcast. With `upper` the factors are the upper ones. Raises GraphValueError for other shapes.
     """
 
     def computed(rhs: Tensor, factor: Tensor) -> Tensor:
@@ -207,7 +205,7 @@ def _solved(rhs: Tensor, lower: Tensor) -> Tensor:
 
 @operation(classes="CholeskyInverse", settings="upper")
 def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
-    """The inverses of the matrices whose lower factors, or with `upper` whose upper ones, are given.
+    """The inverses of matrices from their lower Cholesky factors, or with `upper` from the upper ones.
 
     Raises GraphValueError for matrices that are not square.
     """
@@ -222,10 +220,10 @@ def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
 
 @operation(also="mint.linalg")
 def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """The matrices Q with orthonormal columns and the upper triangular R with which matrices are Q @ R.
+    """The QR factorization Q @ R of matrices: Q has orthonormal columns, R is upper triangular.
 
-    Of m rows and n columns, "reduced" gives a Q of min(m, n) columns and "complete" a square one. The signs are those
-    of LAPACK. Raises GraphValueError for another mode and for fewer than two axes.
+    For m rows and n columns, the Q of "reduced" has min(m, n) columns, that of "complete" is square. The signs are
+    those of LAPACK. Raises GraphValueError for another mode and for fewer than two axes.
     """
     if mode not in ("reduced", "complete"):
         raise GraphValueError(f"The mode of qr is 'reduced' or 'complete', not {mode!r}.")
@@ -237,7 +235,7 @@ def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 def thin_factors(x: Tensor) -> tuple[Tensor, Tensor]:
     """Q with as many columns as the smaller size of x, and R.
 
-    The columns of x behind a square only make R longer: they have the same Q.
+    The columns of x beyond a square matrix only extend R: Q stays the same.
     """
     rows, columns = x.shape[-2:]
     if rows < columns:
@@ -269,9 +267,9 @@ def _qr_gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[T
 
 @operation(classes="Geqrf")
 def geqrf(input: TensorLike) -> tuple[Tensor, Tensor]:
-    """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it, and tau.
+    """The packed QR factorization: R, below its diagonal the vectors v of the reflections 1 - tau v v.mT, and tau.
 
-    The first element of v, which is 1, is left out, as LAPACK does it. Raises GraphValueError for fewer than two axes.
+    The first element of v, which is 1, is left out, as in LAPACK. Raises GraphValueError for fewer than two axes.
     """
     result: tuple[Tensor, Tensor] = as_one(_reflections, require_matrices("geqrf", tensor_of(input)))
     return result
@@ -286,20 +284,20 @@ def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _reflected_column(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
-    """One column made triangular; a column that already is is not reflected."""
+    """Reflects one column to triangular form, unless it has that form already."""
     rows, columns = map(row_indices, matrix.shape[-2:])
     column, first = gather(matrix, i, -1), as_column(gather(gather(matrix, i, -1), i, -1))
     below = where(rows > i, column, 0.0)
-    # Where nothing is left to reflect, divisors are 1, not 0: of the branch that is not chosen the gradient must be
-    # finite, too. The corner has the other sign than the first element, so that their difference loses no digits.
+    # Where nothing is left to reflect, divisors are 1, not 0: the gradient of the branch that is not chosen must be
+    # finite, too. The corner has the opposite sign of the first element, so that their difference loses no digits.
     is_done = sum(square(below), -1, keepdims=True) == 0.0
     length = sqrt(where(is_done, 1.0, square(first) + sum(square(below), -1, keepdims=True)))
     corner = where(is_done, first, where(first < 0.0, length, length * -1.0))
     vector = where(rows == i, 1.0, below / where(is_done, 1.0, first - corner))
     scale = where(is_done, 0.0, (corner - first) / where(is_done, 1.0, corner))
-    made = where(columns > i, _reflect(matrix, vector, scale), matrix)
-    kept = where(rows > i, vector, where(rows == i, corner, column))
-    return where(columns == i, as_column(kept), made), squeeze(scale, -1)
+    reflected = where(columns > i, _reflect(matrix, vector, scale), matrix)
+    packed_column = where(rows > i, vector, where(rows == i, corner, column))
+    return where(columns == i, as_column(packed_column), reflected), squeeze(scale, -1)
 
 
 def _reflect(matrix: Tensor, vector: Tensor, scale: Tensor) -> Tensor:
@@ -314,7 +312,7 @@ def _orthogonal(packed: Tensor, scales: Tensor, columns: int) -> Tensor:
 
 
 def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Tensor:
-    """All reflections of another matrix, the last one first with `reverse`, which is Q @ other, else Q.mT @ other."""
+    """Applies all reflections to a matrix: Q @ other with `reverse`, the last reflection first, else Q.mT @ other."""
     count = scales.shape[-1]
     if not count or not other.size:
         return other
@@ -326,14 +324,14 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
         return _reflect(matrix, vector, as_column(scale)), None
 
     columns = cut(packed, packed.ndim - 1, 0, count)
-    found, _ = scan(step, other, (movedim(columns, -1, 0), movedim(scales, -1, 0), arange(count)), reverse=reverse)
-    result: Tensor = found
+    steps = (movedim(columns, -1, 0), movedim(scales, -1, 0), arange(count))
+    result: Tensor = scan(step, other, steps, reverse=reverse)[0]
     return result
 
 
 @operation(classes="Orgqr")
 def orgqr(input: TensorLike, input2: TensorLike) -> Tensor:
-    """The columns of the product of the reflections that `geqrf` gives, as many as the matrices have.
+    """The first columns of the product of the reflections of `geqrf`, as many as the matrices have.
 
     Raises GraphValueError for other shapes.
     """
@@ -350,9 +348,9 @@ def orgqr(input: TensorLike, input2: TensorLike) -> Tensor:
 
 @operation(classes="Ormqr", settings="left transpose")
 def ormqr(input: TensorLike, tau: TensorLike, other: TensorLike, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q @ other with the product Q of the reflections that `geqrf` gives, other @ Q where not `left`.
+    """Q @ other with the product Q of the reflections of `geqrf`, or other @ Q if not `left`.
 
-    With `transpose`, Q.mT takes the place of Q. Raises GraphValueError for other shapes.
+    With `transpose`, Q.mT replaces Q. Raises GraphValueError for other shapes.
     """
 
     def computed(packed: Tensor, scales: Tensor, other: Tensor) -> Tensor:
@@ -361,8 +359,8 @@ def ormqr(input: TensorLike, tau: TensorLike, other: TensorLike, left: bool = Tr
         if columns.shape[:-1] != packed.shape[:-1]:
             message = f"ormqr with reflections {packed.type} takes as many rows to reflect, not {other.type}."
             raise GraphValueError(message)
-        found = _product(packed, scales, columns, reverse=bool(left) is not bool(transpose))
-        return found if left else transposed(found)
+        product = _product(packed, scales, columns, reverse=bool(left) is not bool(transpose))
+        return product if left else transposed(product)
 
     result: Tensor = as_one(computed, input, tau, other)
     return result
@@ -377,5 +375,5 @@ def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:
 
 @operator_class("Qr", "full_matrices")
 def _qr_of(x: TensorLike, full_matrices: bool = False) -> Any:
-    """The orthogonal and triangular factors of matrices, see `qr`; a square Q with `full_matrices`."""
+    """The QR factorization of matrices, see `qr`; a square Q with `full_matrices`."""
     return qr(x, "complete" if full_matrices else "reduced")

@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and batches of matrices; powers and exponentials of matrices."""
+"""Products of vectors, matrices and batches of matrices; matrix powers and exponentials."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from graphls.ops.state import stop_gradient
 
 
 def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor, ...]:
-    """The operands of a function in one dtype; raises GraphValueError unless they have these numbers of axes."""
+    """The operands of a function in one dtype; raises GraphValueError unless they have the given ranks."""
     tensors = dispatch.promoted(*map(operand_of, operands))
     if tuple(t.ndim for t in tensors) != ranks:
-        wanted, given = " and ".join(map(str, ranks)), " and ".join(str(t.type) for t in tensors)
-        raise GraphValueError(f"{name} takes operands with {wanted} axes, not {given}.")
+        expected, actual = " and ".join(map(str, ranks)), " and ".join(str(t.type) for t in tensors)
+        raise GraphValueError(f"{name} takes operands with {expected} axes, not {actual}.")
     return tensors
 
 
@@ -64,13 +64,13 @@ def mv(mat: TensorLike, vec: TensorLike) -> Tensor:
 
 @operation
 def vdot(x: TensorLike, other: TensorLike) -> Tensor:
-    """The sum of the products of two vectors' elements."""
+    """The inner product of two vectors."""
     return matmul(*_of_ranks("vdot", (1, 1), x, other))
 
 
 @operation(also="numpy mint")
 def outer(x: TensorLike, vec2: TensorLike) -> Tensor:
-    """The products of each element of one vector and each of another."""
+    """The outer product of two vectors."""
     x, vec2 = _of_ranks("outer", (1, 1), x, vec2)
     return reshape(x, (-1, 1)) * vec2
 
@@ -129,10 +129,10 @@ def _times(x: TensorLike, factor: TensorLike) -> Any:
 
 @operation(names="tensordot", also="numpy.tensordot")
 def tensor_dot(x1: TensorLike, x2: TensorLike, axes: object) -> Tensor:
-    """The products of elements, summed over the axes that a pair of integers or of lists of them names in both tensors.
+    """The tensor product, summed over the axes in a pair of integers or lists, one for each tensor.
 
-    A single integer stands for so many axes, the last ones of x1 and the first ones of x2. Raises GraphTypeError for
-    other axes, GraphValueError where their sizes differ.
+    A single integer n stands for the last n axes of x1 and the first n of x2. Raises GraphTypeError for other axes,
+    GraphValueError where their sizes differ.
     """
     x1, x2 = dispatch.promoted(operand_of(x1), operand_of(x2))
     first, second = _pairs(axes, x1, x2)
@@ -145,8 +145,8 @@ def tensor_dot(x1: TensorLike, x2: TensorLike, axes: object) -> Tensor:
     for i, j in zip(first, second, strict=True):
         labels[j] = ("first", i)
     a, b = Labelled(x1, tuple(("first", i) for i in range(x1.ndim))), Labelled(x2, tuple(labels))
-    wanted = tuple(label for label in (*a.labels, *b.labels) if not (label in a.labels and label in b.labels))
-    return contract(a, b, {*wanted}).ordered(wanted)
+    output = tuple(label for label in (*a.labels, *b.labels) if not (label in a.labels and label in b.labels))
+    return contract(a, b, {*output}).ordered(output)
 
 
 def _pairs(axes: object, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
@@ -157,7 +157,7 @@ def _pairs(axes: object, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
         raise GraphTypeError(f"tensor_dot takes an integer or a pair for its axes, not {axes!r}.")
     listed = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
-    first, second = ([axis_of(a, t.ndim) for a in given] for given, t in zip(listed, (x1, x2), strict=True))
+    first, second = ([axis_of(a, t.ndim) for a in group] for group, t in zip(listed, (x1, x2), strict=True))
     if len(first) != len(second):
         raise GraphValueError(f"tensor_dot takes as many axes of one as of the other, not {axes!r}.")
     return first, second
@@ -165,7 +165,7 @@ def _pairs(axes: object, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
 
 @operation(also="numpy mint")
 def dot(x: TensorLike, other: TensorLike) -> Tensor:
-    """The products summed over the last axis of x and the last but one, or only one, of the other."""
+    """The product summed over the last axis of x and the second to last, or only, axis of the other."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     if not x.ndim or not other.ndim:
         return x * other
@@ -174,14 +174,14 @@ def dot(x: TensorLike, other: TensorLike) -> Tensor:
 
 @operation(also="numpy")
 def inner(x: TensorLike, other: TensorLike) -> Tensor:
-    """The products summed over the last axis of both; of a number, the product."""
+    """The product summed over the last axis of both; with a number, the product."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else x * other
 
 
 @operation(also="numpy")
 def kron(x: TensorLike, other: TensorLike) -> Tensor:
-    """Kronecker's product: each element of x, multiplied by all of the other, in its place."""
+    """The Kronecker product: each element of x replaced by its product with the other tensor."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     rank = max(x.ndim, other.ndim)
     first, second = ((1,) * (rank - t.ndim) + t.shape for t in (x, other))
@@ -220,7 +220,7 @@ def trace(x: TensorLike) -> Tensor:
 
 @operation(classes="MatrixPower", also="numpy", settings="n", checks={"n": at_least(0)})
 def matrix_power(x: TensorLike, n: int) -> Tensor:
-    """The product of `n` times the same square matrices, by repeated squaring; the unit matrix for 0.
+    """The n-th power of square matrices, by repeated squaring; the unit matrix for 0.
 
     Raises GraphValueError for a negative `n`, which would need an inverse, and for matrices that are not square.
     """
@@ -262,11 +262,11 @@ def vecdot(x: TensorLike, y: TensorLike, *, axis: int = -1) -> Tensor:
 
 @operation
 def batch_dot(x1: TensorLike, x2: TensorLike, axes: Axis | None = None) -> Tensor:
-    """The products of elements at the same position of the first axis, summed along an axis of each.
+    """Batched products: for each position of the first axis, the product summed along one axis of each.
 
-    `axes` is that of both or a pair; without, the last one of x1 and the last but one of x2, or its only one behind the
-    first. The other axes of x1 come before those of x2; of two matrices the result has shape (batch, 1). Raises
-    GraphValueError for the first axis, for other sizes, and for vectors.
+    `axes` is that of both or a pair; the default is the last one of x1 and the second to last of x2, or its only one
+    after the first. The other axes of x1 come before those of x2; for two matrices the result has shape (batch, 1).
+    Raises GraphValueError for the first axis, for other sizes, and for vectors.
     """
     x1, x2 = dispatch.promoted(operand_of(x1), operand_of(x2))
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[0] != x2.shape[0]:
@@ -274,8 +274,8 @@ def batch_dot(x1: TensorLike, x2: TensorLike, axes: Axis | None = None) -> Tenso
         raise GraphValueError(message)
     first, second = _summed(x1, x2, (x1.ndim - 1, max(1, x2.ndim - 2)) if axes is None else axes)
     a, b = _labelled(x1, first, "x1"), _labelled(x2, second, "x2")
-    kept = tuple(label for label in (*a.labels, *b.labels[1:]) if label != "sum")
-    result = contract(a, b, kept).ordered(kept)
+    output = tuple(label for label in (*a.labels, *b.labels[1:]) if label != "sum")
+    result = contract(a, b, output).ordered(output)
     return expand_dims(result, 1) if result.ndim == 1 else result
 
 
@@ -307,7 +307,7 @@ _MOST_SQUARINGS = 64
 
 @operation(classes="MatrixExp")
 def matrix_exp(input: TensorLike) -> Tensor:
-    """The sum of x ** k / k! over all k, of square matrices x whose columns add up to less than 1e20.
+    """The matrix exponential, for square matrices whose columns sum to less than 1e20.
 
     Raises GraphValueError for matrices that are not square.
     """
@@ -325,24 +325,23 @@ def _exponential(x: Tensor) -> Tensor:
     start = _approximant(x * 2.0 ** (count * -1.0))
 
     def squared(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        made, done = state
-        return where(done < count, matmul(made, made), made), done + 1.0
+        power, done = state
+        return where(done < count, matmul(power, power), power), done + 1.0
 
     most = amax(count)
-    made, _ = while_loop(lambda state: less(state[1], most), squared, (start, most * 0.0), _MOST_SQUARINGS)
-    result: Tensor = made
+    result: Tensor = while_loop(lambda state: less(state[1], most), squared, (start, most * 0.0), _MOST_SQUARINGS)[0]
     return result
 
 
 def _squarings(x: Tensor) -> Tensor:
-    """How often each matrix is halved to come within reach, with axes of size 1 for its own."""
+    """The number of halvings that bring the norm of each matrix within reach, with axes of size 1."""
     norm = stop_gradient(amax(sum(abs(x), -2, keepdims=True), -1, keepdims=True))
     halvings = ceil(log2(where(greater(norm, _REACH), norm, _REACH) / _REACH))
     return minimum(halvings, float(_MOST_SQUARINGS))
 
 
 def _approximant(x: Tensor) -> Tensor:
-    """The quotient of a polynomial of x and the same of -x."""
+    """The Pade approximant: the quotient of a polynomial in x and the same polynomial in -x."""
     square = matmul(x, x)
     fourth = matmul(square, square)
     powers = [unit_matrices(x), square, fourth, matmul(fourth, square)]
@@ -352,7 +351,7 @@ def _approximant(x: Tensor) -> Tensor:
 
 
 def _polynomial(powers: list[Tensor], coefficients: list[int]) -> Tensor:
-    """The polynomial of a square with these seven coefficients, of which the upper three share a factor."""
+    """A polynomial in a square with seven coefficients, of which the upper three share a factor."""
     low = _combined(powers, coefficients[:4])
     return low + matmul(powers[3], _combined(powers[1:], coefficients[4:]))
 
@@ -366,16 +365,16 @@ def _combined(powers: list[Tensor], coefficients: list[int]) -> Tensor:
 
 @operator_class("TridiagonalMatMul")
 def tridiagonal_product(superdiag: TensorLike, maindiag: TensorLike, subdiag: TensorLike, rhs: TensorLike) -> Tensor:
-    """The products of tridiagonal matrices and others, (..., m, n), by their diagonals, each of shape (..., 1, m).
+    """The products of tridiagonal matrices, given by diagonals of shape (..., 1, m), with matrices (..., m, n).
 
-    The last element above the main diagonal and the first below it are not used. Raises GraphValueError for other
+    The last element above the main diagonal and the first one below it are ignored. Raises GraphValueError for other
     shapes.
     """
     *diagonals, right = floats(superdiag, maindiag, subdiag, rhs)
-    wanted = (*right.shape[:-2], 1, *right.shape[-2:-1])
-    if right.ndim < 2 or any(diagonal.shape != wanted for diagonal in diagonals):
-        given = ", ".join(str(diagonal.type) for diagonal in diagonals)
-        message = f"TridiagonalMatMul with {right.type} takes diagonals of shape {wanted}, not {given}."
+    expected = (*right.shape[:-2], 1, *right.shape[-2:-1])
+    if right.ndim < 2 or any(diagonal.shape != expected for diagonal in diagonals):
+        actual = ", ".join(str(diagonal.type) for diagonal in diagonals)
+        message = f"TridiagonalMatMul with {right.type} takes diagonals of shape {expected}, not {actual}."
         raise GraphValueError(message)
     return in_single(_product, *diagonals, right)
 

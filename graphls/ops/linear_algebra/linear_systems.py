@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses, least squares and determinants, by elimination with pivots."""
+"""Linear systems, inverses, least squares and determinants, by LU factorization with pivoting."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from graphls.ops.record import operation, operator_class
 
 
 class Factors(NamedTuple):
-    """L below the diagonal of `packed`, without its ones, and U on and above it; row i was exchanged with pivots[i]."""
+    """Packed LU factors: L below the diagonal, without its ones, U on and above it; step i swaps rows i, pivots[i]."""
 
     packed: Tensor
     pivots: Tensor
 
 
 def factors_of(x: Tensor) -> Factors:
-    """The factors of square matrices; where a column has only zeros to choose from, the pivot is 0."""
+    """The LU factorization of square matrices; where a column has only zeros left, the pivot is 0."""
     size = x.shape[-1]
     positions = row_indices(size)
 
@@ -65,7 +65,7 @@ def factors_of(x: Tensor) -> Factors:
 
 
 def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
-    """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
+    """One elimination step: subtracts multiples of row i that zero column i, and stores the factors in column i."""
     row, column = gather(matrix, i, -2), gather(matrix, i, -1)
     pivot = as_column(gather(row, i, -1))  # 0 where a matrix is singular: nothing is left below it to eliminate
     factors = where(positions > i, column / where(pivot == 0, 1.0, pivot), 0.0)
@@ -75,17 +75,16 @@ def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
 
 
 def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
-    """The matrices with two of their rows in each other's place."""
+    """The matrices with two rows swapped."""
     positions, other = row_indices(x.shape[-2]), as_column(pivot)
     order = where(positions == i, other, where(positions == other, i, positions))
     return gather_elements(x, -2, broadcast_to(as_column(order), x.shape))
 
 
 def permuted(x: Tensor, pivots: Tensor, reverse: bool = False) -> Tensor:
-    """The rows exchanged as the pivots say, one after the other, or with `reverse` put back."""
+    """The rows swapped by the pivots, one after the other, or with `reverse` swapped back."""
     steps = (movedim(pivots, -1, 0), arange(pivots.shape[-1]))
-    found, _ = scan(lambda rows, step: (exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)
-    result: Tensor = found
+    result: Tensor = scan(lambda rows, step: (exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)[0]
     return result
 
 
@@ -97,10 +96,10 @@ def solved_by(factors: Factors, rhs: Tensor) -> Tensor:
 
 @operation(classes="LuSolve", method=True)
 def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Tensor:
-    """The solutions x of A @ x = `b`, of shape (..., n, k), by the factors of A in one matrix, and by its pivots.
+    """The solutions x of A @ x = `b`, of shape (..., n, k), from the packed LU factors of A and their pivots.
 
-    U stands on and above the diagonal, L below, without its ones. The int pivots, of shape (..., n), count from 1, as
-    those of LAPACK do: row i of A was exchanged with row pivots[i]. Raises GraphValueError for other shapes.
+    U is on and above the diagonal, L below, without its ones. The int pivots, of shape (..., n), count from 1, as in
+    LAPACK: row i of A was swapped with row pivots[i]. Raises GraphValueError for other shapes.
     """
     pivots = _pivots("lu_solve", tensor_of(LU_data), LU_pivots)
 
@@ -116,7 +115,7 @@ def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Tenso
 def lu_unpack(
     LU_data: TensorLike, LU_pivots: TensorLike, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, ...]:
-    """The permutation P and the triangular L and U with which P @ L @ U are the matrices; see `lu_solve`.
+    """The permutation P and the triangular L and U of matrices P @ L @ U, from packed factors; see `lu_solve`.
 
     Without `unpack_data` only P, without `unpack_pivots` only L and U. Raises GraphValueError for matrices that are not
     square.
@@ -129,9 +128,9 @@ def lu_unpack(
     return (permutation, *triangles) if unpack_pivots else triangles
 
 
-def _pivots(name: str, packed: Tensor, given: TensorLike) -> Tensor:
+def _pivots(name: str, packed: Tensor, values: TensorLike) -> Tensor:
     """Pivots counted from 0; raises GraphTypeError for floats, GraphValueError unless there is one for each row."""
-    pivots = tensor_of(given)
+    pivots = tensor_of(values)
     if pivots.dtype.kind not in ("int", "uint"):
         raise GraphTypeError(f"The pivots of {name} are integers, not {pivots.type}.")
     if pivots.shape != packed.shape[:-1]:
@@ -144,7 +143,7 @@ def _pivots(name: str, packed: Tensor, given: TensorLike) -> Tensor:
 def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> Tensor:
     """The solutions x of matrix @ x = rhs, of shape (..., n, k), or with `adjoint` of matrix.mT @ x = rhs.
 
-    They broadcast. Infinite or nan for a singular matrix. Raises GraphValueError for other shapes.
+    Batches broadcast. Infinite or nan for a singular matrix. Raises GraphValueError for other shapes.
     """
 
     def computed(matrix: Tensor, rhs: Tensor) -> Tensor:
@@ -184,9 +183,9 @@ def inverse(input: TensorLike) -> Tensor:
 
 @operation
 def pinv(x: TensorLike) -> Tensor:
-    """The pseudo-inverses of matrices whose columns, or where those are more than the rows, whose rows are independent.
+    """The pseudo-inverses of matrices of full rank.
 
-    Infinite, nan or large for others, which need singular values. Raises GraphValueError for fewer than two axes.
+    Infinite, nan or large for lower ranks, which need singular values. Raises GraphValueError for fewer than two axes.
     """
 
     def computed(x: Tensor) -> Tensor:
@@ -199,14 +198,14 @@ def pinv(x: TensorLike) -> Tensor:
 
 
 def _pseudo_inverse(x: Tensor) -> Tensor:
-    """R ** -1 @ Q.mT of matrices with as many rows as columns or more."""
+    """R ** -1 @ Q.mT of matrices with at least as many rows as columns."""
     q, r = thin_factors(x)
     return substituted(r, transposed(q), lower=False)
 
 
 @operation
 def lstsq(input: TensorLike, A: TensorLike) -> Tensor:
-    """The x for which input @ x is closest to A; of several the smallest, where the matrix has fewer rows than columns.
+    """The least-squares solution x of input @ x = A; the one of least norm where there are fewer rows than columns.
 
     `input` is a matrix of shape (m, n) of full rank, see `pinv`, A of shape (m, k) or (m,), the result (n, k) or (n,).
     Raises GraphValueError for other shapes.
@@ -217,8 +216,8 @@ def lstsq(input: TensorLike, A: TensorLike) -> Tensor:
             message = f"lstsq takes a matrix and right-hand sides with as many rows, not {x.type} and {right.type}."
             raise GraphValueError(message)
         columns = right if right.ndim == 2 else as_column(right)
-        found = _least_squares(x, columns) if columns.size else matmul(transposed(x), columns)
-        return found if right.ndim == 2 else squeeze(found, -1)
+        solution = _least_squares(x, columns) if columns.size else matmul(transposed(x), columns)
+        return solution if right.ndim == 2 else squeeze(solution, -1)
 
     result: Tensor = as_one(computed, input, A)
     return result
@@ -235,13 +234,13 @@ def _least_squares(x: Tensor, right: Tensor) -> Tensor:
 @operator_class("MatrixInverse", "adjoint")
 def _inverse(x: TensorLike, adjoint: bool = False) -> Any:
     """The inverses of square matrices, or with `adjoint` those of their transposes."""
-    found = inverse(x)
-    return transposed(found) if adjoint else found
+    inverses = inverse(x)
+    return transposed(inverses) if adjoint else inverses
 
 
 @operation(names="matrix_determinant", classes="MatrixDeterminant")
 def det(input: TensorLike) -> Tensor:
-    """The determinants of square matrices, with their first and second gradients at singular ones, too.
+    """The determinants of square matrices, with finite first and second gradients at singular ones, too.
 
     Raises GraphValueError for matrices that are not square.
     """
@@ -262,13 +261,13 @@ def _determinant(x: Tensor) -> Tensor:
 
 
 def _pivots_and_flips(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The diagonal of U, and -1 for each row that was exchanged with another one."""
+    """The diagonal of U, and -1 for each row that was swapped with another one."""
     factors = factors_of(x)
     flips = where(factors.pivots == arange(x.shape[-1]), 1.0, -1.0)
     return diagonal_of(factors.packed, x.ndim - 2, x.ndim - 1), cast(flips, x.dtype)
 
 
-def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
+def _gradient(x: Tensor, determinant: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
     return (cofactors(x) * as_column(as_column(sensitivity)),)
 
 
@@ -294,7 +293,7 @@ def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
     return prod(sign(pivots), -1) * prod(flips, -1), sum(log(abs(pivots)), -1)
 
 
-def _gradient_of_logarithm(x: Tensor, found: TensorLike, sensitivity: Tensor) -> tuple[Tensor]:
+def _gradient_of_logarithm(x: Tensor, result: TensorLike, sensitivity: Tensor) -> tuple[Tensor]:
     inverses = solved(transposed(x), unit_matrices(x))
     return (inverses * as_column(as_column(sensitivity[1])),)
 
@@ -310,29 +309,29 @@ def logdet(input: TensorLike) -> Tensor:
 
 
 def cofactors(x: Tensor) -> Tensor:
-    """The cofactors of square matrices (..., n, n); they and their slopes are finite at singular matrices, too.
+    """The cofactors of square matrices (..., n, n); they and their derivatives are finite at singular matrices, too.
 
-    Elimination with the largest of all remaining elements as pivot leaves a block S of two rows and columns, where the
-    factors are M = [[A, B], [C, D]] and S = D - C A^-1 B. With that, the adjugate of M is a polynomial of S,
-    det(A) * (A^-1 det(S) in the place of A + [A^-1 B; -1] adj(S) [C A^-1, -1]), so nothing is divided by a pivot that
-    is 0 while A has an inverse. Where it has none, S is 0, and so are all cofactors and their slopes.
+    Elimination with complete pivoting leaves a block S of two rows and columns, where the factors are
+    M = [[A, B], [C, D]] and S = D - C A^-1 B. The adjugate of M is then a polynomial in S,
+    det(A) * (A^-1 det(S) in the place of A + [A^-1 B; -1] adj(S) [C A^-1, -1]), without a division by a pivot of 0
+    while A has an inverse. Where it has none, S is 0, and so are all cofactors and their derivatives.
     """
     size = x.shape[-1]
     if size < 3:
         return ones_like(x) if size == 1 else _of_two(x)
     factors = _factored(x)
-    found = permuted(transposed(permuted(_adjugate(factors.packed), factors.columns, True)), factors.rows, True)
+    result = permuted(transposed(permuted(_adjugate(factors.packed), factors.columns, True)), factors.rows, True)
     signs = _flips(factors.rows) * _flips(factors.columns)
-    return found * as_column(as_column(cast(signs, x.dtype)))
+    return result * as_column(as_column(cast(signs, x.dtype)))
 
 
 def _of_two(x: Tensor) -> Tensor:
-    """[[d, -c], [-b, a]] of [[a, b], [c, d]]."""
+    """The cofactors [[d, -c], [-b, a]] of [[a, b], [c, d]]."""
     return flip(x, (-2, -1)) * (unit_matrices(x) * 2.0 - 1.0)
 
 
 class _Factors(NamedTuple):
-    """As `Factors` of the first n - 2 steps, of which each exchanged a row and a column with another one."""
+    """As `Factors` after n - 2 steps with complete pivoting: each step swaps a row and a column with others."""
 
     packed: Tensor
     rows: Tensor
@@ -356,23 +355,23 @@ def _factored(x: Tensor) -> _Factors:
 
 
 def _flips(pivots: Tensor) -> Tensor:
-    """-1 for an odd number of exchanges, 1 for an even one."""
+    """-1 for an odd number of swaps, 1 for an even one."""
     return prod(where(pivots == arange(pivots.shape[-1]), 1.0, -1.0), -1)
 
 
 def _adjugate(packed: Tensor) -> Tensor:
-    """The adjugates of the matrices that were factored, with their rows and columns in the order of the pivots."""
+    """The adjugates of factored matrices, with rows and columns in the order of the pivots."""
     last = packed.shape[-1] - 2
-    corner, above, below, rest = _blocks(packed, last)
+    corner, above, below, remaining = _blocks(packed, last)
     lower, upper = tril(corner, -1) + unit_matrices(corner), triu(corner)
     scale = prod(diagonal_of(upper, upper.ndim - 2, upper.ndim - 1), -1)
     upper = where((eye(last) == 1.0) & (upper == 0.0), 1.0, upper)
     inverse = substituted(upper, substituted(lower, unit_matrices(corner), True), False)
     right = substituted(upper, above, False)
     left = transposed(substituted(transposed(lower), transposed(below), False))
-    minus_one = -unit_matrices(rest)
-    outer = matmul(concat((right, minus_one), -2), matmul(transposed(_of_two(rest)), concat((left, minus_one), -1)))
-    inner = inverse * as_column(as_column(_determinant_of_two(rest)))
+    minus_one, cofactors_of_rest = -unit_matrices(remaining), transposed(_of_two(remaining))
+    outer = matmul(concat((right, minus_one), -2), matmul(cofactors_of_rest, concat((left, minus_one), -1)))
+    inner = inverse * as_column(as_column(_determinant_of_two(remaining)))
     return (outer + pad(inner, (0, 2, 0, 2))) * as_column(as_column(scale))
 
 
@@ -382,7 +381,7 @@ def _determinant_of_two(x: Tensor) -> Tensor:
 
 
 def _blocks(x: Tensor, position: int) -> tuple[Tensor, ...]:
-    """The four parts of matrices whose rows and columns are cut at a position, row by row."""
+    """The four blocks of matrices whose rows and columns are split at a position, row by row."""
     rows, columns, size = x.ndim - 2, x.ndim - 1, x.shape[-1]
     cuts = ((0, position), (position, size))
     return tuple(cut(cut(x, rows, *row), columns, *column) for row in cuts for column in cuts)

@@ -15,7 +15,6 @@ from graphls.frontend.trace.tracer import current_tracer
 from graphls.ir.types import float32
 from graphls.ops import operands
 from graphls.ops.arrays.shapes import expand_dims, gather, stack
-from graphls.ops.math import elementwise
 from graphls.ops.math import elementwise as e
 from graphls.ops.math.elementwise import (
     abs,
@@ -36,9 +35,9 @@ from graphls.ops.record import operation, operator_class
 
 @operation(spelled=True, also="mint.linalg")
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm of a vector along one axis, or of a matrix along two; without axes and `ord`, that of all elements.
+    """The norm of a vector along one axis, or of a matrix along two; of all elements without axes and `ord`.
 
-    `ord` is that of `vector_norm` or `matrix_norm`; None is the square root of the sum of squares in both. Raises
+    `ord` is that of `vector_norm` or `matrix_norm`; None is the square root of the sum of squares. Raises
     GraphValueError for another one, and for more than two axes.
     """
     x = float_of(x if dtype is None else cast(x, dtype))
@@ -54,10 +53,10 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, 
 
 @operation(spelled=True, checks={"ord": between(-math.inf)}, also="mint.linalg")
 def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm of all elements along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
+    """The norm of order `ord` along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
 
-    With inf and -inf it is the largest and the smallest |x|, with 0 the number of elements that are not 0. Raises
-    GraphTypeError for an `ord` that is no number.
+    With inf and -inf it is the largest and the smallest |x|, with 0 the number of nonzero elements. Raises
+    GraphTypeError for an `ord` that is not a number.
     """
     return in_single(lambda x: _vector_norm(x, ord, axis, keepdims), float_of(x if dtype is None else cast(x, dtype)))
 
@@ -77,7 +76,7 @@ def _vector_norm(x: Tensor, ord: float, axis: Axis, keepdims: bool) -> Tensor:
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
-    """x ** exponent of numbers from 0 on, whose gradient at 0 is 0 where the exponent is below 1."""
+    """x ** exponent for non-negative x, with gradient 0 at 0 where the exponent is below 1."""
     if exponent >= 1:
         return x**exponent
     is_zero = x == 0.0
@@ -119,7 +118,7 @@ def dist(x: TensorLike, other: TensorLike, p: float = 2) -> Tensor:
 
 @operation(checks={"p": positive, "maxnorm": between(0)})
 def renorm(input: TensorLike, p: float, axis: int, maxnorm: float) -> Tensor:
-    """x with every slice along an axis whose norm of order `p` is above `maxnorm` made shorter, to that norm.
+    """x with every slice along an axis scaled down to the norm `maxnorm` of order `p` where it is above that.
 
     Raises GraphValueError for a `p` that is not above 0 and for a negative `maxnorm`.
     """
@@ -136,7 +135,7 @@ def renorm(input: TensorLike, p: float, axis: int, maxnorm: float) -> Tensor:
 
 @operation(classes="L2Normalize", settings="axis epsilon")
 def l2_normalize(x: TensorLike, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
-    """x divided by the square root of its sum of squares along axes, which is taken for `epsilon` or more."""
+    """x divided by the square root of its sum of squares along axes, or of `epsilon` if that is larger."""
 
     def normalized(x: Tensor) -> Tensor:
         return x / sqrt(maximum(sum(square(x), axis, keepdims=True), epsilon))
@@ -146,13 +145,13 @@ def l2_normalize(x: TensorLike, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor
 
 @operator_class("LpNorm", "axis p keep_dims epsilon")
 def _lp_norm(x: TensorLike, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
-    """The norm of order `p` along axes, `epsilon` or more."""
-    return elementwise.maximum(vector_norm(x, p, axis, keep_dims), epsilon)
+    """The norm of order `p` along axes, at least `epsilon`."""
+    return e.maximum(vector_norm(x, p, axis, keep_dims), epsilon)
 
 
 @operator_class("EuclideanNorm", "keep_dims")
 def _euclidean_norm(x: TensorLike, axes: Sizes, keep_dims: bool = False) -> Any:
-    """The root of the sum of squares along axes that are known, all of them for none."""
+    """The root of the sum of squares along constant axes, all of them for none."""
     return vector_norm(x, 2, operands.shape_of(axes) or None, keep_dims)
 
 
@@ -163,7 +162,7 @@ def _renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Tensor:
 
 @operation(classes="Cdist", settings="p", checks={"p": between(0)})
 def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
-    """The distances (..., m, n) of each of the vectors (..., m, k) from each of others, (..., n, k).
+    """The pairwise distances (..., m, n) of vectors (..., m, k) and (..., n, k).
 
     `p`, from 0 on or inf, is the order of the norm; the gradient of a distance of 0 is 0. Leading axes broadcast.
     Raises GraphValueError for a negative `p` and for vectors of different sizes.
@@ -177,7 +176,7 @@ def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
 
 @operation(classes="Pdist", settings="p", checks={"p": between(0)})
 def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
-    """The distances (..., n (n - 1) / 2) of vectors (..., n, k) from those behind them, first all of the first.
+    """The pairwise distances (..., n (n - 1) / 2) of vectors (..., n, k), those of the first vector first.
 
     See `cdist`.
     """
@@ -190,9 +189,7 @@ def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
 
 @operation(also="mint")
 def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along an axis, broadcasting; the product of their norms counts as `eps`
-    at least.
-    """
+    """The cosine of the angle between vectors along an axis, broadcasting; `eps` bounds the product of their norms."""
 
     def computed(a: Tensor, b: Tensor) -> Tensor:
         norms = vector_norm(a, 2, dim, keepdims=True) * vector_norm(b, 2, dim, keepdims=True)
@@ -203,10 +200,10 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
 
 @operation(checks={"clip_norm": positive})
 def clip_by_global_norm(x: TensorLike, clip_norm: float = 1.0, use_norm: TensorLike | None = None) -> Any:
-    """Tensors in a tuple or list, scaled so that their common norm is `clip_norm` at most, each in its own dtype.
+    """Tensors in a tuple or list, scaled so that their global norm is at most `clip_norm`, each in its own dtype.
 
     The norm n is the square root of the sum of all squares, in float32; each tensor is multiplied by
-    clip_norm / max(n, clip_norm). A norm of nan clips nothing. Raises GraphTypeError for anything else,
+    clip_norm / max(n, clip_norm). A norm of nan has no effect. Raises GraphTypeError for anything else,
     GraphValueError for a `clip_norm` that is not positive and for any `use_norm`.
     """
     _check_tensors("clip_by_global_norm", x)

@@ -1,1 +1,1 @@
-"""Functions of elements, and reductions."""
+"""Elementwise functions, and reductions."""

@@ -1,4 +1,4 @@
-"""Arithmetic of every element alone: quotients, roundings, bounds, how near numbers are; bits and common divisors."""
+"""Further elementwise arithmetic: remainders, rounding, signs, comparison with tolerance, bits, common divisors."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def positive(x: TensorLike) -> Tensor:
 
 @operation(classes="Trunc", also="numpy mint")
 def trunc(x: TensorLike) -> Tensor:
-    """The whole number that is next to x on the side of 0."""
+    """x rounded towards 0."""
     tensor = tensor_of(x)
     return copysign(floor(abs(tensor)), tensor) if tensor.dtype.is_float else tensor
 
 
 @operation(also="mint")
 def frac(x: TensorLike) -> Tensor:
-    """What is left of x without its whole part, with the sign of x."""
+    """The fractional part of x, with the sign of x."""
     return sub(x, trunc(x))
 
 
@@ -149,7 +149,7 @@ def addcdiv(x: TensorLike, tensor1: TensorLike, tensor2: TensorLike, value: Tens
 
 @operation
 def signbit(x: TensorLike) -> Tensor:
-    """Whether the sign is minus, also that of -0.0; that of a nan counts as plus."""
+    """True where the sign is minus, also for -0.0; false for nan."""
     x = tensor_of(x)
     negative = x < 0
     return negative | (reciprocal(x) < 0) if x.dtype.is_float else negative
@@ -175,7 +175,7 @@ def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
 def nan_to_num(
     x: TensorLike, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """x with numbers in place of nan (0 unless given) and infinities (the outermost numbers of the dtype)."""
+    """x with nan replaced by a number, 0 by default, and infinities by the largest finite numbers or given ones."""
     x = float_of(x)
     largest = largest_number(x.dtype)
     x = where(isnan(x), 0.0 if nan is None else nan, x)
@@ -204,7 +204,7 @@ def _added(x: TensorLike, other: TensorLike, *, alpha: TensorLike = 1) -> Tensor
 
 @operator_class("CompareAndBitpack")
 def _bitpacked(x: TensorLike, threshold: TensorLike) -> Tensor:
-    """Whether elements are above a threshold, eight bits of the last axis in one uint8, the first the highest."""
+    """Elementwise x > threshold, with eight results of the last axis packed in one uint8, the first one highest."""
     values = tensor_of(x)
     if not values.ndim or values.shape[-1] % 8:
         message = f"CompareAndBitpack takes a last axis of eights, not {values.type}."
@@ -218,7 +218,7 @@ def _bitpacked(x: TensorLike, threshold: TensorLike) -> Tensor:
 def isclose(
     x: TensorLike, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Whether |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
+    """Tests |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
     x, other = (t if t.dtype.is_float else cast(t, "float64") for t in numbers(x, other))
     near = abs(x - other) <= abs(other) * rtol + atol
     close = (x == other) | (isfinite(other) & near)
@@ -229,31 +229,31 @@ def isclose(
 def allclose(
     x: TensorLike, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Whether all elements are close (see `isclose`), as a tensor without axes."""
+    """True if all elements are close (see `isclose`), as a tensor without axes."""
     return all(isclose(x, other, rtol, atol, equal_nan))
 
 
 @operation(classes="ApproximateEqual", settings="tolerance")
 def approximate_equal(x: TensorLike, y: TensorLike, tolerance: float = 1e-05) -> Tensor:
-    """Whether |x - y| < tolerance, broadcasting."""
+    """Elementwise |x - y| < tolerance, broadcasting."""
     return abs(sub(x, y)) < tolerance
 
 
 @operation
 def isposinf(x: TensorLike) -> Tensor:
-    """Whether a number is positive infinity."""
+    """True where a number is positive infinity."""
     return float_of(x) == math.inf
 
 
 @operation
 def isneginf(x: TensorLike) -> Tensor:
-    """Whether a number is negative infinity."""
+    """True where a number is negative infinity."""
     return float_of(x) == -math.inf
 
 
 @operator_class("EqualCount")
 def _equal_count(x: TensorLike, y: TensorLike) -> Tensor:
-    """How many elements of two tensors of one shape are equal, as a vector of one int32."""
+    """The number of equal elements of two tensors of one shape, as a vector of one int32."""
     first, second = tensor_of(x), tensor_of(y)
     if first.shape != second.shape:
         message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
@@ -263,28 +263,28 @@ def _equal_count(x: TensorLike, y: TensorLike) -> Tensor:
 
 @operation(classes="BitwiseAnd", symbol="and", also="numpy")
 def bitwise_and(x: TensorLike, other: TensorLike) -> Tensor:
-    """The bits that both integers have, broadcasting; of bools, whether both are true."""
+    """Bitwise and of integers, or logical and of bools, broadcasting."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_and(x, other) if x.dtype is bool_ else apply("bitwise_and", x, other)
 
 
 @operation(classes="BitwiseOr", symbol="or", also="numpy")
 def bitwise_or(x: TensorLike, other: TensorLike) -> Tensor:
-    """The bits that one or both integers have, broadcasting; of bools, whether one is true."""
+    """Bitwise or of integers, or logical or of bools, broadcasting."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_or(x, other) if x.dtype is bool_ else apply("bitwise_or", x, other)
 
 
 @operation(classes="BitwiseXor", symbol="xor", also="numpy")
 def bitwise_xor(x: TensorLike, other: TensorLike) -> Tensor:
-    """The bits that just one integer has, broadcasting; of bools, whether just one is true."""
+    """Bitwise exclusive or of integers, or logical exclusive or of bools, broadcasting."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_xor(x, other) if x.dtype is bool_ else apply("bitwise_xor", x, other)
 
 
 @operation(names="bitwise_not", classes="Invert")
 def invert(x: TensorLike) -> Tensor:
-    """The bits that an integer does not have: -1 - x where it is signed; of a bool, whether it is false."""
+    """Bitwise not of integers: -1 - x where they are signed; logical not of bools."""
     x = tensor_of(x)
     if x.dtype is bool_:
         return ~x
@@ -312,7 +312,7 @@ def bitwise_right_shift(x: TensorLike, other: TensorLike) -> Tensor:
 
 
 def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: TensorLike, other: TensorLike) -> Tensor:
-    """Two shifts by half as much, in int64, so that no power of two leaves it."""
+    """Two shifts by half of the bits, in int64, so that no power of two overflows."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     _require_integers(name, x)
     width = 8 * x.dtype.itemsize
@@ -325,7 +325,7 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: TensorL
 
 @operation(classes="PopulationCount")
 def population_count(x: TensorLike) -> Tensor:
-    """The number of bits of each integer that are 1, those of a negative one in two's complement, as uint8."""
+    """The number of 1 bits of each integer, in two's complement, as uint8."""
     x = tensor_of(x)
     _require_integers("population_count", x)
     bits = [bitwise_and(bitwise_right_shift(x, position), 1) for position in range(8 * x.dtype.itemsize)]
@@ -338,22 +338,22 @@ def _require_integers(name: str, x: Tensor) -> None:
 
 
 def _power_of_two(x: Tensor) -> Tensor:
-    """2 ** x, of which float64 holds each one exactly; a GPU's power may be a little less."""
+    """2 ** x, which is exact in float64; rounded, as a GPU's power may be slightly less."""
     return cast(round(2.0 ** cast(x, float64)), int64)
 
 
 @operation(classes="Gcd")
 def gcd(input: TensorLike, other: TensorLike) -> Tensor:
-    """The greatest integers that divide both, broadcasting; of 0 and a number, the number without its sign.
+    """The greatest common divisors of integers, broadcasting; of 0 and a number, its absolute value.
 
-    Raises GraphTypeError for what is no integer.
+    Raises GraphTypeError for other dtypes.
     """
     return _gcd(*_integers("gcd", input, other))
 
 
 @operation(classes="Lcm")
 def lcm(input: TensorLike, other: TensorLike) -> Tensor:
-    """The least integers above 0 that both divide, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
+    """The least common multiples of integers, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
     x, y = _integers("lcm", input, other)
     divisor = _gcd(x, y)
     return abs(x // where(divisor == 0, 1, divisor)) * abs(y)
@@ -368,14 +368,13 @@ def _integers(name: str, *operands: Any) -> tuple[Tensor, ...]:
 
 
 def _gcd(x: Tensor, y: Tensor) -> Tensor:
-    """Euclid's algorithm, until all are done."""
+    """Euclid's algorithm, until all elements are done."""
 
     def reduced(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         larger, smaller = state
         is_done = smaller == 0
-        rest = larger % where(is_done, 1, smaller)
-        return where(is_done, larger, smaller), where(is_done, 0, rest)
+        remainder = larger % where(is_done, 1, smaller)
+        return where(is_done, larger, smaller), where(is_done, 0, remainder)
 
-    found, _ = while_loop(lambda state: any(not_equal(state[1], 0)), reduced, (abs(x), abs(y)))
-    result: Tensor = found
+    result: Tensor = while_loop(lambda state: any(not_equal(state[1], 0)), reduced, (abs(x), abs(y)))[0]
     return result

@@ -1,7 +1,7 @@
 """Bessel functions of the orders 0 and 1, computed in float64.
 
-Intervals and forms are those of S. Moshier's Cephes library: near 0 a Chebyshev series, far out another one of 1 / x or
-1 / x ** 2 times what the function tends to (Abramowitz and Stegun, 9.2 and 9.7).
+Intervals and forms are those of S. Moshier's Cephes library: near 0 a Chebyshev series, far out another one in 1 / x or
+1 / x ** 2 times the asymptotic form (Abramowitz and Stegun, 9.2 and 9.7).
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import math
 from collections.abc import Callable
 
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
-from graphls.ir.types import float64
-from graphls.ops.math import bessel as tables
 from graphls.ops.math.elementwise import (
     abs,
-    cast,
     clip_by_value,
     cos,
     exp,
@@ -28,17 +25,17 @@ from graphls.ops.math.elementwise import (
     square,
     where,
 )
-from graphls.ops.operands import float_of
+from graphls.ops.operands import in_double
 from graphls.ops.record import operation
 
 _FARTHEST = 1e150
-"""What takes the place of larger numbers: its square is finite."""
+"""The bound to which larger numbers are clipped: its square is finite."""
 
 
 @operation(names="i0", classes="BesselI0")
 def bessel_i0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
-    return _in_double(lambda x: _i0e(abs(x)) * exp(abs(x)), x)
+    return in_double(lambda x: _i0e(abs(x)) * exp(abs(x)), x)
 
 
 @operation(classes="BesselI0e")
@@ -50,7 +47,7 @@ def bessel_i0e(x: TensorLike) -> Tensor:
 @operation(classes="BesselI1")
 def bessel_i1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
-    return _in_double(lambda x: _i1e(x) * exp(abs(x)), x)
+    return in_double(lambda x: _i1e(x) * exp(abs(x)), x)
 
 
 @operation(classes="BesselI1e")
@@ -62,24 +59,24 @@ def bessel_i1e(x: TensorLike) -> Tensor:
 @operation(classes="BesselK0")
 def bessel_k0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 0; infinite at 0 and nan below."""
-    return _in_double(lambda x: _k0e(x) * exp(-x), x)
+    return in_double(lambda x: _k0e(x) * exp(-x), x)
 
 
 @operation(classes="BesselK0e")
 def bessel_k0e(x: TensorLike) -> Tensor:
-    """bessel_k0(x) * exp(x), which does not become 0."""
+    """bessel_k0(x) * exp(x), which does not underflow."""
     return _vanishing(_k0e, x)
 
 
 @operation(classes="BesselK1")
 def bessel_k1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 1; infinite at 0 and nan below."""
-    return _in_double(lambda x: _k1e(x) * exp(-x), x)
+    return in_double(lambda x: _k1e(x) * exp(-x), x)
 
 
 @operation(classes="BesselK1e")
 def bessel_k1e(x: TensorLike) -> Tensor:
-    """bessel_k1(x) * exp(x), which does not become 0."""
+    """bessel_k1(x) * exp(x), which does not underflow."""
     return _vanishing(_k1e, x)
 
 
@@ -107,14 +104,9 @@ def bessel_y1(x: TensorLike) -> Tensor:
     return _vanishing(_y1, x)
 
 
-def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
-    x = float_of(x)
-    return cast(function(cast(x, float64)), x.dtype)
-
-
 def _vanishing(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
     """A function that is 0 at infinities, unless it is nan there."""
-    return _in_double(lambda x: function(x) * where(isinf(x), 0.0, 1.0), x)
+    return in_double(lambda x: function(x) * where(isinf(x), 0.0, 1.0), x)
 
 
 def _series(coefficients: tuple[float, ...], t: Tensor) -> Tensor:
@@ -127,32 +119,32 @@ def _series(coefficients: tuple[float, ...], t: Tensor) -> Tensor:
 
 
 def _split(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:
-    """One function up to a bound and another one from there on, each of numbers in its own part, the far one finite."""
+    """One function up to a bound and another one beyond, each evaluated in its own range, the far one finite."""
     return where(x > bound, far(minimum(maximum(x, bound), _FARTHEST)), near(clip_by_value(x, None, bound)))
 
 
 def _odd(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:
-    """x * near(|x|) up to a bound, so that there is a gradient at 0, and far(|x|) with the sign of x from there on."""
+    """An odd function: x * near(|x|) up to a bound, with a gradient at 0, and far(|x|) with the sign of x beyond."""
     size = abs(x)
     return where(size > bound, sign(x), x) * _split(size, bound, near, far)
 
 
 def _i0e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return _series(tables.I0_NEAR, x / 4.0 - 1.0)
+        return _series(I0_NEAR, x / 4.0 - 1.0)
 
     def far(x: Tensor) -> Tensor:
-        return rsqrt(x) * _series(tables.I0_FAR, 16.0 / x - 1.0)
+        return rsqrt(x) * _series(I0_FAR, 16.0 / x - 1.0)
 
     return _split(x, 8.0, near, far)
 
 
 def _i1e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return _series(tables.I1_NEAR, x / 4.0 - 1.0)
+        return _series(I1_NEAR, x / 4.0 - 1.0)
 
     def far(x: Tensor) -> Tensor:
-        return rsqrt(x) * _series(tables.I1_FAR, 16.0 / x - 1.0)
+        return rsqrt(x) * _series(I1_FAR, 16.0 / x - 1.0)
 
     return _odd(x, 8.0, near, far)
 
@@ -160,10 +152,10 @@ def _i1e(x: Tensor) -> Tensor:
 def _k0e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
         first = log(x / 2.0) * (_i0e(x) * exp(x))
-        return (_series(tables.K0_NEAR, square(x) / 2.0 - 1.0) - first) * exp(x)
+        return (_series(K0_NEAR, square(x) / 2.0 - 1.0) - first) * exp(x)
 
     def far(x: Tensor) -> Tensor:
-        return rsqrt(x) * _series(tables.K0_FAR, 4.0 / x - 1.0)
+        return rsqrt(x) * _series(K0_FAR, 4.0 / x - 1.0)
 
     return _split(x, 2.0, near, far)
 
@@ -171,38 +163,38 @@ def _k0e(x: Tensor) -> Tensor:
 def _k1e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
         first = _log_above_zero(x / 2.0) * (_i1e(x) * exp(x))
-        return (_series(tables.K1_NEAR, square(x) / 2.0 - 1.0) / abs(x) + first) * exp(x)
+        return (_series(K1_NEAR, square(x) / 2.0 - 1.0) / abs(x) + first) * exp(x)
 
     def far(x: Tensor) -> Tensor:
-        return rsqrt(x) * _series(tables.K1_FAR, 4.0 / x - 1.0)
+        return rsqrt(x) * _series(K1_FAR, 4.0 / x - 1.0)
 
     return _split(x, 2.0, near, far)
 
 
 def _log_above_zero(x: Tensor) -> Tensor:
-    """The logarithm, of which 0 times 0 is to become 0, too."""
+    """The logarithm, with 0 at 0, so that its product with 0 is 0."""
     return log(where(x == 0.0, 1.0, x))
 
 
 def _j0(x: Tensor) -> Tensor:
-    return _split(x, 8.0, lambda x: _near(tables.J0_NEAR, x), lambda x: _wave(x, 0, _cosine))
+    return _split(x, 8.0, lambda x: _near(J0_NEAR, x), lambda x: _wave(x, 0, _cosine))
 
 
 def _j1(x: Tensor) -> Tensor:
-    return _odd(x, 8.0, lambda x: _near(tables.J1_NEAR, x), lambda x: _wave(x, 1, _cosine))
+    return _odd(x, 8.0, lambda x: _near(J1_NEAR, x), lambda x: _wave(x, 1, _cosine))
 
 
 def _y0(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        return _near(tables.Y0_NEAR, x) + log(x) * (2 / math.pi) * _near(tables.J0_NEAR, x)
+        return _near(Y0_NEAR, x) + log(x) * (2 / math.pi) * _near(J0_NEAR, x)
 
     return _split(x, 8.0, near, lambda x: _wave(x, 0, _sine))
 
 
 def _y1(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
-        first = _log_above_zero(x) * (2 / math.pi) * (x * _near(tables.J1_NEAR, x))
-        return _near(tables.Y1_NEAR, x) / abs(x) + first
+        first = _log_above_zero(x) * (2 / math.pi) * (x * _near(J1_NEAR, x))
+        return _near(Y1_NEAR, x) / abs(x) + first
 
     return _split(x, 8.0, near, lambda x: _wave(x, 1, _sine))
 
@@ -212,8 +204,8 @@ def _near(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 
 
 def _wave(x: Tensor, order: int, combine: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-    """sqrt(2 / (pi x)) times a wave of the angle x - (2 order + 1) pi / 4."""
-    even, odd = ((tables.P0_FAR, tables.Q0_FAR), (tables.P1_FAR, tables.Q1_FAR))[order]
+    """sqrt(2 / (pi x)) times a wave with the phase x - (2 order + 1) pi / 4."""
+    even, odd = ((P0_FAR, Q0_FAR), (P1_FAR, Q1_FAR))[order]
     t = 128.0 / square(x) - 1.0
     wave = combine(_series(even, t), _series(odd, t) / x, x - (2 * order + 1) * math.pi / 4)
     return rsqrt(x) * math.sqrt(2 / math.pi) * wave

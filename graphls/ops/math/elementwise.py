@@ -1,4 +1,4 @@
-"""Functions of every element alone: arithmetic, comparisons, logic, transcendental functions, conversion."""
+"""Arithmetic, comparisons, logic, transcendental functions and conversion, elementwise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from graphls.ops.record import operation, tensor_method
 
 @operation(names="tensor_add", classes="Add TensorAdd", symbol="add", also="numpy mint")
 def add(x: TensorLike, y: TensorLike) -> Tensor:
-    """The sum, broadcasting; operands meet in one dtype by MindSpore's rules."""
+    """The sum, broadcasting; operands are promoted to one dtype by MindSpore's rules."""
     return apply("add", *numbers(x, y))
 
 
@@ -224,19 +224,19 @@ def erf(x: TensorLike) -> Tensor:
 
 @operation(classes="Floor", in_place="floor_", also="numpy mint")
 def floor(x: TensorLike) -> Tensor:
-    """The largest whole number that is not above x."""
+    """The largest integer that is not above x."""
     return apply("floor", float_of(x))
 
 
 @operation(classes="Ceil", in_place="ceil_", also="numpy mint")
 def ceil(x: TensorLike) -> Tensor:
-    """The smallest whole number that is not below x."""
+    """The smallest integer that is not below x."""
     return apply("ceil", float_of(x))
 
 
 @operation(classes="Rint Round", also="mint mint.special", checks={"decimals": integer})
 def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
-    """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
+    """The nearest number with that number of decimals, ties to even; negative ones round to tens, hundreds, ..."""
     if not decimals:
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
@@ -244,7 +244,7 @@ def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
 
 @operation(classes="Cast")
 def cast(x: Any, dtype: Any) -> Tensor:
-    """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
+    """The tensor in another dtype; raises GraphTypeError for anything but a dtype."""
     return tensor_in(x, as_dtype(dtype))
 
 
@@ -252,9 +252,9 @@ def cast(x: Any, dtype: Any) -> Tensor:
 def clip_by_value(
     x: TensorLike, clip_value_min: TensorLike | None = None, clip_value_max: TensorLike | None = None
 ) -> Any:
-    """x, at least the one and at most the other, either of which may be None; also tensors in a tuple or list.
+    """x clipped to a range, of which one bound may be None; also tensors in a tuple or list.
 
-    The slope is 1 on both bounds. Raises GraphValueError where both are None.
+    The gradient is 1 on both bounds. Raises GraphValueError where both are None.
     """
     if clip_value_min is None and clip_value_max is None:
         raise GraphValueError("clip takes a least or a largest value, or both.")
@@ -293,61 +293,61 @@ for _name, _dtype in _DTYPES.items():
 
 @operation(names="eq", classes="Equal", symbol="eq", also="numpy mint.eq")
 def equal(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x == y, broadcasting."""
+    """Elementwise x == y, broadcasting."""
     return apply("equal", *dispatch.promoted(operand_of(x), operand_of(y)))
 
 
 @operation(names="ne", classes="NotEqual", symbol="ne", also="numpy mint.ne mint")
 def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x != y, broadcasting."""
+    """Elementwise x != y, broadcasting."""
     return apply("not_equal", *dispatch.promoted(operand_of(x), operand_of(y)))
 
 
 @operation(names="lt tensor_lt", classes="Less", symbol="lt", also="numpy mint")
 def less(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x < y, broadcasting."""
+    """Elementwise x < y, broadcasting."""
     return apply("less", *numbers(x, y))
 
 
 @operation(names="le tensor_le", classes="LessEqual", symbol="le", also="numpy mint")
 def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x <= y, broadcasting."""
+    """Elementwise x <= y, broadcasting."""
     return apply("less_equal", *numbers(x, y))
 
 
 @operation(names="gt tensor_gt", classes="Greater", symbol="gt", also="numpy mint")
 def greater(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x > y, broadcasting."""
+    """Elementwise x > y, broadcasting."""
     return apply("greater", *numbers(x, y))
 
 
 @operation(names="ge tensor_ge", classes="GreaterEqual", symbol="ge", also="numpy mint")
 def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether x >= y, broadcasting."""
+    """Elementwise x >= y, broadcasting."""
     return apply("greater_equal", *numbers(x, y))
 
 
 @operation(classes="LogicalAnd", also="numpy mint")
 def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether both are true, broadcasting; a number is true where it is not 0."""
+    """Elementwise logical and, broadcasting; a number is true where it is not 0."""
     return apply("logical_and", bool_of(x), bool_of(y))
 
 
 @operation(classes="LogicalOr", also="numpy mint")
 def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether one or both are true, broadcasting."""
+    """Elementwise logical or, broadcasting."""
     return apply("logical_or", bool_of(x), bool_of(y))
 
 
 @operation(classes="LogicalXor", also="numpy mint")
 def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
-    """Whether just one is true, broadcasting."""
+    """Elementwise logical exclusive or, broadcasting."""
     return apply("logical_xor", bool_of(x), bool_of(y))
 
 
 @operation(classes="LogicalNot", in_place="logical_not_", symbol="invert", also="numpy mint")
 def logical_not(x: TensorLike) -> Tensor:
-    """Whether x is false."""
+    """Elementwise logical not."""
     return apply("logical_not", bool_of(x))
 
 
@@ -359,20 +359,20 @@ def bool_of(x: TensorLike) -> Tensor:
 
 @operation(classes="IsFinite", also="numpy mint")
 def isfinite(x: TensorLike) -> Tensor:
-    """Whether a number is neither an infinity nor nan."""
+    """True where a number is neither an infinity nor nan."""
     return apply("is_finite", float_of(x))
 
 
 @operation(classes="IsNan", also="numpy mint")
 def isnan(x: TensorLike) -> Tensor:
-    """Whether a number is nan."""
+    """True where a number is nan."""
     x = tensor_of(x)
     return x != x
 
 
 @operation(classes="IsInf", also="numpy mint")
 def isinf(x: TensorLike) -> Tensor:
-    """Whether a number is an infinity."""
+    """True where a number is an infinity."""
     return apply("abs", float_of(x)) == math.inf
 
 
@@ -383,7 +383,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 
 
 @tensor_method("where")
-def _where_it_holds(x: TensorLike, condition: TensorLike, y: TensorLike) -> Tensor:
+def _where(x: TensorLike, condition: TensorLike, y: TensorLike) -> Tensor:
     """x where the condition is true and y elsewhere, all broadcasting."""
     return where(condition, x, y)
 

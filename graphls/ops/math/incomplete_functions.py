@@ -1,7 +1,7 @@
-"""The incomplete gamma function, divided by the complete one, computed in float64.
+"""The regularized incomplete gamma and beta functions, computed in float64.
 
-The series and the continued fraction are those of Press et al., "Numerical Recipes", 6.2: as many terms as the element
-that needs most, about the square root of the largest parameter.
+The series and the continued fraction are those of Press et al., "Numerical Recipes", 6.2, with as many terms as the
+slowest element takes, about the square root of the largest parameter.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def igammac(input: TensorLike, other: TensorLike) -> Tensor:
 
 
 def _density_of_gamma(a: Tensor, x: Tensor) -> Tensor:
-    """x ** (a - 1) * exp(-x) over the gamma function, which at 0 has one of three limits."""
+    """x ** (a - 1) * exp(-x) over the gamma function, with its limits at 0."""
     at_zero = where(a < 1.0, math.inf, where(a == 1.0, 1.0, 0.0))
     is_zero = x == 0.0
     return where(is_zero, at_zero, exp(_gamma_term(a, where(is_zero, 1.0, x))))
 
 
 def _gamma_term(a: Tensor, x: Tensor) -> Tensor:
-    """(a - 1) log(x) - x - lgamma(a) without the large numbers whose difference it is."""
+    """(a - 1) log(x) - x - lgamma(a), without cancellation of large numbers."""
     return a * log_excess(x, a) + log(a) * 0.5 - log(x) - (stirling(a) + HALF_LOG_TWO_PI)
 
 
@@ -76,8 +76,8 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The integral below x and that above it, each exact where it is small."""
     is_inside = (a > 0.0) & (x > 0.0) & (isfinite(a) & isfinite(x))
     is_large = is_inside & (a > LARGE)
-    # All branches are computed for all elements: those that are not chosen get 1, of which no loop runs long and no
-    # infinity or nan comes that would reach the gradient as 0 * inf.
+    # All branches are computed for all elements: those that are not chosen get 1, which needs few iterations and
+    # gives no infinity or nan that would reach the gradient as 0 * inf.
     normal = _deviation(where(is_large, a, 1.0), where(is_large, x, 1.0))
     is_usual = is_inside & ~is_large
     low, high = _usual_gamma(where(is_usual, a, 1.0), where(is_usual, x, 1.0))
@@ -87,7 +87,7 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    is_low = x < a + 1.0  # there the series needs few terms, beyond it the fraction
+    is_low = x < a + 1.0  # there the series needs few terms, beyond it the continued fraction does
     factor = exp(_gamma_term(a, x) + log(x))
     series = factor * _series(a, where(is_low, x, 0.0))
     fraction = factor * _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x))
@@ -104,7 +104,7 @@ def _bounded(inside: Tensor, a: Tensor, x: Tensor, is_inside: Tensor, at_zero: f
 
 
 def _deviation(a: Tensor, x: Tensor) -> Tensor:
-    """How far x is out, in standard deviations times the square root of 2."""
+    """The normal deviate of x (Wilson and Hilferty), divided by the square root of 2."""
     ninth = 1.0 / 9.0 / a
     return ((x / a) ** (1.0 / 3.0) - (1.0 - ninth)) / sqrt(ninth * 2.0)
 
@@ -124,15 +124,15 @@ def _series(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _fraction(a: Tensor, x: Tensor) -> Tensor:
-    """Lentz's method, which keeps the quotients of numerators (c) and of denominators (d)."""
+    """Lentz's method, with the ratios of numerators (c) and of denominators (d)."""
 
     def further(state: Carry) -> Carry:
-        number, b, c, d, found, _ = state
+        number, b, c, d, fraction, _ = state
         numerator, b = number * (a - number), b + 2.0
         d = reciprocal(not_zero(numerator * d + b))
         c = not_zero(b + numerator / c)
         change = c * d
-        return number + 1.0, b, c, d, found * change, change
+        return number + 1.0, b, c, d, fraction * change, change
 
     b = x - a + 1.0
     first = reciprocal(not_zero(b))
@@ -142,9 +142,9 @@ def _fraction(a: Tensor, x: Tensor) -> Tensor:
 
 CLOSE = 1e-14
 """The relative change below which a further term changes nothing."""
-_ROUNDS = 20_000
+_MOST_ITERATIONS = 20_000
 LARGE = 1e6
-"""Parameters above which integrals are those of a normal number (Wilson and Hilferty's), right to 1e-8."""
+"""Parameters above which Wilson and Hilferty's normal approximation is used, correct to 1e-8."""
 _FAR = 12.0
 HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
 TINY = 1e-300
@@ -154,7 +154,7 @@ Carry = tuple[Tensor, ...]
 
 
 def wide_in_double(function: Function, *operands: object) -> Tensor:
-    """A function of operands in float64 and in the shape of all, in their dtype."""
+    """A function of operands in float64, broadcast to one shape; the result is in their dtype."""
     tensors = floats(*operands)
     wide = zeros_like(_sum(tensors))
     return cast(function(*(cast(t, float64) + cast(wide, float64) for t in tensors)), tensors[0].dtype)
@@ -168,39 +168,39 @@ def _sum(tensors: tuple[Tensor, ...]) -> Tensor:
 
 
 def with_slopes(function: Function, density: Function, *operands: Tensor) -> Tensor:
-    """A function whose slope by the last operand is a density, and by the others what differences give."""
+    """A function whose derivative by the last operand is a density, and by the others a finite difference."""
 
-    def gradient(*given: Tensor) -> tuple[Tensor, ...]:
-        *at, _, sensitivity = given
+    def gradient(*arguments: Tensor) -> tuple[Tensor, ...]:
+        *at, _, sensitivity = arguments
         slopes = [_difference(function, at, i) for i in range(len(at) - 1)]
         return tuple(sensitivity * slope for slope in (*slopes, density(*at)))
 
-    found: Tensor = with_gradient(function, gradient, *operands)
-    return found
+    result: Tensor = with_gradient(function, gradient, *operands)
+    return result
 
 
 def _difference(function: Function, at: list[Tensor], index: int) -> Tensor:
-    """The slope by a parameter from four values of it, at distances in which the function changes little."""
+    """The derivative by a parameter, by a central difference of fourth order with a small step."""
     step = at[index] / (sqrt(at[index]) + 1.0) * _STEP
 
     def moved(steps: float) -> Tensor:
         return function(*at[:index], at[index] + step * steps, *at[index + 1 :])
 
-    # Five points, so that the error falls with the fourth power of the step: rounding limits it, not the step.
+    # The error is of the fourth power of the step, so rounding limits it, not the step.
     near, far = moved(1.0) - moved(-1.0), moved(2.0) - moved(-2.0)
     return (near * 8.0 - far) / (step * 12.0)
 
 
 def log_excess(x: Tensor, a: Tensor) -> Tensor:
     """log(x / a) - (x - a) / a."""
-    # Near a both logarithms are nearly equal to what is subtracted; log1p of the distance keeps its digits.
+    # Near a, log(x / a) nearly cancels with the distance; log1p keeps its digits.
     distance = (x - a) / a
     is_far = distance < -0.5
     return where(is_far, log(x / a), log1p(where(is_far, 0.0, distance))) - distance
 
 
 def stirling(a: Tensor) -> Tensor:
-    """What lgamma(a) is more than (a - 1 / 2) log(a) - a + log(2 pi) / 2."""
+    """The remainder of Stirling's formula: lgamma(a) - ((a - 1 / 2) log(a) - a + log(2 pi) / 2)."""
     is_far = a > _FAR
     near, far = where(is_far, 1.0, a), where(is_far, a, _FAR)
     direct = lgamma(near) - ((near - 0.5) * log(near) - near - -HALF_LOG_TWO_PI)
@@ -208,33 +208,33 @@ def stirling(a: Tensor) -> Tensor:
 
 
 def is_changing(state: Carry) -> Tensor:
-    """Whether the last of a state, a factor, is not yet 1 everywhere."""
+    """True while the last item of a state, a factor, is not 1 everywhere."""
     return any_of(abs(state[-1] - 1.0) > CLOSE)
 
 
 def any_of(truths: Tensor) -> Tensor:
-    """Whether any element is true."""
-    found: Tensor = truths.any()
-    return found
+    """True if any element is true."""
+    result: Tensor = truths.any()
+    return result
 
 
 def not_zero(x: Tensor) -> Tensor:
-    """x without the zeros that Lentz's method would divide by."""
+    """x with zeros, by which Lentz's method would divide, replaced by tiny numbers."""
     return where(abs(x) < TINY, TINY, x)
 
 
 def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Carry], start: Carry) -> Carry:
-    """The state after as many rounds as are needed, or _ROUNDS."""
+    """The state once `is_going` is false, or after _MOST_ITERATIONS iterations."""
     count = zeros_like(start[0]).sum()  # a number in the graph, also where there are no elements
 
-    def is_needed(state: tuple[Tensor, Carry]) -> Tensor:
-        return (state[0] < float(_ROUNDS)) & is_going(state[1])
+    def continues(state: tuple[Tensor, Carry]) -> Tensor:
+        return (state[0] < float(_MOST_ITERATIONS)) & is_going(state[1])
 
     def step(state: tuple[Tensor, Carry]) -> tuple[Tensor, Carry]:
         return state[0] + 1.0, further(state[1])
 
-    found: Carry = while_loop(is_needed, step, (count, start))[1]
-    return found
+    result: Carry = while_loop(continues, step, (count, start))[1]
+    return result
 
 
 @operator_class("Betainc")
@@ -247,7 +247,7 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
 
 
 def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """x ** (a - 1) * (1 - x) ** (b - 1) over the beta function, which at 0 and 1 has limits."""
+    """x ** (a - 1) * (1 - x) ** (b - 1) over the beta function, with its limits at 0 and 1."""
     is_end = (x == 0.0) | (x == 1.0)
     y = where(is_end, 0.5, x)
     inside = exp(_beta_term(a, b, y) - (log(y) + log1p(-y)))
@@ -257,7 +257,7 @@ def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _beta_term(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """a log(x) + b log(1 - x) - log B(a, b), again without large numbers."""
+    """a log(x) + b log(1 - x) - log B(a, b), without cancellation of large numbers."""
     both = a + b
     parts = a * log_excess(x * both, a) + b * log_excess((1.0 - x) * both, b)
     corrections = stirling(both) - (stirling(a) + stirling(b))
@@ -277,7 +277,7 @@ def _beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def _beta_deviation(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """Abramowitz and Stegun's 26.5.22: how far x is out, in standard deviations times the square root of 2."""
+    """The normal deviate of x (Abramowitz and Stegun, 26.5.22), divided by the square root of 2."""
     first, second = (b * x) ** (1.0 / 3.0), (a * (1.0 - x)) ** (1.0 / 3.0)
     distance = first * (1.0 - 1.0 / 9.0 / b) - second * (1.0 - 1.0 / 9.0 / a)
     spread = first * first / b + second * second / a
@@ -300,15 +300,15 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return not_zero(numerator / c + 1.0), d
 
     def further(state: Carry) -> Carry:
-        number, c, d, found, _ = state
+        number, c, d, fraction, _ = state
         twice = number * 2.0
         even = number * (b - number) * x / ((before + twice) * (a + twice))
         c, d = applied(even, c, d)
-        found = found * (c * d)
+        fraction = fraction * (c * d)
         odd = -((a + number) * (both + number) * x / ((a + twice) * (after + twice)))
         c, d = applied(odd, c, d)
         change = c * d
-        return number + 1.0, c, d, found * change, change
+        return number + 1.0, c, d, fraction * change, change
 
     first = reciprocal(not_zero(1.0 - both * x / after))
     state = ones_like(a), ones_like(a), first, first, zeros_like(a)

@@ -1,4 +1,4 @@
-"""Functions over all elements along some axes: sums, means, extremes; and running ones, with all of their steps."""
+"""Reductions along axes: sums, means, extremes, products; and running sums, products and extremes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from graphls.ops.record import operation, operator_class, tensor_method
 
 
 def as_numpy_calls(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method as NumPy's functions call it too: `np.sum(x)` calls `x.sum(axis=None, dtype=None, out=None)`."""
+    """A method that NumPy's functions can call: `np.sum(x)` calls `x.sum(axis=None, dtype=None, out=None)`."""
 
     @wraps(function)
     def method(x: TensorLike, *args: TensorLike, **options: object) -> Any:
@@ -64,7 +64,7 @@ def _as_operator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reduction(name: str, operator: str, **options: Any) -> Callable[[Function], Function]:
-    """Declare a function along axes, MindSpore's other name of it and its operator class."""
+    """Declare a reduction with MindSpore's second name of it and its operator class."""
     return operation(names=name, classes=operator, settings="keep_dims", via=_as_operator, spelled=True, **options)
 
 
@@ -76,7 +76,7 @@ def _position_as(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _position_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives the position of an extreme, then the extreme, by one that gives them in the other order."""
+    """A function that returns the position of an extreme, then the extreme, from one with the opposite order."""
 
     def position_first(x: TensorLike, axis: int = 0, keep_dims: bool = False) -> Any:
         return function(x, axis, keep_dims)[::-1]
@@ -90,7 +90,7 @@ def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 
 
 def counted(x: TensorLike, dtype: object) -> Tensor:
-    """A tensor in the dtype that it is added up in: the one given, and for bools int64."""
+    """A tensor in the dtype of its sum: the given one, or int64 for bools."""
     x = tensor_of(x)
     if dtype is not None:
         return cast(x, dtype)
@@ -99,13 +99,13 @@ def counted(x: TensorLike, dtype: object) -> Tensor:
 
 @_reduction("reduce_sum", "ReduceSum", method=as_numpy_calls, also="numpy mint")
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
+    """The sum along axes, by default all of them, in the given dtype; bools are counted as int64."""
     return _reduced("sum", counted(x, dtype), axis, keepdims)
 
 
 @_reduction("reduce_mean", "ReduceMean", method=as_numpy_calls, also="numpy mint")
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The mean along axes, in the dtype given; integers become float32."""
+    """The mean along axes, in the given dtype; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
@@ -116,8 +116,8 @@ def amax(
 ) -> Tensor:  # fmt: skip
     """The largest number along axes, nan where one is; equal ones share the gradient.
 
-    `initial` counts as one more number, and takes the place of those where `where` is false. Raises GraphValueError
-    for `where` without it.
+    `initial` counts as one more number, and replaces those where `where` is false. Raises GraphValueError for `where`
+    without it.
     """
     return _extreme("max", x, axis, keepdims, initial, where)
 
@@ -138,8 +138,8 @@ def _extreme(
     name: str, x: TensorLike, axis: Axis, keepdims: bool, initial: TensorLike | None, where: TensorLike | None
 ) -> Tensor:
     x = _selected(name, x, initial, where)
-    found = _reduced(name, x, axis, keepdims)
-    return found if initial is None else _LARGER[name](found, cast(initial, x.dtype))
+    extreme = _reduced(name, x, axis, keepdims)
+    return extreme if initial is None else _LARGER[name](extreme, cast(initial, x.dtype))
 
 
 def _selected(name: str, x: TensorLike, initial: TensorLike | None, where: TensorLike | None) -> Tensor:
@@ -157,10 +157,10 @@ def max(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest number along an axis, and its int64 position there, the first of equal ones, which gets the gradient.
+    """The largest number along an axis, and its int64 position; the first of equal ones gets the gradient.
 
-    Without an axis: among all elements, as they are flattened, and without `keepdims`; see `amax`. Raises
-    GraphTypeError for several axes.
+    Without an axis: of all elements, flattened, and without `keepdims`; see `amax`. Raises GraphTypeError for several
+    axes.
     """
     return _with_position("max", amax, argmax, x, axis, keepdims, initial, where)
 
@@ -171,22 +171,22 @@ def min(
     x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
     initial: TensorLike | None = None, where: TensorLike | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The smallest number along an axis, and its int64 position there, the first of equal ones; otherwise as `max`."""
+    """The smallest number along an axis, and its int64 position, the first of equal ones; otherwise as `max`."""
     return _with_position("min", amin, argmin, x, axis, keepdims, initial, where)
 
 
 def _with_position(
     name: str, extreme: Any, position: Any, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
 ) -> tuple[Tensor, Tensor]:
-    """An extreme and its position: along an axis the element that is there, so that it alone gets the gradient."""
+    """An extreme and its position; along an axis only the element at that position gets the gradient."""
     x = _selected(name, x, initial, where)
     if axis is None:
         return extreme(x, initial=initial), position(x)
     if not isinstance(axis, int):
         raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.")
     at = axis_of(axis, x.ndim)
-    found = apply(name, x, axis=(at,), keepdims=bool(keepdims), ties="first")
-    return found if initial is None else _LARGER[name](found, cast(initial, x.dtype)), position(x, at, keepdims)
+    value = apply(name, x, axis=(at,), keepdims=bool(keepdims), ties="first")
+    return value if initial is None else _LARGER[name](value, cast(initial, x.dtype)), position(x, at, keepdims)
 
 
 _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minimum}
@@ -194,27 +194,27 @@ _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minim
 
 @_reduction("reduce_prod", "ReduceProd", method=as_numpy_calls, also="numpy mint")
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The product along axes, in the dtype given; bools are counted as int64."""
+    """The product along axes, in the given dtype; bools are counted as int64."""
     return _reduced("prod", counted(x, dtype), axis, keepdims)
 
 
 @_reduction("reduce_any", "ReduceAny", method=as_numpy_calls, also="mint")
 def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether any element along axes is true."""
+    """True where any element along axes is true."""
     return _reduced("any", bool_of(x), axis, keepdims)
 
 
 @_reduction("reduce_all", "ReduceAll", method=as_numpy_calls, also="mint")
 def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element along axes is true."""
+    """True where every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
 @operation(method=as_numpy_calls, spelled=True, also="numpy")
 def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The mean square of the distances from the mean, over n - ddof elements.
+    """The variance along axes, with the divisor n - ddof.
 
-    Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is no integer.
+    Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is not an integer.
     """
     return in_single(lambda x: _variance(x, axis, ddof, keepdims), float_of(x))
 
@@ -232,7 +232,7 @@ def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
 
 @operation(method=as_numpy_calls, spelled=True, also="numpy")
 def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The square root of the variance; its gradient for equal elements is 0."""
+    """The standard deviation along axes; its gradient for equal elements is 0."""
     return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
 
 
@@ -274,7 +274,7 @@ def _smallest(x: TensorLike, *args: Any, return_indices: bool = False, **options
 
 @tensor_method()
 def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest number along axes less the smallest one."""
+    """The range along axes: the largest number minus the smallest one."""
     return amax(x, axis, keepdims) - amin(x, axis, keepdims)
 
 
@@ -284,7 +284,7 @@ _Slices = tuple[Tensor, ...]
 @operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
 @takes_numbers
 def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
+    """Cumulative sums along an axis, in the given dtype; bools are counted as int64.
 
     `exclusive` leaves the element itself out, `reverse` sums from the end.
     """
@@ -295,7 +295,7 @@ def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = Fal
 @operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
 @takes_numbers
 def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """The products of all elements up to each along an axis; otherwise as `cumsum`."""
+    """Cumulative products along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
     at = axis_of(axis, x.ndim)
 
@@ -309,7 +309,7 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False,
 
 
 def _moved_up(x: Tensor, axis: int) -> Tensor:
-    """The elements one position further along an axis, behind a 1."""
+    """The elements shifted by one position along an axis, after a 1."""
     first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
     return concat((ones_like(first), others), axis)
 
@@ -317,7 +317,7 @@ def _moved_up(x: Tensor, axis: int) -> Tensor:
 @operation
 @takes_numbers
 def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
-    """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
+    """The logarithms of the cumulative sums of exp(x) along an axis, without overflow."""
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
@@ -350,8 +350,8 @@ def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, ax
         return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
 
     positions = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
-    _, found = _scanned(combine, (x, broadcast_to(positions, x.shape)), at)
-    return gather_elements(x, at, found), cast(found, "int64")
+    _, last_positions = _scanned(combine, (x, broadcast_to(positions, x.shape)), at)
+    return gather_elements(x, at, last_positions), cast(last_positions, "int64")
 
 
 def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Slices], _Slices]:
@@ -359,24 +359,25 @@ def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Sli
 
 
 def _scanned(combine: Callable[[_Slices, _Slices], _Slices], items: _Slices, axis: int) -> _Slices:
-    """All running combinations along an axis, in a number of rounds that is logarithmic in its size.
+    """All prefix combinations along an axis, in a number of iterations logarithmic in its size.
 
-    After a round, each position holds what twice as many elements up to it combine to. `combine` is associative.
+    Each iteration doubles the number of elements up to each position that are combined. `combine` is associative.
     """
     at = axis_of(axis, items[0].ndim)
     size, reach = items[0].shape[at], 1
     while reach < size:
-        made = combine(tuple(cut(x, at, 0, size - reach) for x in items), tuple(cut(x, at, reach, size) for x in items))
-        items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, made, strict=True))
+        earlier, later = (tuple(cut(x, at, i, i + size - reach) for x in items) for i in (0, reach))
+        combined = combine(earlier, later)
+        items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, combined, strict=True))
         reach *= 2
     return items
 
 
 @operator_class("CumulativeLogsumexp", "exclusive reverse")
 def _log_cum_sum_exp(x: TensorLike, axis: Sizes, exclusive: bool = False, reverse: bool = False) -> Any:
-    """The logarithms of the running sums of exp(x) along an axis, from its end with `reverse`.
+    """The logarithms of the cumulative sums of exp(x) along an axis, from its end with `reverse`.
 
-    Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
+    With `exclusive` without the element itself; the logarithm of an empty sum is the lowest number.
     """
     x, along = float_of(x), int(tensor_of(axis).item())
     x = flip(x, along) if reverse else x

@@ -1,4 +1,4 @@
-"""Reductions that are made of sums, means and extremes; quantiles, covariances, histograms."""
+"""Statistics along axes: medians, quantiles, covariances, histograms, and reductions that ignore nan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def var_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = F
 
 @operation(spelled=True)
 def std_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """The square root of the variance (see `std`) and the mean along axes."""
+    """The standard deviation (see `std`) and the mean along axes."""
     return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
@@ -62,20 +62,20 @@ def aminmax(x: TensorLike, *, axis: Axis = 0, keepdims: bool = False) -> tuple[T
 
 @operation(spelled=True, also="mint")
 def count_nonzero(x: TensorLike, axis: Axis = (), keepdims: bool = False, dtype: DTypeLike = int32) -> Tensor:
-    """How many elements along axes, all of them without any, are not 0; nan is not."""
+    """The number of nonzero elements, including nans, along axes, by default all of them."""
     return sum(cast(not_equal(x, 0), dtype), axis, keepdims)
 
 
 @operation(spelled=True, also="mint")
 def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum along axes of what is not nan, in the dtype given; bools are counted as int64."""
+    """The sum along axes without nans, in the given dtype; bools are counted as int64."""
     x = tensor_of(x)
     return sum(counted(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
 
 
 @operation(spelled=True)
 def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The mean along axes of what is not nan, in the dtype given; nan where everything is."""
+    """The mean along axes without nans, in the given dtype; nan where all elements are nan."""
     x = float_of(x)
 
     def computed(x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: 
 
 @operation(spelled=True, also="mint")
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The logarithm of the sum of exp(x) along axes, which does not overflow; -inf over nothing but -inf."""
+    """The logarithm of the sum of exp(x) along axes, without overflow; -inf where all elements are -inf."""
 
     def computed(x: Tensor) -> Tensor:
         if not x.size:
@@ -105,7 +105,7 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
 def diff(
     x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
 ) -> Tensor:
-    """The difference of each element and the one before it along an axis, `n` times over.
+    """The n-th difference of neighbouring elements along an axis.
 
     `prepend` and `append` are joined to x first. Raises GraphValueError for a negative `n`.
     """
@@ -129,7 +129,7 @@ def without_last(x: Tensor, axis: int) -> Tensor:
 def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: TensorLike = 1.0, axis: int = -1) -> Tensor:
     """The integral of y along an axis by the trapezoidal rule.
 
-    `x` are the positions of the elements of y, as a vector or in the shape of y; without them they are `dx` apart.
+    `x` has the positions of the elements of y, as a vector or in the shape of y; the default is a distance of `dx`.
     Raises GraphValueError where a vector has another size than y.
     """
     y = float_of(y)
@@ -153,37 +153,37 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
 @operation(spelled=True)
 @takes_numbers
 def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
+    """The median along an axis, the lower one of two, and its int64 position; nan where one is.
 
-    Without an axis: among all elements, as they are flattened. Raises GraphValueError over no elements.
+    Without an axis, of all elements, flattened. Raises GraphValueError over no elements.
     """
     values, positions, at = _sorted("median", x, axis)
     middle = (values.shape[at] - 1) // 2
     if not values.dtype.is_float:
-        found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
+        value, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
     else:
         nans = isnan(values)
         index = where(any(nans, at, keepdims=True), argmax(cast(nans, int32), at, keepdims=True), middle)
-        found, position = (gather_elements(t, at, index) for t in (values, positions))
-    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+        value, position = (gather_elements(t, at, index) for t in (values, positions))
+    return _without_axis(value, at, keepdims), _without_axis(position, at, keepdims)
 
 
 @operation(spelled=True)
 @takes_numbers
 def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """As `median`, of what is not nan; nan where everything is.
+    """As `median`, without nans; nan where all elements are nan.
 
     Takes floats of any shape.
     """
     values, positions, at = _sorted("nanmedian", x, axis)
     counts = sum(cast(~isnan(values), int64), at, keepdims=True)
     middle = maximum((counts - 1) // 2, 0)
-    found, position = (gather_elements(t, at, middle) for t in (values, positions))
-    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+    value, position = (gather_elements(t, at, middle) for t in (values, positions))
+    return _without_axis(value, at, keepdims), _without_axis(position, at, keepdims)
 
 
 def _sorted(name: str, x: TensorLike, axis: int | None) -> tuple[Tensor, Tensor, int]:
-    """The elements from the smallest to the largest, nans behind, their positions, and the axis that they are along."""
+    """The elements in ascending order, nans last, their positions, and the sorted axis."""
     tensor = tensor_of(x) if axis is not None else reshape(tensor_of(x), (-1,))
     at = axis_of(axis or 0, tensor.ndim)
     if not tensor.shape[at]:
@@ -198,7 +198,7 @@ def _without_axis(x: Tensor, axis: int, keepdims: bool) -> Tensor:
 
 @operator_class("ReduceStd", "axis unbiased keep_dims")
 def _reduced_std(x: TensorLike, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
-    """The standard deviation, over one element less where `unbiased`, and the mean along axes."""
+    """The standard deviation, with the divisor n - 1 where `unbiased`, and the mean along axes."""
     return std_mean(x, axis, int(unbiased), keep_dims)
 
 
@@ -207,7 +207,7 @@ def _confusion_matrix(
     labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None, *, num_classes: int,
     dtype: DTypeLike = "int32",
 ) -> Tensor:  # fmt: skip
-    """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
+    """The confusion matrix of classes (rows) and predictions (columns): counts, or sums of weights.
 
     Raises GraphTypeError and GraphValueError for other dtypes and shapes.
     """
@@ -230,18 +230,17 @@ def _count_nonzero(x: TensorLike, dims: Any = None) -> Tensor:
 
 @operation(spelled=True)
 def quantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
+    """The quantiles `q` of the elements along an axis, interpolated; nan where one is.
 
-    `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis,
-    of all elements. Raises GraphValueError for another `q` that is known, of which a graph makes nan, and over no
-    elements.
+    `q` is a number from 0 to 1, or a vector of them for the first axis of the result. Without an axis, of all elements.
+    Raises GraphValueError for another constant `q`, for which a graph gives nan, and over no elements.
     """
     return _quantile("quantile", input, q, axis, keepdims)
 
 
 @operation(spelled=True)
 def nanquantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """As `quantile`, of what is not nan; nan where everything is.
+    """As `quantile`, without nans; nan where all elements are nan.
 
     Takes floats of any shape.
     """
@@ -255,11 +254,11 @@ def _quantile(name: str, input: TensorLike, q: TensorLike, axis: int | None, kee
     if not moved.shape[-1]:
         raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.")
     parts = _parts(name, q, x.dtype)
-    found = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
-    found = found if parts.ndim else reshape(found, found.shape[1:])
+    result = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
+    result = result if parts.ndim else reshape(result, result.shape[1:])
     if not keepdims:
-        return found
-    return reshape(found, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
+        return result
+    return reshape(result, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
 
 
 def _parts(name: str, q: TensorLike, dtype: DType) -> Tensor:
@@ -279,16 +278,16 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     positions = last * reshape(where(is_part, parts, 0.0), (-1,))
     low, high = (gather_elements(ordered, -1, cast(f(positions), int64)) for f in (floor, ceil))
     weight = positions - floor(positions)
-    found = where(weight == 0.0, low, low + (high - low) * weight)
-    is_found = is_part if skips_nan else logical_and(is_part, ~any(isnan(x), -1, keepdims=True))
-    return movedim(where(is_found, found, math.nan), -1, 0)
+    quantiles = where(weight == 0.0, low, low + (high - low) * weight)
+    is_valid = is_part if skips_nan else logical_and(is_part, ~any(isnan(x), -1, keepdims=True))
+    return movedim(where(is_valid, quantiles, math.nan), -1, 0)
 
 
 @operator_class("Quantile", "dim keep_dims ignore_nan")
 def _quantile_of(
     x: TensorLike, q: TensorLike, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False
 ) -> Tensor:
-    """See `quantile`; with `ignore_nan` of what is not nan."""
+    """As `quantile`; with `ignore_nan` without nans."""
     return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)
 
 
@@ -296,38 +295,38 @@ def _quantile_of(
 def cov(
     input: TensorLike, *, correction: int = 1, fweights: TensorLike | None = None, aweights: TensorLike | None = None
 ) -> Tensor:
-    """The covariances of variables, which are the rows of a matrix and whose observations are its columns.
+    """The covariance matrix of variables, the rows of a matrix, with observations as columns.
 
-    Of a vector or a number it is the variance. `fweights` are integers that say how often an observation was made,
-    `aweights` how much it counts. The sum of products is divided by the number of observations less `correction`; by 0
-    where that is negative. Raises GraphValueError for more than two axes and for weights of another size.
+    Of a vector or a number it is the variance. `fweights` are integer frequencies of observations, `aweights` their
+    weights. The sum of products is divided by the number of observations minus `correction`, or by 0 where that is
+    negative. Raises GraphValueError for more than two axes and for weights of another size.
     """
     x = float_of(input)
     if x.ndim > 2:
         raise GraphValueError(f"cov takes a matrix of variables and observations, not {x.type}.")
     rows = reshape(x, (1, -1)) if x.ndim < 2 else x
-    often, weighty = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
-    if often is not None and often.dtype.is_float:
-        raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.")
-    found = as_one(lambda x: _covariance(x, often, weighty, correction), rows)
-    return found if x.ndim == 2 else squeeze(found)
+    frequencies, importances = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
+    if frequencies is not None and frequencies.dtype.is_float:
+        raise GraphTypeError(f"The fweights of cov are integers, not {frequencies.type}.")
+    covariances = as_one(lambda x: _covariance(x, frequencies, importances, correction), rows)
+    return covariances if x.ndim == 2 else squeeze(covariances)
 
 
 def _weights(name: str, weights: TensorLike | None, rows: Tensor) -> Tensor | None:
-    given = None if weights is None else tensor_of(weights)
-    if given is not None and given.shape != rows.shape[1:]:
-        message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {given.type}."
+    tensor = None if weights is None else tensor_of(weights)
+    if tensor is not None and tensor.shape != rows.shape[1:]:
+        message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {tensor.type}."
         raise GraphValueError(message)
-    return given
+    return tensor
 
 
-def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correction: int) -> Tensor:
-    often, weighty = (None if w is None else cast(w, x.dtype) for w in (often, weighty))
+def _covariance(x: Tensor, frequencies: Tensor | None, importances: Tensor | None, correction: int) -> Tensor:
+    frequencies, importances = (None if w is None else cast(w, x.dtype) for w in (frequencies, importances))
     weights = ones(x.shape[1:], x.dtype)
-    for given in (often, weighty):
-        weights = weights if given is None else weights * given
+    for factor in (frequencies, importances):
+        weights = weights if factor is None else weights * factor
     total = sum(weights)
-    lost = total if weighty is None else sum(weights * weighty)
+    lost = total if importances is None else sum(weights * importances)
     centred = x - sum(x * weights, -1, keepdims=True) / total
     count = total - lost / total * float(correction)
     return matmul(centred * weights, transposed(centred)) / maximum(count, 0.0)
@@ -335,10 +334,10 @@ def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correct
 
 @operation(classes="Histogram", settings="bins min max", also="mint", checks={"min": number, "max": number})
 def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
-    """How many elements are in each of `bins` parts from `min` to `max`, in the dtype of the input.
+    """The histogram of `bins` equal bins from `min` to `max`, in the dtype of the input.
 
-    Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
-    they are equal, 1 below and 1 above. Raises GraphValueError for less than one part and for a `min` above `max`.
+    Elements outside, and nan, are not counted. If both bounds are 0, they are the smallest and the largest element, and
+    equal bounds are widened by 1 on each side. Raises GraphValueError for `bins` below 1 and for a `min` above `max`.
     """
     x, count = tensor_of(input), _bins("histc", bins)
     low, high = min, max
@@ -357,9 +356,9 @@ def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0
 
 @operator_class("HistogramFixedWidth", "nbins dtype")
 def histogram_fixed_width(x: TensorLike, range: TensorLike, nbins: int, dtype: Any = int32) -> Tensor:
-    """How many elements are in each of `nbins` parts between two bounds, `range`; others count in the first or last.
+    """The histogram of `nbins` equal bins between two bounds, `range`; others count in the first or last bin.
 
-    Raises GraphValueError for less than one part and for another number of bounds.
+    Raises GraphValueError for `nbins` below 1 and for another number of bounds.
     """
     values = reshape(float_of(x), (-1,))
     values = cast(values, float32) if values.dtype.is_half else values
@@ -378,7 +377,7 @@ def _bins(name: str, bins: TensorLike) -> int:
 
 
 def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
-    """How many of what is counted and is no nan are in each part; the upper bound is in the last one."""
+    """The number of counted values other than nan in each bin; the upper bound is in the last one."""
     width = bounds[1] - bounds[0]
     positions = floor((values - bounds[0]) / width * float(bins))
     is_counted = logical_and(counted, positions == positions)

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions, exponentials, logarithms, powers and roots of every element alone."""
+"""Trigonometric and hyperbolic functions, exponentials, logarithms, powers and roots, elementwise."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def log10(x: TensorLike) -> Tensor:
 
 @operation(classes="LogAddExp", also="numpy mint")
 def logaddexp(x: TensorLike, other: TensorLike) -> Tensor:
-    """log(exp(x) + exp(other)), broadcasting, which does not overflow."""
+    """log(exp(x) + exp(other)), broadcasting, without overflow."""
     return apply("logaddexp", *floats(x, other))
 
 
 @operation(classes="LogAddExp2", also="numpy")
 def logaddexp2(x: TensorLike, other: TensorLike) -> Tensor:
-    """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
+    """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, without overflow."""
     log_2 = math.log(2)
     return in_single(lambda x, y: logaddexp(mul(x, log_2), mul(y, log_2)) / log_2, *floats(x, other))
 
 
 @operation
 def logit(x: TensorLike, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)); where `eps` is given, of x moved into [eps, 1 - eps].
+    """log(x / (1 - x)); with an `eps`, of x clipped to [eps, 1 - eps].
 
-    Raises GraphTypeError for an `eps` that is no number.
+    Raises GraphTypeError for an `eps` that is not a number.
     """
     if eps is not None and not isinstance(eps, (int, float)):
         raise GraphTypeError(f"The 'eps' of logit is a number, not {eps!r}.")
@@ -124,14 +124,14 @@ def _logit(input: TensorLike, eps: float = -1.0) -> Any:
 
 
 def root(x: Tensor, order: float = 2) -> Tensor:
-    """x ** (1 / order), whose gradient at 0 is 0 where the slope would be infinite.
+    """x ** (1 / order), with gradient 0 at 0, where the derivative is infinite.
 
     Its second derivatives there are 0, too, because no infinity is multiplied by 0 anywhere.
     """
     is_zero = x == 0.0
     safe = where(is_zero, 1.0, x)
-    found = sqrt(safe) if order == 2 else safe ** (1 / order)
-    return where(is_zero, 0.0 if order > 0 else math.inf, found)
+    result = sqrt(safe) if order == 2 else safe ** (1 / order)
+    return where(is_zero, 0.0 if order > 0 else math.inf, result)
 
 
 @operation(classes="Tan", also="numpy mint")
@@ -160,7 +160,7 @@ def atan(x: TensorLike) -> Tensor:
 
 @operation(names="arctan2", classes="Atan2", also="numpy.arctan2 mint")
 def atan2(x: TensorLike, other: TensorLike) -> Tensor:
-    """The angle from -pi to pi of the point whose height is x and whose width is `other`, broadcasting."""
+    """The angle from -pi to pi between the positive x axis and the point (other, x), broadcasting."""
     return in_single(lambda *sides: apply("atan2", *sides), *floats(x, other))
 
 
@@ -184,7 +184,7 @@ def asinh(x: TensorLike) -> Tensor:
 
 @operation(names="arccosh", classes="Acosh", also="numpy.arccosh mint")
 def acosh(x: TensorLike) -> Tensor:
-    """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
+    """The non-negative number whose hyperbolic cosine is x; nan below 1."""
     return apply("acosh", float_of(x))
 
 
@@ -196,13 +196,13 @@ def atanh(x: TensorLike) -> Tensor:
 
 @operation(also="numpy")
 def deg2rad(x: TensorLike) -> Tensor:
-    """An angle in degrees as one in radians."""
+    """Converts degrees to radians."""
     return float_of(x) * (math.pi / 180)
 
 
 @operation(also="numpy")
 def rad2deg(x: TensorLike) -> Tensor:
-    """An angle in radians as one in degrees."""
+    """Converts radians to degrees."""
     return float_of(x) * (180 / math.pi)
 
 
@@ -213,7 +213,7 @@ def sinc(x: TensorLike) -> Tensor:
 
 
 def _sinc(x: Tensor) -> Tensor:
-    """By Taylor's series where the angle is below 1, as the slope of the quotient is a difference of equal numbers."""
+    """By Taylor's series for angles below 1, where the derivative of the quotient would cancel."""
     angle = x * math.pi
     is_near = abs(angle) < 1.0
     far, squared = where(is_near, 1.0, angle), square(where(is_near, angle, 0.0))

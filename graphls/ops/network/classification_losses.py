@@ -1,4 +1,4 @@
-"""Losses of classes: labels that are class indices, or a probability of each."""
+"""Classification losses: labels are class indices or class probabilities."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def cross_entropy(
     input: TensorLike, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """-log(softmax(input)) of the class that is the label, for scores (N, C), (N, C, ...) or (C,).
+    """-log(softmax(input)) of the labelled class, for scores (N, C), (N, C, ...) or (C,).
 
     Labels are class indices, int32 or int64 in the shape without the axis of classes, of which those equal to
     `ignore_index` do not count; or they are probabilities in the shape of the scores. `weight` has the shape (C,), and
-    the mean divides by the weights of the labels (by their number for probabilities). `label_smoothing` moves that
-    much of the probability evenly to all classes (Szegedy et al., 2016).
+    the mean divides by the weights of the labels (by their number for probabilities). `label_smoothing` spreads that
+    part of the probability evenly over all classes (Szegedy et al., 2016).
     """
     require_tensors("cross_entropy", input, target)
     if not tensor_of(input).dtype.is_float:
@@ -78,7 +78,7 @@ def nll_loss(
     inputs: TensorLike, target: TensorLike, weight: TensorLike | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """-input of the class that is the label, for logarithms of probabilities; else as `cross_entropy`.
+    """-input of the labelled class, for logarithms of probabilities; otherwise as `cross_entropy`.
 
     `inputs` are of (N, C) or (N, C, d1, ...), the target of (N) or (N, d1, ...).
     """
@@ -152,7 +152,7 @@ def multi_margin_loss(
     input: TensorLike, target: TensorLike, p: int = 1, margin: float = 1, weight: TensorLike | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over all C classes of what the label's score lacks of `margin` above another's, to the power `p`.
+    """The mean over all C classes of max(0, margin - (score of the label - score of the class)) ** p.
 
     Scores have the shape (N, C), labels (N,) and `weight` (C,). Raises GraphValueError for a `p` that is not 1 or 2.
     """
@@ -171,7 +171,7 @@ def multi_margin_loss(
 @cell("MultilabelMarginLoss", "reduction", inputs="x target")
 @operation
 def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
-    """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C.
+    """The sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), divided by C.
 
     Scores have the shape (N, C) or (C,), and labels, int32 or int64, the same; labels count up to the first -1.
     """
@@ -181,30 +181,30 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
         raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.")
     classes = x.shape[-1]
     valid, labels = counted(class_indices(name, target, x.shape, classes, -1), -1)
-    counts = _before_the_end(valid)
-    named = _named(labels, counts)
+    counts = _before_first_invalid(valid)
+    named = _labelled_classes(labels, counts)
     pairs = logical_and(expand_dims(counts, -1), expand_dims(~named, -2))
     lacking = relu(expand_dims(x, -2) + 1.0 - expand_dims(gather_elements(x, x.ndim - 1, labels), -1))
     return reduced(name, sum(where(pairs, lacking, 0.0), (-2, -1)) / float(classes), reduction, dtype)
 
 
-def _before_the_end(valid: Tensor) -> Tensor:
-    """Whether each label stands before the first that is none."""
+def _before_first_invalid(valid: Tensor) -> Tensor:
+    """True for labels before the first invalid one."""
     classes = valid.shape[-1]
     ended = cast(~valid, int32)
     first = where(any_of(ended, -1, keepdims=True), argmax(ended, -1, keepdims=True), classes)
     return arange(classes) < first
 
 
-def _named(labels: Tensor, counts: Tensor) -> Tensor:
-    """Whether each class is a label that counts."""
+def _labelled_classes(labels: Tensor, counts: Tensor) -> Tensor:
+    """True for classes that are among the labels that count."""
     return any_of(logical_and(one_hot(labels, labels.shape[-1], True, False), expand_dims(counts, -1)), -2)
 
 
 def named_classes(target: Tensor) -> Tensor:
-    """Whether each class is one of the labels, which count up to the first -1, along the last axis."""
+    """True for classes among the labels, which count up to the first -1, along the last axis."""
     valid, labels = counted(target, -1)
-    return _named(labels, _before_the_end(valid))
+    return _labelled_classes(labels, _before_first_invalid(valid))
 
 
 @cell(
@@ -277,7 +277,7 @@ def _sigmoid_cross_entropy(logits: TensorLike, label: TensorLike) -> Tensor:
 def _nll_loss(
     logits: TensorLike, labels: TensorLike, weight: TensorLike, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Tensor, Tensor]:
-    """-logits of the class that is the label, (N, C) and (N,), times its weight; and the sum of these weights.
+    """-logits of the labelled class, (N, C) and (N,), times its weight; and the sum of these weights.
 
     See `ops.nll_loss`.
     """
@@ -298,6 +298,6 @@ def _multi_margin_loss(
 
 @operator_class("MultilabelMarginLoss", "reduction")
 def _multilabel_margin_loss(x: TensorLike, target: TensorLike, reduction: str = "mean") -> tuple[Tensor, Tensor]:
-    """The multilabel margin loss, see `ops.multilabel_margin_loss`, and a one for each class that is a label."""
+    """The multilabel margin loss, see `ops.multilabel_margin_loss`, and a one for each labelled class."""
     loss = multilabel_margin_loss(x, target, reduction)
     return loss, cast(named_classes(tensor_of(target)), int32)

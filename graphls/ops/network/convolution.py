@@ -37,7 +37,7 @@ def conv(axes: int) -> Callable[..., Tensor]:
         geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": _groups(groups)}
         shift = _bias_of(bias, weight.shape[0])
         if shift is not None and all(t.dtype is bfloat16 for t in dispatch.cast_operands("convolution_add", x, shift)):
-            return apply("convolution_add", x, weight, shift, **geometry)  # rounded once, behind the sum, as by kernels
+            return apply("convolution_add", x, weight, shift, **geometry)  # rounds once, after the sum, as kernels do
         return _with_bias(apply("convolution", x, weight, **geometry), shift)
 
     return convolution
@@ -61,7 +61,7 @@ def _groups(groups: TensorLike) -> int:
 
 
 def _bias_of(bias: TensorLike | None, channels: int) -> Tensor | None:
-    """The bias, if there is one; raises GraphValueError where it has another shape."""
+    """The bias, if any; raises GraphValueError for another shape."""
     if bias is None:
         return None
     tensor = tensor_of(bias)
@@ -80,10 +80,10 @@ def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
 def conv_transpose(axes: int) -> Callable[..., Tensor]:
     """The transposed convolution of {images} (N, C, {sizes}) with kernels (C, O / groups, {lengths}).
 
-    The gradient of the {images} of a convolution. A size becomes (size - 1) * stride + reach - padding +
+    The gradient of a convolution in its {images}. A size becomes (size - 1) * stride + reach - padding +
     output_padding, where a kernel reaches dilation * (kernel - 1) + 1; with `pad_mode` "same" it becomes size * stride,
-    and with "valid", where nothing is taken away, at least that. Raises GraphTypeError and GraphValueError where sizes
-    do not fit, also for an `output_padding` without "pad" or as large as the stride.
+    and with "valid", without cropping, at least that. Raises GraphTypeError and GraphValueError where sizes do not fit,
+    also for an `output_padding` without "pad" or as large as the stride.
     """
     name = f"conv_transpose{axes}d"
 
@@ -113,19 +113,19 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = conv_transpose
 def _sizes(
     shape: Shape, kernels: Shape, strides: Shape, dilations: Shape, sides: Shape, extra: Shape, pad_mode: str
 ) -> Shape:
-    """The sizes of a transposed image; raises GraphValueError where the padding takes all of it."""
+    """The sizes of a transposed image; raises GraphValueError where the padding leaves nothing of it."""
     sizes = []
     for i, (n, k, s, d) in enumerate(zip(shape[2:], kernels[2:], strides, dilations, strict=True)):
         reach = d * (k - 1) + 1
-        whole = {"same": n * s, "valid": n * s + max(reach - s, 0), "pad": (n - 1) * s + reach + extra[i]}
-        sizes.append(whole[pad_mode] - sides[i] - sides[len(strides) + i])
+        uncropped = {"same": n * s, "valid": n * s + max(reach - s, 0), "pad": (n - 1) * s + reach + extra[i]}
+        sizes.append(uncropped[pad_mode] - sides[i] - sides[len(strides) + i])
     if min(sizes) < 1:
         raise GraphValueError(f"The padding {sides} leaves nothing of a transposed {shape}.")
     return tuple(sizes)
 
 
 def check_output_padding(output_padding: object, strides: Shape, pad_mode: str) -> Shape:
-    """One integer from 0 below the stride, or one for each axis, as a tuple; 0 unless the mode is "pad"."""
+    """One non-negative integer below the stride, or one for each axis, as a tuple; 0 unless the mode is "pad"."""
     values = sizes_of("output_padding", output_padding, len(strides), least=0)
     if any(v >= s for v, s in zip(values, strides, strict=True)) or (any(values) and pad_mode != "pad"):
         raise GraphValueError(
@@ -139,7 +139,7 @@ FORMATS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def channels_first(x: TensorLike, data_format: str, axes: int) -> Tensor:
-    """x with its channels before its sizes, as `data_format` says where they are.
+    """x with its channels moved from the position of `data_format` to axis 1.
 
     Raises GraphValueError for another format.
     """
@@ -148,12 +148,12 @@ def channels_first(x: TensorLike, data_format: str, axes: int) -> Tensor:
 
 
 def as_given(x: Tensor, data_format: str, axes: int) -> Tensor:
-    """Images with channels first in the format of the operator."""
+    """Images with channels first, converted to `data_format`."""
     return movedim(x, 1, -1) if are_last(data_format, axes) else x
 
 
 def are_last(data_format: str, axes: int) -> bool:
-    """Whether channels are last; raises GraphValueError for an unknown format."""
+    """True if channels are last; raises GraphValueError for an unknown format."""
     if data_format not in FORMATS[axes]:
         known = " or ".join(map(repr, FORMATS[axes]))
         raise GraphValueError(f"The 'data_format' is {known}, not {data_format!r}.")
@@ -161,7 +161,7 @@ def are_last(data_format: str, axes: int) -> bool:
 
 
 def spatial(sizes: Sizes, axes: int) -> Sizes:
-    """Shape of windows along images: those for batch and channels, which are 1, may stand before them."""
+    """The sizes of windows along images, without leading sizes of 1 for batch and channels."""
     if isinstance(sizes, (tuple, list)) and len(sizes) == axes + 2 and tuple(sizes[:2]) == (1, 1):
         return tuple(sizes[2:])
     return sizes
@@ -195,10 +195,10 @@ def _depthwise(
     x: TensorLike, weight: TensorLike, channel_multiplier: int, kernel_size: Sizes, mode: int = 3,
     pad_mode: str = "valid", pad: Sizes = 0, stride: Sizes = 1, dilation: Sizes = 1, group: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The cross-correlation of each channel alone with its kernels: of images (N, C, H, W), kernels (M, C, h, w).
+    """Depthwise cross-correlation of images (N, C, H, W) with kernels (M, C, h, w): each channel has M kernels.
 
-    Gives N images of C * M channels, those of one channel together. The `group` is that of MindSpore and not used.
-    Raises GraphTypeError and GraphValueError where sizes do not fit.
+    The result has C * M channels, those of one channel together. The `group` is that of MindSpore and ignored. Raises
+    GraphTypeError and GraphValueError where sizes do not fit.
     """
     x, weight = tensor_of(x), tensor_of(weight)
     if mode != 3:
@@ -217,7 +217,7 @@ def _input_gradient(
     pad_mode: str = "valid", pad: Sizes = 0, pad_list: Sizes | None = None, mode: int = 1, stride: Sizes = 1,
     dilation: Sizes = 1, group: int = 1, data_format: str = "NCHW",
 ) -> Tensor:  # fmt: skip
-    """The gradient by its images, of shape `input_size`, of a convolution whose result has the gradient `dout`.
+    """The gradient in the images, of shape `input_size`, of a convolution whose result has the gradient `dout`.
 
     `pad_list`, (top, bottom, left, right), is the padding where it is given. Raises GraphTypeError and GraphValueError
     where sizes do not fit.
@@ -229,8 +229,8 @@ def _input_gradient(
         raise GraphTypeError(f"The 'input_size' is the four sizes of the images, not {shape}.")
     shape = (shape[0], shape[3], *shape[1:3]) if are_last(data_format, 2) else shape
     strides, dilations = (sizes_of(n, spatial(v, 2), 2) for n, v in (("stride", stride), ("dilation", dilation)))
-    how = (pad_mode, pad) if pad_list is None else ("pad", pad_list)
-    pads = pads_of(shape, weight.shape[2:], strides, *how, dilations)
+    padding = (pad_mode, pad) if pad_list is None else ("pad", pad_list)
+    pads = pads_of(shape, weight.shape[2:], strides, *padding, dilations)
     geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": group}
     return as_given(apply("convolution_input_gradient", dout, weight, shape=shape, **geometry), data_format, 2)
 

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the loss, and greedy decoding."""
+"""Connectionist temporal classification (CTC): the loss, for dense and sparse labels, and greedy decoding."""
 
 from __future__ import annotations
 
@@ -7,27 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from graphls.base.checks import integer
+from graphls.base.checks import boolean, integer
 from graphls.base.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Symbol, Tensor, TensorLike
-from graphls.ir.types import int32, int64
-from graphls.ops.arrays.creation import arange, full
+from graphls.ir.types import float32, int32, int64
+from graphls.ops.arrays.creation import arange, full, ones_like
+from graphls.ops.arrays.scattering import scatter_nd
 from graphls.ops.arrays.selection import known
-from graphls.ops.arrays.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
+from graphls.ops.arrays.shapes import (
+    broadcast_to,
+    concat,
+    cut,
+    expand_dims,
+    gather,
+    gather_elements,
+    reshape,
+    transpose,
+)
 from graphls.ops.control_flow import scan
+from graphls.ops.directions import vjp
 from graphls.ops.math.elementwise import (
     cast,
     clip_by_value,
+    logical_and,
     maximum,
+    minimum,
     where,
 )
+from graphls.ops.math.reductions import cumsum
 from graphls.ops.math.transcendental import logaddexp
 from graphls.ops.network.losses import check_reduction, operands, reduced
-from graphls.ops.operands import in_graph, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.network.network import log_softmax
+from graphls.ops.operands import float_of, in_graph, tensor_of
+from graphls.ops.record import operation, operator_class
 
 IMPOSSIBLE = -1e30
-"""The logarithm of a probability of 0: finite, so that gradients are numbers."""
+"""The logarithm of a probability of 0: finite, so that gradients are finite."""
 
 
 @operation
@@ -35,14 +50,13 @@ def ctc_loss(
     log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, target_lengths: TensorLike, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """-log of the probability of the targets under all alignments, and the logarithms of the probabilities on the way.
+    """-log of the probability of the targets over all alignments, and the logarithms of the forward probabilities.
 
-    `log_probs` are (T, N, C), `targets` (N, S) and both lengths (N,): the first so many times and labels count. Labels
-    are written once for one time or more, with blanks in between where they wish, and where two are equal. The second
-    result is (N, T, 2 * S + 1), over labels with blanks around. The mean divides each loss by the length of its target
-    first. Where there is no alignment, the loss is infinite, or 0 with `zero_infinity`, and the gradient 0. From Graves
-    et al. (2006). Raises GraphTypeError, GraphValueError and, for lengths that are known and out of range,
-    GraphRuntimeError.
+    `log_probs` are (T, N, C), `targets` (N, S) and both lengths (N,): the numbers of times and labels that count. A
+    label spans one time or more, with optional blanks between labels, and required ones between equal labels. The
+    second result is (N, T, 2 * S + 1), over labels with blanks around. The mean divides each loss by the length of its
+    target first. Without an alignment, the loss is infinite, or 0 with `zero_infinity`, and the gradient 0. From Graves
+    et al. (2006). Raises GraphTypeError, GraphValueError and, for constant lengths out of range, GraphRuntimeError.
     """
     name = "ctc_loss"
     dtype, (x,) = operands(name, log_probs)
@@ -76,14 +90,14 @@ def _check(name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, 
 
 
 def check_lengths(name: str, setting: str, lengths: Tensor, most: int) -> None:
-    """Raise GraphRuntimeError for lengths that are known and below 0 or above the most."""
+    """Raise GraphRuntimeError for constant lengths that are negative or above the most."""
     if not isinstance(lengths, Symbol) and any(not 0 <= n <= most for n in lengths.array.reshape(-1)):
         message = f"The {setting!r} of {name} are 0 to {most}, not {lengths.tolist()}."
         raise GraphRuntimeError(message)
 
 
 def between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
-    """Labels with a blank before, between and behind them: (N, 2 * S + 1); what is no class is padding."""
+    """Labels with a blank before, between and after them: (N, 2 * S + 1); labels out of range are padding."""
     n, size = labels.shape
     own = clip_by_value(cast(labels, int64), 0, classes - 1)
     blanks = full((n, size, 1), blank, dtype=int64)
@@ -92,16 +106,14 @@ def between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
 
 
 def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: bool = True) -> Tensor:
-    """The logarithms of the probabilities of all beginnings, by time, sample and position: (T, N, positions).
+    """The forward variables: logarithms of the probabilities of all prefixes, (T, N, positions).
 
-    After the length of a sample they stay as they were. Unless a label that is repeated `merges`, every time that has
-    a label is a label of its own.
+    After the length of a sample they stay constant. With `merges`, consecutive equal labels are one label.
     """
     n, positions = labels.shape
     picked = gather_elements(x, 2, broadcast_to(expand_dims(labels, 0), (x.shape[0], n, positions)))
     picked = maximum(picked, IMPOSSIBLE)  # finite, since the gradient of logaddexp of two -inf is nan
-    # The blank between two labels may be left out, so that a path moves on by two; between equal labels it may not,
-    # as they would be one label that lasts longer.
+    # The blank between two labels may be skipped; between equal labels it may not, as they would be one longer label.
     can_skip = labels != blank
     if merges:
         can_skip = can_skip & (labels != _moved(labels, 2, blank))
@@ -122,14 +134,14 @@ def paths_forward(x: Tensor, labels: Tensor, blank: int, times: Tensor, merges: 
 
 
 def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
-    """Rows moved to the right by some positions, with a value in front."""
+    """Rows shifted to the right, with a value in front."""
     n, positions = x.shape
     count = min(count, positions)
     return concat((full((n, count), value, dtype=x.dtype), cut(x, 1, 0, positions - count)), 1)
 
 
 def total_of(alphas: Tensor, counts: Tensor) -> Tensor:
-    """-log of the probability that a sample ends on its last label or on the blank behind it."""
+    """-log of the probability that a sample ends on its last label or on the blank after it."""
     last = alphas[-1]
     ends = expand_dims(cast(counts, int64) * 2, 1)
     blank = gather_elements(last, 1, ends)
@@ -141,11 +153,11 @@ def total_of(alphas: Tensor, counts: Tensor) -> Tensor:
 def ctc_greedy_decoder(
     inputs: TensorLike, sequence_length: TensorLike, merge_repeated: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The likeliest class at each time of known scores (T, N, C), without blanks, which are the last class.
+    """The most likely class at each time of constant scores (T, N, C), without blanks, which are the last class.
 
-    Gives the int64 positions (sample, index) of the classes that are found, these classes, the shape of a matrix that
-    holds them, and -1 times the sums of the scores on the way, (N, 1). With `merge_repeated`, a class that follows
-    itself counts once. Raises GraphTypeError for what the graph computes, because the shapes would not be static, and
+    Returns the int64 positions (sample, index) of the decoded classes, these classes, the shape of their matrix, and
+    -1 times the sums of the scores along the paths, (N, 1). With `merge_repeated`, consecutive equal classes count
+    once. Raises GraphTypeError for scores that the graph computes, because the shapes would not be static, and
     GraphValueError for other shapes or lengths.
     """
     name = "ctc_greedy_decoder"
@@ -173,3 +185,89 @@ def _decoded(x: Tensor, lengths: Any, merge_repeated: bool) -> tuple[Tensor, Ten
     total = -np.where(counts, scores.max(2), 0).sum(0)[:, None]
     classes = best[times, samples]
     return Tensor(positions, int64), Tensor(classes, int64), Tensor(shape, int64), Tensor(total, x.dtype)
+
+
+@operator_class("CTCLoss", "preprocess_collapse_repeated ctc_merge_repeated ignore_longer_outputs_than_inputs")
+def _sparse_ctc_loss(
+    x: TensorLike, labels_indices: TensorLike, labels_values: TensorLike, sequence_length: TensorLike,
+    preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
+    ignore_longer_outputs_than_inputs: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The CTC loss of each sample, (N,), and its gradient by x, unnormalized scores (T, N, C).
+
+    Row i of `labels_indices` (L, 2) is the sample and the position in it of the label `labels_values[i]`, ascending.
+    The blank is the last class, and the first `sequence_length` (N,) times count. With `preprocess_collapse_repeated`
+    consecutive equal labels are one, without `ctc_merge_repeated` each label spans one time. A sample with more labels
+    than times has the loss 0 with `ignore_longer_outputs_than_inputs`, else an infinite one. Raises GraphTypeError,
+    GraphValueError and, for constants with more labels than times, GraphRuntimeError.
+    """
+    name = "CTCLoss"
+    settings = {
+        "preprocess_collapse_repeated": preprocess_collapse_repeated,
+        "ctc_merge_repeated": ctc_merge_repeated,
+        "ignore_longer_outputs_than_inputs": ignore_longer_outputs_than_inputs,
+    }
+    collapse, merges, ignore = (boolean(name, key, value) for key, value in settings.items())
+    scores, places, values, times = float_of(x), *map(tensor_of, (labels_indices, labels_values, sequence_length))
+    _check_sparse(name, scores, places, values, times)
+    labels, counts = _dense(scores, places, values, collapse)
+    if not ignore and not isinstance(times, Symbol) and not isinstance(counts, Symbol):
+        _check_counts(name, counts, times)
+    most = labels.shape[1]
+
+    def losses(x: Tensor) -> Tensor:
+        blank = x.shape[2] - 1
+        alphas = paths_forward(log_softmax(x), between_blanks(labels, blank, x.shape[2]), blank, times, merges)
+        loss = total_of(alphas, minimum(counts, most))
+        loss = where(loss > -IMPOSSIBLE / 10, math.inf, loss)
+        return where(counts > cast(times, int64), 0.0 if ignore else math.inf, loss)
+
+    loss, pulled = vjp(losses, cast(scores, float32) if scores.dtype.is_half else scores)
+    (gradient,) = pulled(ones_like(loss))
+    return cast(loss, scores.dtype), cast(gradient, scores.dtype)
+
+
+def _check_sparse(name: str, x: Tensor, places: Tensor, values: Tensor, times: Tensor) -> None:
+    for tensor in (places, values, times):
+        if tensor.dtype not in (int32, int64):
+            message = f"{name} takes labels and lengths in int32 or int64, not {tensor.type}; cast them."
+            raise GraphTypeError(message)
+    fits = x.ndim == 3 and places.ndim == 2 and values.shape == places.shape[:1] and times.shape == x.shape[1:2]
+    if not fits or places.shape[1] != 2 or 0 in x.shape:
+        text = ", ".join(str(t.type) for t in (x, places, values, times))
+        message = f"{name} takes x (T, N, C), indices (L, 2), values (L,) and lengths (N,), not {text}."
+        raise GraphValueError(message)
+    check_lengths(name, "sequence_length", times, x.shape[0])
+
+
+def _check_counts(name: str, counts: Tensor, times: Tensor) -> None:
+    for sample, (count, time) in enumerate(zip(counts.tolist(), times.tolist(), strict=True)):
+        if count > time:
+            message = f"{name} takes as many times as labels, but sample {sample} has {count} labels and {time} times."
+            raise GraphRuntimeError(message)
+
+
+def _dense(x: Tensor, places: Tensor, values: Tensor, collapse: bool) -> tuple[Tensor, Tensor]:
+    """Labels (N, S) and their numbers for each sample (N,), in int64."""
+    n, count = x.shape[1], places.shape[0]
+    longest = count if isinstance(places, Symbol) else int(places.array[:, 1].max(initial=0)) + 1
+    size = max(1, min(longest, x.shape[0]))
+    samples, numbers = (reshape(cut(cast(places, int64), 1, i, i + 1), (count,)) for i in (0, 1))
+    is_label = full((count,), 1, dtype=int64)
+    if collapse:
+        is_label = cast(_is_new(samples, cast(values, int64)), int64)
+        order = cumsum(is_label, 0) - 1
+        first = scatter_nd(reshape(samples, (-1, 1)), is_label, (n,))
+        numbers = order - gather(cumsum(first, 0) - first, samples, 0)
+    counts = scatter_nd(reshape(samples, (-1, 1)), is_label, (n,))
+    # Collapsed and surplus labels go to a last column, which is cut off.
+    column = where(is_label == 1, minimum(numbers, size), size)
+    wide = scatter_nd((samples * (size + 1) + column).reshape(-1, 1), cast(values, int64), (n * (size + 1),))
+    return cut(reshape(wide, (n, size + 1)), 1, 0, size), counts
+
+
+def _is_new(samples: Tensor, values: Tensor) -> Any:
+    """1 where a label differs from the one before it in its sample, else 0."""
+    count = samples.shape[0]
+    same = logical_and(*(cut(t, 0, 1, count) == cut(t, 0, 0, count - 1) for t in (samples, values)))
+    return concat((full((1,), 1, dtype=int64), cast(cast(same, int64) != 1, int64)), 0)

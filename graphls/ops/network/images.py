@@ -1,4 +1,4 @@
-"""Images in another size, by interpolation along one axis after the other, and in other colours."""
+"""Resizing of images by separable interpolation, pixel shuffles, and colour conversion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from graphls.base.checks import positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32
-from graphls.ops.arrays.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from graphls.ops.arrays.shapes import broadcast_to, gather, reshape, stack, transpose
 from graphls.ops.math.elementwise import abs as absolute
 from graphls.ops.math.elementwise import (
@@ -26,12 +25,13 @@ from graphls.ops.math.elementwise import (
     sub,
     where,
 )
+from graphls.ops.network.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from graphls.ops.operands import Sizes, float_of, in_single, shape_of, tensor_of
 from graphls.ops.record import cell, operation, operator_class
 
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]
-"""Positions along an axis and their weights, of which the weighted elements are summed."""
+"""Positions along an axis and their weights: the result is the sum of the weighted elements."""
 
 _RANKS = {
     "nearest": (3, 4, 5),
@@ -54,9 +54,9 @@ def interpolate(
     """Images (N, C, sizes...) resized to `size`, or by `scale_factor`: one number, or one for each axis.
 
     The modes are "nearest", "nearest-exact" and "area" for one to three axes, and "linear", "bilinear", "bicubic" and
-    "trilinear" for one, two, two and three. With `align_corners` the centres of the corners meet, else the corners
-    themselves. Coordinates follow from the `scale_factor` unless `recompute_scale_factor` takes them from the sizes.
-    Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    "trilinear" for one, two, two and three. `align_corners` aligns the centres of the corner pixels, else their outer
+    corners. Coordinates use the `scale_factor`, or the ratio of the sizes with `recompute_scale_factor`. Raises
+    GraphTypeError and GraphValueError for arguments that do not fit.
     """
     x = float_of(input)
     _check(x, mode, align_corners)
@@ -83,21 +83,21 @@ def _check(x: Tensor, mode: str, align_corners: bool | None) -> None:
 
 
 def _sizes(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int], list[float]]:
-    """The size along each axis, and how many old elements a new one covers."""
+    """The new size along each axis, and the number of old elements for each new one."""
     if (size is None) == (factor is None):
         raise GraphValueError("interpolate takes either a 'size' or a 'scale_factor'.")
     if size is not None and recompute:
         raise GraphValueError("interpolate takes 'recompute_scale_factor' with a 'scale_factor' only.")
     old = x.shape[2:]
-    name, given = ("size", size) if factor is None else ("scale_factor", factor)
-    values = list(given) if isinstance(given, (tuple, list)) else [given] * len(old)
+    name, argument = ("size", size) if factor is None else ("scale_factor", factor)
+    values = list(argument) if isinstance(argument, (tuple, list)) else [argument] * len(old)
     kinds = (int,) if factor is None else (int, float)
     if len(values) != len(old) or any(isinstance(v, bool) or not isinstance(v, kinds) for v in values):
-        raise GraphTypeError(f"The {name!r} is one number, or {len(old)}, not {given!r}.")
+        raise GraphTypeError(f"The {name!r} is one number, or {len(old)}, not {argument!r}.")
     sizes = [int(v) if factor is None else math.floor(n * v) for n, v in zip(old, values, strict=True)]
     if min(sizes) < 1:
-        raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {given!r}.")
-    # A factor is used as it was given, as PyTorch does: new size / old size differs from it where it was rounded down.
+        raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {argument!r}.")
+    # The given factor is used, as in PyTorch: new size / old size differs from it where the size was rounded down.
     by_factor = factor is not None and not recompute
     return sizes, [1 / v if by_factor else n / m for n, m, v in zip(old, sizes, values, strict=True)]
 
@@ -114,12 +114,12 @@ def _along(x: Tensor, axis: int, count: int, mode: str, scale: float, align_corn
 
 
 def aligned_positions(size: int, count: int) -> Array:
-    """Where new elements lie if the first and the last stay where they are."""
+    """The positions of new elements with the first and the last ones aligned."""
     return np.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
 
 
 def scaled_positions(size: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
-    """Where new elements lie: with aligned corners, between the centres of pixels, or at position * old / new."""
+    """The positions of new elements: with aligned corners, by pixel centres, or at position * old / new."""
     if align_corners:
         return aligned_positions(size, count)
     shift = 0.5 if half_pixel_centers else 0.0
@@ -127,7 +127,7 @@ def scaled_positions(size: int, count: int, align_corners: bool, half_pixel_cent
 
 
 def picked(x: Tensor, axis: int, positions: Array) -> Tensor:
-    """Elements by position; repeated where each is repeated as often, whose gradient is a sum."""
+    """Elements by position; by repetition if all are repeated equally often, as its gradient is a sum."""
     times = len(positions) // x.shape[axis]
     if not np.array_equal(positions, np.repeat(np.arange(x.shape[axis]), times)):
         return gather(x, Tensor(positions), axis)
@@ -137,7 +137,7 @@ def picked(x: Tensor, axis: int, positions: Array) -> Tensor:
 
 
 def linear(where: Array, size: int) -> Taps:
-    """Both neighbours of each position, weighted by how near they are; positions before 0 count as 0."""
+    """The two neighbours of each position with linear weights; negative positions count as 0."""
     where = np.maximum(where, 0.0)
     low = np.minimum(where.astype(np.int64), size - 1)
     part = np.where(low < size - 1, where - low, 0.0)
@@ -145,7 +145,7 @@ def linear(where: Array, size: int) -> Taps:
 
 
 def cubic(where: Array, size: int, a: float = -0.75) -> Taps:
-    """Four neighbours of each position, weighted by Keys' cubic of 1981, with the `a` of MindSpore and PyTorch."""
+    """The four neighbours of each position with the weights of Keys' cubic (1981), `a` as in MindSpore and PyTorch."""
     low = np.floor(where).astype(np.int64)
     taps = []
     for step in (-1, 0, 1, 2):
@@ -173,7 +173,7 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
 def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 
-    Raises GraphTypeError and GraphValueError where that does not work out.
+    Raises GraphTypeError and GraphValueError where the sizes do not fit.
     """
     x, r = _shuffled("pixel_shuffle", input, upscale_factor)
     *batch, channels, height, width = x.shape
@@ -188,7 +188,7 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> Tensor:
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`.
 
-    Raises GraphTypeError and GraphValueError where that does not work out.
+    Raises GraphTypeError and GraphValueError where the sizes do not fit.
     """
     x, r = _shuffled("pixel_unshuffle", input, downscale_factor)
     *batch, channels, height, width = x.shape
@@ -229,7 +229,7 @@ def _check_alignment(name: str, align_corners: bool, half_pixel_centers: bool) -
 
 @operator_class("ResizeBilinearV2", "align_corners half_pixel_centers")
 def _bilinear(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
-    """Images (N, C, H, W) resized to two sizes, between their four neighbours; see `nn.ResizeBilinear`."""
+    """Images (N, C, H, W) resized to two sizes by bilinear interpolation; see `nn.ResizeBilinear`."""
     _check_alignment("ResizeBilinearV2", align_corners, half_pixel_centers)
 
     def along(x: Tensor, axis: int, count: int) -> Tensor:
@@ -241,10 +241,10 @@ def _bilinear(image: TensorLike, size: Sizes, align_corners: bool = False, half_
 
 @operator_class("ResizeBicubic", "align_corners half_pixel_centers")
 def _bicubic(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
-    """Images (N, C, H, W) resized to two sizes, between their sixteen neighbours.
+    """Images (N, C, H, W) resized to two sizes by bicubic interpolation.
 
-    By Keys' cubic of 1981 with a = -0.75 and edges repeated; with `half_pixel_centers` with a = -0.5, and weights of
-    what lies outside are left out of the mean.
+    Keys' cubic (1981) with a = -0.75 and repeated edges; with `half_pixel_centers` a = -0.5, and the weights of
+    positions outside are left out.
     """
     _check_alignment("ResizeBicubic", align_corners, half_pixel_centers)
 
@@ -258,14 +258,14 @@ def _bicubic(image: TensorLike, size: Sizes, align_corners: bool = False, half_p
 
 def _inside(where: Array, size: int) -> list[tuple[Array, Array]]:
     low, taps = np.floor(where).astype(np.int64), cubic(where, size, -0.5)
-    kept = [w * ((low + k >= 0) & (low + k < size)) for k, (_, w) in zip((-1, 0, 1, 2), taps, strict=True)]
-    total = np.sum(kept, axis=0)
-    return [(positions, w / total) for (positions, _), w in zip(taps, kept, strict=True)]
+    inner_weights = [w * ((low + k >= 0) & (low + k < size)) for k, (_, w) in zip((-1, 0, 1, 2), taps, strict=True)]
+    total = np.sum(inner_weights, axis=0)
+    return [(positions, w / total) for (positions, _), w in zip(taps, inner_weights, strict=True)]
 
 
 @operator_class("ResizeNearestNeighborV2", "align_corners half_pixel_centers")
 def _nearest(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
-    """Images (N, C, H, W) resized to two sizes, each pixel that of the nearest position."""
+    """Images (N, C, H, W) resized to two sizes by the nearest pixels."""
     _check_alignment("ResizeNearestNeighbor", align_corners, half_pixel_centers)
 
     def along(x: Tensor, axis: int, count: int) -> Tensor:
@@ -287,7 +287,7 @@ def _nearest_to(
 
 @operator_class("ResizeArea", "align_corners")
 def _area(images: TensorLike, size: Sizes, align_corners: bool = False) -> Tensor:
-    """Images (N, H, W, C) resized to two sizes, each pixel the mean of the area that it covers; float32."""
+    """Images (N, H, W, C) resized to two sizes by the means of the areas of new pixels; float32."""
 
     def along(x: Tensor, axis: int, count: int) -> Tensor:
         n = x.shape[axis]
@@ -314,7 +314,7 @@ def _linear(x: TensorLike, size: Sizes, coordinate_transformation_mode: str = "a
 
 @operator_class("UpsampleNearest3D")
 def _upsample_nearest(x: TensorLike, output_size: Any = None, scales: Any = None) -> Tensor:
-    """Volumes (N, C, D, H, W) in other sizes, or by factors, each element that of the nearest position."""
+    """Volumes (N, C, D, H, W) resized to sizes, or by factors, by the nearest elements."""
     return interpolate(x, output_size, scales, "nearest")
 
 
@@ -322,7 +322,7 @@ def _upsample_nearest(x: TensorLike, output_size: Any = None, scales: Any = None
 def _upsample_trilinear(
     x: TensorLike, output_size: Any = None, scales: Any = None, align_corners: bool = False
 ) -> Tensor:
-    """Volumes (N, C, D, H, W) in other sizes, or by factors, between their eight neighbours."""
+    """Volumes (N, C, D, H, W) resized to sizes, or by factors, by trilinear interpolation."""
     return interpolate(x, output_size, scales, "trilinear", align_corners)
 
 
@@ -369,7 +369,7 @@ def _to_rgb(images: TensorLike) -> Tensor:
 
 @operator_class("AdjustHue")
 def _adjust_hue(image: TensorLike, delta: TensorLike) -> Tensor:
-    """Colours along the last axis with their hue moved by `delta`, of which 1 is once around."""
+    """Colours along the last axis with their hue shifted by `delta`, where 1 is a full turn."""
 
     def adjusted(x: Tensor) -> Tensor:
         hue, saturation, value = _hue_saturation_value(*_parts(x))
@@ -380,7 +380,7 @@ def _adjust_hue(image: TensorLike, delta: TensorLike) -> Tensor:
 
 @operator_class("AdjustSaturation")
 def _adjust_saturation(image: TensorLike, scale: TensorLike) -> Tensor:
-    """Colours along the last axis with their saturation times `scale`, kept between 0 and 1."""
+    """Colours along the last axis with their saturation times `scale`, clipped to [0, 1]."""
 
     def adjusted(x: Tensor) -> Tensor:
         hue, saturation, value = _hue_saturation_value(*_parts(x))

@@ -1,4 +1,4 @@
-"""Layers as functions: products with weights, embeddings, gates, recurrent layers, parts of transformers."""
+"""Layers as functions: dense layers, embeddings, gates, recurrent layers, parts of transformers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from graphls.ops.math.reductions import mean, sum
 from graphls.ops.network.convolution import conv_transpose3d
 from graphls.ops.network.network import dropout as dropped
 from graphls.ops.network.network import matmul, sigmoid, silu
-from graphls.ops.network.normalization import kept, rms_norm
+from graphls.ops.network.normalization import in_own_dtype, rms_norm
 from graphls.ops.operands import (
     ShapeLike,
     Sizes,
@@ -79,7 +79,7 @@ def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None)
 
 @together
 def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
-    """x @ weight.T, and biases added to it; of bfloat16 it is rounded once, behind the sum, as kernels do."""
+    """x @ weight.T plus biases; bfloat16 is rounded once, after the sum, as kernels do."""
     x, weight = dispatch.promoted(operand_of(x), weight_of(weight))
     shifts = [operand_of(bias) for bias in biases]
     computed = dispatch.cast_operands("matmul_add", x, *shifts)
@@ -106,7 +106,7 @@ def bidense(input1: object, input2: object, weight: Tensor, bias: TensorLike | N
 
 
 def _bias_of(name: str, bias: TensorLike | None, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """The bias, if there is one; raises GraphValueError where it has another shape."""
+    """The bias, if any; raises GraphValueError for another shape."""
     if bias is None:
         return ()
     shift = tensor_of(bias)
@@ -120,12 +120,12 @@ def embedding(
     input: TensorLike, weight: TensorLike, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of a matrix (rows, size) that integers name: (...) to (..., size).
+    """The rows of a matrix (rows, size) at integer indices: (...) to (..., size).
 
-    The row `padding_idx` gets no gradient. With `max_norm`, rows that are named and have a norm of the order
-    `norm_type` above it are scaled down to it first; a parameter is written. `scale_grad_by_freq` divides the gradient
-    of a row by how often it is named. Raises GraphTypeError for indices that are no integers, GraphValueError for a
-    weight of other axes, GraphIndexError for a `padding_idx` out of range.
+    The row `padding_idx` gets no gradient. With `max_norm`, used rows with a norm of order `norm_type` above it are
+    scaled down to it first; a parameter is written in place. `scale_grad_by_freq` divides the gradient of a row by its
+    number of uses. Raises GraphTypeError for indices that are not integers, GraphValueError for a weight of other axes,
+    GraphIndexError for a `padding_idx` out of range.
     """
     ids, table = tensor_of(input), tensor_of(weight)
     if ids.dtype.kind not in ("int", "uint"):
@@ -150,16 +150,16 @@ def _row(row: int, count: int) -> int:
 
 
 def _counts(ids: Tensor, rows: int, like: Tensor) -> Tensor:
-    """How often each row is named."""
+    """The number of uses of each row."""
     flat = reshape(ids, (-1,))
     return index_add(zeros(rows), flat, zeros(flat.shape) + 1, 0) if flat.size else zeros(rows)
 
 
 def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """The matrix with rows scaled down, through which the gradient goes as it is."""
+    """The matrix with rows scaled down; the gradient passes straight through."""
     norms = vector_norm(cast(table, float32) if table.dtype.is_half else table, norm_type, 1, keepdims=True)
-    is_named = expand_dims(_counts(ids, table.shape[0], table), 1) > 0.0
-    factor = where(is_named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    is_used = expand_dims(_counts(ids, table.shape[0], table), 1) > 0.0
+    factor = where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
     scaled = stop_gradient(cast(table * factor, table.dtype))
     if isinstance(weight, Parameter):
         assign(weight, scaled)
@@ -167,10 +167,10 @@ def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, no
 
 
 def _with_gradient_over(rows: Tensor, counts: Tensor) -> Tensor:
-    """The rows, whose gradient is divided by counts."""
-    held = stop_gradient(rows)
+    """The rows, with their gradient divided by counts."""
+    constant = stop_gradient(rows)
     share = cast(expand_dims(1.0 / counts, -1), rows.dtype)
-    return add(held, sub(rows, held) * share)
+    return add(constant, sub(rows, constant) * share)
 
 
 @operation
@@ -186,9 +186,9 @@ def swiglu(input: TensorLike, dim: int = -1) -> Tensor:
 
 @operation(classes="InTopK", settings="k", checks={"k": integer})
 def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
-    """Whether fewer than k scores (N, C) of a row are above that of its label (N,), which is finite.
+    """True where the score (N, C) of the label (N,) is finite and among the k largest of its row.
 
-    Raises GraphTypeError for labels that are no integers, GraphValueError for other shapes.
+    Raises GraphTypeError for labels that are not integers, GraphValueError for other shapes.
     """
     (scores,), labels = floats(x1), tensor_of(x2)
     if labels.dtype.kind not in ("int", "uint"):
@@ -204,9 +204,9 @@ def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
 @cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
 @operation(checks={"groups": integer})
 def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
-    """The channels of (..., C, H, W) in another order: the first of each group, the second of each, and so on.
+    """Shuffles the channels of (..., C, H, W): the first of each group, then the second of each, and so on.
 
-    Raises GraphValueError where the channels do not make as many groups.
+    Raises GraphValueError where the channels do not divide into that many groups.
     """
     x, count = tensor_of(x), groups
     if x.ndim < 3 or count < 1 or x.shape[-3] % count:
@@ -233,18 +233,18 @@ def _shuffled(x: TensorLike, group: int) -> Tensor:
 
 @operator_class("EmbeddingLookup")
 def embedding_lookup(input_params: TensorLike, input_indices: TensorLike, offset: int) -> Tensor:
-    """The slices along the first axis at integers less `offset`, zeros where there is none.
+    """The slices along the first axis at indices minus `offset`, or zeros out of range.
 
-    Raises GraphTypeError for indices that are no integers.
+    Raises GraphTypeError for indices that are not integers.
     """
     table, indices = tensor_of(input_params), tensor_of(input_indices)
     if indices.dtype.kind not in ("int", "uint"):
         raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
     positions = indices - offset
     inside = (positions >= 0) & (positions < table.shape[0])
-    found = gather(table, where(inside, positions, 0), 0)
+    slices = gather(table, where(inside, positions, 0), 0)
     rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
-    return where(rows, found, zeros((), table.dtype))
+    return where(rows, slices, zeros((), table.dtype))
 
 
 @operation(checks={"epsilon": positive})
@@ -262,11 +262,10 @@ def add_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis of x = x1 + x2.
 
-    Also the mean and 1 / that root, float32 for 16-bit floats, which give no gradient, and x, whether
-    `additional_output` asks for it or not.
-    Raises GraphValueError where shapes differ.
+    Also returns the mean and 1 / that root, float32 for 16-bit floats, which have no gradient, and x, whatever
+    `additional_output` is. Raises GraphValueError where shapes differ.
     """
-    x, scale, shift = _total("add_layer_norm", x1, x2), kept(gamma), kept(beta)
+    x, scale, shift = _total("add_layer_norm", x1, x2), in_own_dtype(gamma), in_own_dtype(beta)
     if not x.ndim or {scale.shape, shift.shape} != {x.shape[-1:]}:
         message = f"add_layer_norm takes gamma and beta of the last axis of {x.type}, not {scale.type}, {shift.type}."
         raise GraphValueError(message)
@@ -287,7 +286,7 @@ def _total(name: str, x1: TensorLike, x2: TensorLike) -> Tensor:
 
 @operation
 def rotary_position_embedding(x: TensorLike, cos: TensorLike, sin: TensorLike, mode: int = 0) -> Tensor:
-    """x * cos + r * sin, where r is x turned by a right angle along its last axis.
+    """x * cos + r * sin, where r is x rotated by 90 degrees along its last axis.
 
     In the mode 0, r is (-second half, first half); in the mode 1, each pair (a, b) of neighbours becomes (-b, a). `cos`
     and `sin` broadcast to x. From Su et al. (2021). Raises GraphValueError for another mode, an odd last axis and
@@ -318,7 +317,7 @@ Layer = tuple[Tensor, Tensor, list[Tensor]]
 
 
 def rounded_once(step: Callable[..., tuple[Tensor, ...]], *operands: Tensor) -> tuple[Tensor, ...]:
-    """What elementwise functions give; those of 16-bit floats compute in float32 and round at the end, as a kernel."""
+    """The results of elementwise functions; 16-bit floats are computed in float32 and rounded once, as by a kernel."""
     low = operands[0].dtype
     if not (low.is_half and all(operand.dtype is low for operand in operands)):
         return step(*operands)
@@ -326,7 +325,7 @@ def rounded_once(step: Callable[..., tuple[Tensor, ...]], *operands: Tensor) -> 
 
 
 def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """The next hidden and cell state by input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
+    """The next hidden and cell states from input, forget, cell and output gates (Hochreiter and Schmidhuber, 1997)."""
     i, f, g, o = split(total, total.shape[-1] // 4, axis=-1)
     after = sigmoid(f) * cell + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(after), after
@@ -336,10 +335,10 @@ def lstm(
     input: TensorLike, h: TensorLike, c: TensorLike, w: TensorLike, hidden_size: int, num_layers: int,
     bidirectional: bool, dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The hidden states at all times, and the last hidden and cell states, of layers above each other.
+    """The hidden states at all times, and the last hidden and cell states, of stacked LSTM layers.
 
-    The input is (T, N, input size), both states (directions * layers, N, hidden size). `w` holds, for each layer and
-    direction, the weights of the input, (4 * hidden, inputs), and of the state, and behind all of them the biases, if
+    The input is (T, N, input size), both states (directions * layers, N, hidden size). `w` has, for each layer and
+    direction, the weights of the input, (4 * hidden, inputs), and of the state, and after all of them the biases, if
     any: one for each, or two. `dropout` acts between layers. Raises GraphValueError where sizes do not fit.
     """
     x, directions = float_of(input), 2 if bidirectional else 1
@@ -369,19 +368,19 @@ def _layers(flat: Tensor, inputs: int, hidden: int, num_layers: int, directions:
     if biases not in (0, 1, 2):
         message = f"LSTM takes {total} weights and one bias or two of {rows} for each layer, not {flat.type}."
         raise GraphValueError(message)
-    at, behind = 0, total
+    at, bias_at = 0, total
     for size in sizes:
         middle, end = at + rows * size, at + rows * (size + hidden)
         pair = reshape(cut(flat, 0, at, middle), (rows, size)), reshape(cut(flat, 0, middle, end), (rows, hidden))
-        yield *pair, [cut(flat, 0, behind + i * rows, behind + (i + 1) * rows) for i in range(int(biases))]
-        at, behind = end, behind + int(biases) * rows
+        yield *pair, [cut(flat, 0, bias_at + i * rows, bias_at + (i + 1) * rows) for i in range(int(biases))]
+        at, bias_at = end, bias_at + int(biases) * rows
 
 
 def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool) -> Any:
     first, second, biases = layer
-    given = matmul(x, swapaxes(first, 0, 1))
+    projected = matmul(x, swapaxes(first, 0, 1))
     for bias in biases:
-        given = given + bias
+        projected = projected + bias
     recurrent = swapaxes(second, 0, 1)
 
     def step(state: tuple[Tensor, ...], part: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -389,7 +388,7 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
         after = rounded_once(lambda g, r, old: lstm_step(add(g, r), old), part, product, state[1])
         return after, after[0]
 
-    return scan(step, (h, c), given, reverse=reverse)
+    return scan(step, (h, c), projected, reverse=reverse)
 
 
 def _lstm(
@@ -398,10 +397,10 @@ def _lstm(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     if proj_size:
         raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
-    found = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
-    kept = zeros((1, 1), found[0].dtype)
-    return (*found, kept, kept)
+    results = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
+    reserved = zeros((1, 1), results[0].dtype)
+    return (*results, reserved, reserved)
 
 
-_lstm.__doc__ = f"{lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
+_lstm.__doc__ = f"{lstm.__doc__}\n\nThe last two results are empty, as gradients need no reserved memory."
 operator_class("LSTM", "input_size hidden_size num_layers has_bias bidirectional dropout proj_size")(_lstm)

@@ -1,4 +1,4 @@
-"""Losses of every element alone and of how near vectors are; what all losses share: operands, labels, reductions."""
+"""Elementwise losses and losses of distances, and the operands, labels and reductions of all losses."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
-    """The float dtype of the result and the tensors in the dtype that the loss is computed in.
+    """The float dtype of the result, and the tensors in the dtype of the computation.
 
-    Raises GraphTypeError for what is no tensor.
+    Raises GraphTypeError for anything but tensors.
     """
     require_tensors(name, *tensors)
     together = floats(*dispatch.cast_operands(name, *tensors))
@@ -48,14 +48,14 @@ def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
 
 
 def require_tensors(name: str, *tensors: object) -> None:
-    """Raise GraphTypeError for what is no tensor."""
+    """Raise GraphTypeError for anything but tensors."""
     for tensor in tensors:
         if not is_tensor(tensor):
             raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
 
 
 def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
-    """A weight that a cell is made with, or None; raises GraphTypeError for what is no tensor."""
+    """A weight of the constructor of a cell, or None; raises GraphTypeError for anything but a tensor."""
     if value is not None:
         require_tensors(f"The {name} of {cell}", value)
     return value
@@ -69,7 +69,7 @@ def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
 
 
 def said_of_rank(first: Tensor, second: Tensor) -> str:
-    """What to say of shapes of which one lacks the last axis of the other, of size 1."""
+    """Advice for shapes that differ by a last axis of size 1."""
     if first.shape == (*second.shape, 1):
         return "; labels.expand_dims(-1) has it"
     return "; labels.squeeze(-1) has it" if second.shape == (*first.shape, 1) else ""
@@ -78,7 +78,7 @@ def said_of_rank(first: Tensor, second: Tensor) -> str:
 def class_indices(
     name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
 ) -> Tensor:
-    """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
+    """Class indices, int32 or int64, as a tensor of a shape.
 
     Raises GraphTypeError for another dtype, GraphValueError for another shape and, before a step runs, for a label
     that is neither in range(classes) nor `ignored`.
@@ -95,18 +95,18 @@ def class_indices(
 
 
 def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
-    """Whether each label counts, and the labels with class 0 for those that do not."""
+    """A mask of the labels that count, and the labels with class 0 in place of the others."""
     counts = labels != ignored
     return counts, where(counts, labels, 0)
 
 
 def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-    """Losses of the one class and of the other, weighted by the probability of the one."""
+    """Losses of two classes, weighted by the probability of the first one."""
     return labels * positive + (1.0 - labels) * negative
 
 
 def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
-    """Losses times a weight that broadcasts, if there is one."""
+    """Losses times a weight that broadcasts, if any."""
     return losses if weight is None else losses * cast(weight, losses.dtype)
 
 
@@ -122,7 +122,7 @@ def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DTy
 
 
 def reduced(name: str, losses: Tensor, reduction: str, dtype: DType) -> Tensor:
-    """The mean, the sum or each of the losses in the dtype of the result."""
+    """The mean or the sum of the losses, or all of them, in the dtype of the result."""
     check_reduction(name, reduction)
     if reduction == "none":
         return cast(losses, dtype)
@@ -136,7 +136,7 @@ def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCT
 
 
 def _difference(name: str, input: TensorLike, target: TensorLike) -> tuple[DType, Tensor]:
-    """The dtype of a loss, and predictions less labels, with a warning where each meets several of the others."""
+    """The dtype of a loss, and predictions minus labels, with a warning for an outer difference by broadcasting."""
     dtype, (x, y) = operands(name, input, target)
     difference = x - y
     shapes = {"predictions": x.shape, "labels": y.shape, "shape": difference.shape}
@@ -193,7 +193,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times a weight that broadcasts.
 
-    1e-12 is added to what logarithms are taken of, so that the loss of a probability of 0 or 1 is at most 27.6.
+    1e-12 is added to the arguments of logarithms, so that the loss for a probability of 0 or 1 is at most 27.6.
     """
     dtype, (p, y) = operands("binary_cross_entropy", logits, labels)
     require_same_shape("binary_cross_entropy", p, y)
@@ -208,7 +208,7 @@ def binary_cross_entropy_with_logits(
     logits: TensorLike, label: TensorLike, weight: Any = None, pos_weight: TensorLike | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The binary cross entropy of sigmoid(logits), which does not overflow, times a weight that broadcasts.
+    """The binary cross entropy of sigmoid(logits), without overflow, times a weight that broadcasts.
 
     `pos_weight` broadcasts too and multiplies the part of labels of 1.
     """
@@ -250,7 +250,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
 def hinge_embedding_loss(
     inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
+    """The input where the target is 1, and max(0, margin - input) where it is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
     lacking = clip_by_value(margin - x, 0.0)
     losses = where(y > 0.0, x, where(y < 0.0, lacking, 0.0))
@@ -262,7 +262,7 @@ def hinge_embedding_loss(
 def margin_ranking_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
+    """max(0, margin - target * (input1 - input2)), for targets of 1 and -1."""
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
     lead = y * (x - other)
@@ -298,7 +298,7 @@ def poisson_nll_loss(
     input: TensorLike, target: TensorLike, log_input: bool = True, full: bool = False, eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """exp(input) - target * input, or input - target * log(input + eps) where the input is no logarithm.
+    """exp(input) - target * input, or input - target * log(input + eps) where the input is not a logarithm.
 
     With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
     """
@@ -327,7 +327,7 @@ def _cosine(name: str, setting: str, value: object) -> float:
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1.
+    """1 - cosine of two vectors where the target is 1, and max(0, cosine - margin) where it is -1.
 
     Vectors lie along axis 1 of (N, D, ...), or are (D,); the target has the shape without that axis. 1e-12 is added
     to squared lengths. Raises GraphValueError for other shapes and for a margin outside of [-1, 1].
@@ -350,23 +350,23 @@ def triplet_margin_loss(
     anchor: TensorLike, positive: TensorLike, negative: TensorLike, margin: Operand = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+    """max(0, distance to the positive - distance to the negative + margin), for vectors along the last axis.
 
-    The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to
-    the anchor and to the positive (Balntas et al., 2016). A margin is a number or a tensor of one. Raises
-    GraphTypeError and GraphValueError for settings that do not fit.
+    The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of its
+    distances to the anchor and to the positive (Balntas et al., 2016). A margin is a number or a tensor of one element.
+    Raises GraphTypeError and GraphValueError for settings that do not fit.
     """
     name = "triplet_margin_loss"
     dtype, (x, near, far) = operands(name, anchor, positive, negative)
-    how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
-    to_far = _distance(x, far, *how)
-    to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
-    lacking = add(_distance(x, near, *how) - to_far, _margin(name, margin, x.dtype))
+    settings = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
+    to_far = _distance(x, far, *settings)
+    to_far = minimum(to_far, _distance(near, far, *settings)) if swap else to_far
+    lacking = add(_distance(x, near, *settings) - to_far, _margin(name, margin, x.dtype))
     return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
 
 
 def _margin(name: str, margin: Operand, dtype: DType) -> Operand:
-    """A margin of 0 or more, which a graph may compute."""
+    """A non-negative margin, which a graph may compute."""
     if not is_tensor(margin):
         return checks.number(name, "margin", margin, 0)
     tensor = tensor_of(margin)

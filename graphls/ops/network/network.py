@@ -1,4 +1,4 @@
-"""Functions of neural networks: matrix products, activations, softmax, dropout."""
+"""Basic functions of neural networks: matrix products, activations, softmax, dropout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from graphls.ops.operands import (
     tensor_of,
     weight_of,
 )
-from graphls.ops.randomness.random import drawn, joined_seed, kept_or_zero, rand, sizes_of_draw, standard_uniform
+from graphls.ops.randomness.random import draw, joined_seed, masked_dropout, rand, random_shape, standard_uniform
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.state import stop_gradient
 
@@ -54,8 +54,8 @@ from graphls.ops.state import stop_gradient
 def matmul(x: Any, other: object) -> Tensor:
     """The matrix product over the last two axes, broadcasting those before them.
 
-    A vector counts as a row on the left and as a column on the right, and its axis of size 1 goes away again.
-    Raises GraphValueError for numbers and for sizes that do not fit.
+    A vector counts as a row on the left and as a column on the right, and its axis of size 1 is removed from the
+    result. Raises GraphValueError for numbers and for sizes that do not fit.
     """
     x, other = dispatch.promoted(weight_of(x), weight_of(other))
     if not x.ndim or not other.ndim:
@@ -98,11 +98,11 @@ def _gelu(x: Tensor) -> Tensor:
 
 
 _STEEPNESS = math.sqrt(8 / math.pi)
-"""Of the logistic function at 0 that stands for the normal distribution function."""
+"""The steepness at 0 of the logistic function that approximates the normal distribution function."""
 
 
 def _approximate_gelu(x: Tensor) -> Tensor:
-    """(1 + tanh(u)) / 2 is the logistic function of 2 * u, which stays exact far below 0."""
+    """As (1 + tanh(u)) / 2 is the logistic function of 2 * u, which is exact far below 0."""
     result: Tensor = with_gradient(lambda x: mul(x, _parts(x)[1]), _approximate_gelu_gradient, x)
     return result
 
@@ -110,14 +110,14 @@ def _approximate_gelu(x: Tensor) -> Tensor:
 def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     """The square of x, and the approximate normal distribution function at x.
 
-    That is 0 or 1 from 12 on, so that the square may be bounded, where that of a large x would make the slope nan.
+    That is 0 or 1 beyond 12, so the square is bounded there, as that of a large x would give a nan gradient.
     """
     square = apply("minimum", *numbers(x * x, 144.0), ties="first")
     return square, sigmoid(x * (square * (0.044715 * _STEEPNESS) + _STEEPNESS))
 
 
-def _approximate_gelu_gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
-    """The slope in 8 operations instead of the 13 of a gradient step by step, where the bounded square has one of 0."""
+def _approximate_gelu_gradient(x: Tensor, result: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
+    """The gradient in 8 operations instead of the 13 of automatic differentiation; 0 for the bounded square."""
     square, share = _parts(x)
     inner = square * (3 * 0.044715 * _STEEPNESS) + _STEEPNESS
     slope = share + x * (share * (1.0 - share)) * inner
@@ -151,50 +151,50 @@ def log_softmax(logits: TensorLike, axis: int = -1, *, dtype: DTypeLike | None =
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
     """x with elements set to 0 with probability `p`, and the others divided by 1 - p; x itself unless `training`.
 
-    In a compiled step the mask follows from `set_seed`, the step and the position in the program, and `seed` is not
-    used. Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1].
+    In a compiled step the mask depends on `set_seed`, the step and the call site, and `seed` is ignored. Raises
+    GraphTypeError for a `p` that is not a number, GraphValueError outside of [0, 1].
     """
     tensor = float_of(x)
     if not training or p == 0:
         return tensor
-    return kept_or_zero(tensor, p, tensor.shape, seed)
+    return masked_dropout(tensor, p, tensor.shape, seed)
 
 
 @operator_class("MatMul BatchMatMul", "transpose_a transpose_b")
 def _matmul(x: TensorLike, other: TensorLike, transpose_a: bool = False, transpose_b: bool = False) -> Any:
-    """The matrix product over the last two axes, of which either operand's may be exchanged first."""
+    """The matrix product over the last two axes, of operands that may be transposed first."""
     x = swapaxes(x, -1, -2) if transpose_a else x
     return matmul(x, swapaxes(other, -1, -2) if transpose_b else other)
 
 
-def _kept_share(name: str, keep_prob: TensorLike) -> float:
+def _keep_probability(name: str, keep_prob: TensorLike) -> float:
     return number(name, "keep_prob", keep_prob, 0, 1)
 
 
 @operator_class("Dropout", "keep_prob Seed0 Seed1")
 def _dropout(x: TensorLike, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Tensor, Tensor]:
-    """x with elements kept with the probability `keep_prob`, divided by it, and others set to 0; and ones for the kept.
+    """Dropout: x divided by `keep_prob` with that probability, else 0; and a mask of the retained elements.
 
-    Raises GraphTypeError and GraphValueError for what is no probability.
+    Raises GraphTypeError and GraphValueError for anything but a probability.
     """
-    x, kept = float_of(x), _kept_share("Dropout", keep_prob)
-    if kept == 1:
+    x, probability = float_of(x), _keep_probability("Dropout", keep_prob)
+    if probability == 1:
         return x, ones(x.shape, x.dtype)
-    mask = drawn("random_bernoulli", joined_seed(Seed0, Seed1), shape=x.shape, probability=kept)
-    return where(mask, x * (1 / kept if kept else 0.0), 0.0), cast(mask, x.dtype)
+    mask = draw("random_bernoulli", joined_seed(Seed0, Seed1), shape=x.shape, probability=probability)
+    return where(mask, x * (1 / probability if probability else 0.0), 0.0), cast(mask, x.dtype)
 
 
 @operator_class("DropoutGenMask", "Seed0 Seed1")
 def _dropout_mask(shape: ShapeLike, keep_prob: TensorLike, Seed0: int = 0, Seed1: int = 0) -> Tensor:
-    """Ones with the probability `keep_prob`, else zeros: uint8 of a shape, of which `DropoutDoMask` makes use.
+    """The mask for `DropoutDoMask`: ones with the probability `keep_prob`, else zeros, uint8 of a shape.
 
-    MindSpore packs eight into one byte. Raises GraphTypeError and GraphValueError for what is no probability.
+    MindSpore packs eight into one byte. Raises GraphTypeError and GraphValueError for anything but a probability.
     """
-    kept, seed = tensor_of(keep_prob), joined_seed(Seed0, Seed1)
-    if isinstance(kept, Symbol):
-        return cast(standard_uniform(shape, seed) < kept, uint8)
-    share = _kept_share("DropoutGenMask", kept.item())
-    return cast(drawn("random_bernoulli", seed, shape=sizes_of_draw(shape), probability=share), uint8)
+    probability, seed = tensor_of(keep_prob), joined_seed(Seed0, Seed1)
+    if isinstance(probability, Symbol):
+        return cast(standard_uniform(shape, seed) < probability, uint8)
+    share = _keep_probability("DropoutGenMask", probability.item())
+    return cast(draw("random_bernoulli", seed, shape=random_shape(shape), probability=share), uint8)
 
 
 @operator_class("DropoutDoMask")
@@ -203,24 +203,24 @@ def _masked_dropout(input_x: TensorLike, mask: TensorLike, keep_prob: TensorLike
 
     Raises GraphValueError for a mask of another shape.
     """
-    x, mask, kept = float_of(input_x), tensor_of(mask), tensor_of(keep_prob)
+    x, mask, probability = float_of(input_x), tensor_of(mask), tensor_of(keep_prob)
     if mask.shape != x.shape:
         message = f"DropoutDoMask takes a mask in the shape of x, {x.shape}, as of DropoutGenMask, not {mask.type}."
         raise GraphValueError(message)
-    return where(mask != 0, x / cast(kept, x.dtype), 0.0)
+    return where(mask != 0, x / cast(probability, x.dtype), 0.0)
 
 
 def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
     def dropped(x: TensorLike, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
-        x, kept = float_of(x), _kept_share(name, keep_prob)
+        x, share = float_of(x), _keep_probability(name, keep_prob)
         if x.ndim != axes + 2:
             raise GraphValueError(f"{name} takes a tensor of {axes + 2} axes, not {x.type}.")
-        if kept == 1:
+        if share == 1:
             return x, ones(x.shape, bool_)
-        mask = drawn("random_bernoulli", shape=(*x.shape[:2], *(1 for _ in range(axes))), probability=kept)
-        return where(mask, x * (1 / kept if kept else 0.0), 0.0), broadcast_to(mask, x.shape)
+        mask = draw("random_bernoulli", shape=(*x.shape[:2], *(1 for _ in range(axes))), probability=share)
+        return where(mask, x * (1 / share if share else 0.0), 0.0), broadcast_to(mask, x.shape)
 
-    dropped.__doc__ = "x with whole channels kept, divided by `keep_prob`, with that probability; and which are kept."
+    dropped.__doc__ = "Dropout of channels: x divided by `keep_prob` with that probability, else 0; and the mask."
     return dropped
 
 
@@ -230,7 +230,7 @@ operator_class("Dropout3D", "keep_prob")(_channel_dropout("Dropout3D", 3))
 
 @operation(classes="ReLU6", cells="ReLU6", also="mint.nn.functional")
 def relu6(x: TensorLike) -> Tensor:
-    """x, at least 0 and at most 6; the slope is 0 at both."""
+    """x clipped to [0, 6]; the gradient is 0 at both."""
     x = relu(x)
     return apply("minimum", *numbers(6.0, x), ties="first")
 
@@ -258,10 +258,10 @@ def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
 
 @operation
 def rrelu(input: TensorLike, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = True) -> Tensor:
-    """x where it is positive, and elsewhere x times a number drawn between `lower` and `upper` for each element.
+    """x where it is positive, else x times a random number between `lower` and `upper` for each element.
 
-    Not in training the number is (lower + upper) / 2 (Xu et al., 2015). Raises GraphTypeError and GraphValueError for
-    bounds that are none.
+    Outside of training the number is (lower + upper) / 2 (Xu et al., 2015). Raises GraphTypeError and GraphValueError
+    for invalid bounds.
     """
     check_slopes("rrelu", lower, upper)
     x = float_of(input)
@@ -272,7 +272,7 @@ def rrelu(input: TensorLike, lower: float = 1 / 8, upper: float = 1 / 3, trainin
 
 
 def check_slopes(name: str, lower: TensorLike, upper: TensorLike) -> None:
-    """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
+    """Raise GraphTypeError for anything but numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
     if not 0 <= number(name, "lower", lower) <= number(name, "upper", upper) <= 1:
         raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.")
 
@@ -280,8 +280,8 @@ def check_slopes(name: str, lower: TensorLike, upper: TensorLike) -> None:
 def _uniform(shape: tuple[int, ...]) -> Tensor:
     tracer = current_tracer()
     if tracer is not None:
-        drawn: Tensor = tracer.random("random_uniform", {"shape": shape})
-        return drawn
+        uniform: Tensor = tracer.random("random_uniform", {"shape": shape})
+        return uniform
     return Tensor(generator().random(shape, dtype="float32"))
 
 
@@ -303,7 +303,7 @@ def selu(input_x: TensorLike) -> Tensor:
 
 
 def _not_positive(x: Tensor) -> Tensor:
-    """x without what is above 0, whose exponential could overflow; nan and the slope at 0 stay."""
+    """x clipped at 0 from above, as exponentials could overflow; nan and the gradient at 0 stay."""
     return where(x > 0.0, 0.0, x)
 
 
@@ -327,14 +327,14 @@ def mish(x: TensorLike) -> Tensor:
 @operation(classes="FastGeLU FastGelu", cells="FastGelu")
 @together
 def fast_gelu(x: TensorLike) -> Tensor:
-    """x * sigmoid(1.702 * x), which is near the gelu."""
+    """x * sigmoid(1.702 * x), an approximation of gelu."""
     return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
 @operation(names="hsigmoid", classes="HSigmoid", cells="HSigmoid", also="mint.nn.functional")
 @together
 def hardsigmoid(input: TensorLike) -> Tensor:
-    """(x + 3) / 6, at least 0 and at most 1."""
+    """(x + 3) / 6, clipped to [0, 1]."""
     return relu6(float_of(input) + 3.0) * (1 / 6)
 
 
@@ -351,9 +351,9 @@ def hardswish(x: TensorLike) -> Tensor:
     checks={"min_val": number, "max_val": number},
 )  # fmt: skip
 def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
+    """x clipped to [`min_val`, `max_val`], with gradient 0 at both.
 
-    Raises GraphValueError unless the one is the smaller.
+    Raises GraphValueError unless `min_val` is below `max_val`.
     """
     if not min_val < max_val:
         raise GraphValueError(f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.")
@@ -370,7 +370,7 @@ def hardshrink(x: Any, lambd: TensorLike = 0.5) -> Tensor:
 
 @operation(names="soft_shrink", classes="SoftShrink", cells="SoftShrink", settings="lambd", also="mint.nn.functional")
 def softshrink(input: TensorLike, lambd: TensorLike = 0.5) -> Tensor:
-    """x moved towards 0 by `lambd`, and 0 where it would pass it."""
+    """x moved towards 0 by `lambd`, at most to 0."""
     x = float_of(input)
     return where(less_equal(abs(x), lambd), 0.0, x - mul(sign(x), lambd))
 

@@ -1,6 +1,6 @@
-"""Normalisations: mean and variance along some axes, or per channel, taken out of a tensor.
+"""Normalisation by mean and variance along axes or per channel: layer, group, batch and RMS norms, also over ranks.
 
-All compute 16-bit floats in float32 and give the dtype of the input.
+All compute 16-bit floats in float32 and return the dtype of the input.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32
 from graphls.ops.arrays.arrangement import movedim
-from graphls.ops.arrays.shapes import reshape
+from graphls.ops.arrays.creation import full
+from graphls.ops.arrays.shapes import expand_dims, reshape, stack
+from graphls.ops.collectives import all_gathered
 from graphls.ops.grouped import together
-from graphls.ops.math.elementwise import cast, rsqrt, square, sub
-from graphls.ops.math.reductions import mean
+from graphls.ops.math.elementwise import cast, maximum, rsqrt, square, sub
+from graphls.ops.math.reductions import mean, sum
 from graphls.ops.network.convolution import as_given, channels_first
 from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
 from graphls.ops.record import cell, operation, operator_class
@@ -34,7 +36,7 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
 
-    Raises GraphValueError where the last sizes, or those of `weight` and `bias`, are others.
+    Raises GraphValueError where the last sizes, or those of `weight` and `bias`, differ from it.
     """
     shape = shape_of(normalized_shape)
     x, weight, bias = dispatch.cast_operands("layer_norm", float_of(input), weight, bias)
@@ -46,7 +48,7 @@ def layer_norm(
 
 @together
 def normalised_from(x: Tensor, axis: int, weight: TensorLike | None, bias: TensorLike | None, eps: float) -> Tensor:
-    """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
+    """x normalised over `axis` and all later axes, then scaled and shifted by tensors that broadcast from the last."""
     wide = _wide(x)
     centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
     y = centred * rsqrt(variance + eps)
@@ -58,10 +60,10 @@ def normalised_from(x: Tensor, axis: int, weight: TensorLike | None, bias: Tenso
 def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
-    The root is float32 for 16-bit floats, and gives no gradient. Raises GraphValueError where the sizes of gamma are
-    not the last of x.
+    The root is float32 for 16-bit floats, and has no gradient. Raises GraphValueError unless the sizes of gamma are
+    the last of x.
     """
-    x, gamma = float_of(x), kept(gamma)
+    x, gamma = float_of(x), in_own_dtype(gamma)
     if not gamma.ndim or x.shape[-gamma.ndim :] != gamma.shape:
         raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.")
     wide = _wide(x)
@@ -79,7 +81,7 @@ def group_norm(
     """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
 
     `weight` and `bias` have a number for each channel. Raises GraphTypeError and GraphValueError where the channels do
-    not make as many groups.
+    not divide into that many groups.
     """
     x, weight, bias = dispatch.cast_operands("group_norm", float_of(input), weight, bias)
     if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
@@ -100,9 +102,9 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of (N, C, ...).
 
-    In training mean and variance are those of the batch, and running ones that are parameters become (1 - momentum) *
-    old + momentum * batch, of which the variance is the unbiased one; else the running ones are used. Raises
-    GraphValueError where there is not one number for each channel.
+    In training, mean and variance are those of the batch, and running statistics that are parameters become
+    (1 - momentum) * old + momentum * batch, with the unbiased variance; else the running ones are used. Raises
+    GraphValueError unless there is one number for each channel.
     """
     def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
         if training:
@@ -116,7 +118,7 @@ def normalised_by_channel(
     input_x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any, bias: Any, eps: float,
     moments: Callable[[Tensor], tuple[Tensor, Tensor]],
 ) -> Tensor:  # fmt: skip
-    """centred / sqrt(variance + eps) * weight + bias, where `moments` gives the centred batch and its variance."""
+    """centred / sqrt(variance + eps) * weight + bias, where `moments` returns the centred batch and its variance."""
     x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
     if x.ndim < 2:
         raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.")
@@ -129,10 +131,10 @@ def normalised_by_channel(
 
 
 def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, momentum: float) -> tuple[Tensor, Tensor]:
-    """The centred batch and its variance; the running statistics move.
+    """The centred batch and its variance; updates the running statistics.
 
-    What rounding leaves of the mean is subtracted as well, since it is all that there is of a feature that is constant:
-    beside a large number it is larger than eps.
+    The rounding error of the mean is subtracted as well: for a large constant feature it is all that is left, and
+    larger than eps.
     """
     axes = batch_axes(x)
     average = mean(x, axes, keepdims=True)
@@ -146,12 +148,12 @@ def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, mome
 
 
 def batch_axes(x: Tensor) -> tuple[int, ...]:
-    """Those of (N, C, ...) along which a channel lies."""
+    """The axes of (N, C, ...) except for that of channels."""
     return (0, *range(2, x.ndim))
 
 
 def move(running: TensorLike, batch: Tensor, momentum: float) -> None:
-    """Let a running statistic, if it is a parameter, become (1 - momentum) * old + momentum * batch."""
+    """Update a running statistic, if it is a parameter, to (1 - momentum) * old + momentum * batch."""
     if isinstance(running, Parameter):
         batch = reshape(stop_gradient(batch), running.shape)
         assign(running, state_of(running) * (1 - momentum) + batch * momentum)
@@ -162,7 +164,7 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """x without its mean along axes, and its variance there."""
+    """x minus its mean along axes, and its variance along them."""
     centred = x - mean(x, axes, keepdims=True)
     return centred, mean(square(centred), axes, keepdims=True)
 
@@ -172,13 +174,13 @@ def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
     return x if shift is None else x + shift
 
 
-def kept(x: TensorLike) -> Tensor:
+def in_own_dtype(x: TensorLike) -> Tensor:
     """A tensor, or a parameter's value in its own dtype, whatever the `to_float` of the running cell."""
     return state_of(x) if isinstance(x, Parameter) else tensor_of(x)
 
 
 def _as(x: TensorLike | None, like: Tensor) -> Tensor | None:
-    return None if x is None else cast(kept(x), like.dtype)
+    return None if x is None else cast(in_own_dtype(x), like.dtype)
 
 
 def _column(x: TensorLike, like: Tensor) -> Tensor | None:
@@ -187,7 +189,7 @@ def _column(x: TensorLike, like: Tensor) -> Tensor | None:
 
 def _per_channel(x: TensorLike, like: Tensor) -> Tensor:
     """A number for each channel in a shape that broadcasts."""
-    return reshape(cast(kept(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
+    return reshape(cast(in_own_dtype(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
 
 
 def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
@@ -226,16 +228,16 @@ def _batch_norm(
     input_x: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike, variance: TensorLike,
     is_training: bool = False, epsilon: float = 1e-5, momentum: float = 0.1, data_format: str = "NCHW",
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Batch normalisation, and the mean and variance that were used, twice; see `ops.batch_norm`.
+    """Batch normalisation, and twice the mean and variance that it used; see `ops.batch_norm`.
 
-    In training they are those of the batch, the variance the biased one, and parameters `mean` and `variance` move.
+    In training they are those of the batch, with the biased variance, and parameters `mean` and `variance` are updated.
     """
     x = channels_first(input_x, data_format, 2)
     if is_training:
         wide = cast(x, float32) if x.dtype.is_half else x
         used = _moments(stop_gradient(wide))
     else:
-        used = kept(mean), kept(variance)
+        used = in_own_dtype(mean), in_own_dtype(variance)
     y = batch_norm(x, mean, variance, scale, bias, bool(is_training), momentum, epsilon)
     return (as_given(y, data_format, 2), *used, *used)
 
@@ -251,17 +253,17 @@ def _layer_norm(
     input_x: TensorLike, gamma: TensorLike, beta: TensorLike, begin_norm_axis: int = 1, begin_params_axis: int = 1,
     epsilon: float = 1e-7,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """x normalised over the axes from `begin_norm_axis` on, times gamma plus beta; the means and the variances.
+    """x normalised over the axes from `begin_norm_axis`, times gamma plus beta; and the means and the variances.
 
-    The last two give no gradient, as in MindSpore. Gamma and beta have the sizes of x from `begin_params_axis` on.
-    Raises GraphValueError for other sizes.
+    The last two have no gradient, as in MindSpore. Gamma and beta have the sizes of x from `begin_params_axis`. Raises
+    GraphValueError for other sizes.
     """
     x = float_of(input_x)
-    first, wanted = axis_of(begin_norm_axis, x.ndim), x.shape[axis_of(begin_params_axis, x.ndim) :]
-    gamma, beta = kept(gamma), kept(beta)
-    if gamma.shape != wanted or beta.shape != wanted:
-        message = f"LayerNorm of {x.type} takes gamma and beta of the shape {wanted}, not {gamma.type} and {beta.type}."
-        raise GraphValueError(message)
+    first, expected = axis_of(begin_norm_axis, x.ndim), x.shape[axis_of(begin_params_axis, x.ndim) :]
+    gamma, beta = in_own_dtype(gamma), in_own_dtype(beta)
+    if gamma.shape != expected or beta.shape != expected:
+        text = f"LayerNorm of {x.type} takes gamma and beta of the shape {expected}"
+        raise GraphValueError(f"{text}, not {gamma.type} and {beta.type}.")
     wide = cast(x, float32) if x.dtype.is_half else x
     axes = tuple(range(first, x.ndim))
     average = mean(wide, axes, keepdims=True)
@@ -270,3 +272,53 @@ def _layer_norm(
     normed = centred * rsqrt(variance + epsilon)
     y = normed * cast(gamma, wide.dtype) + cast(beta, wide.dtype)
     return cast(y, x.dtype), stop_gradient(average), stop_gradient(variance)
+
+
+def batch_norm_over_ranks(
+    x: TensorLike, running_mean: TensorLike, running_var: TensorLike, weight: Any, bias: Any, momentum: float,
+    eps: float, group: str,
+) -> Tensor:  # fmt: skip
+    """`ops.batch_norm` in training, with the mean and variance of the joined batches of all ranks of a group.
+
+    Ranks may have different numbers of rows. They communicate once in the forward and once in the backward.
+    """
+
+    def moments(wide: Tensor) -> tuple[Tensor, Tensor]:
+        average, left, variance, count = _of_all(wide, group)
+        move(running_mean, average + left, momentum)
+        move(running_var, variance * (count / maximum(count - 1, 1)), momentum)
+        column = (1, wide.shape[1], *[1] * (wide.ndim - 2))
+        centred = wide - reshape(average, column) - reshape(left, column)
+        return centred, reshape(variance, column)
+
+    return normalised_by_channel(x, running_mean, running_var, weight, bias, eps, moments)
+
+
+def _of_all(x: Tensor, group: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The mean, its rounding error, the variance and the number of elements of each channel over all ranks.
+
+    The means of ranks and the sums of squares around them are combined by Chan, Golub and LeVeque's formula (Updating
+    formulae and a pairwise algorithm for computing sample variances, 1979), without a difference of large squares. The
+    rounding error of a mean has no gradient of its own; see `ops.batch_norm`.
+    """
+    means, lefts, squares, counts = _gathered(x, group)
+    total = sum(counts, 0)
+    shares = counts / total
+    average = sum(shares * means, 0)
+    apart = means - average + lefts
+    left = stop_gradient(sum(shares * apart, 0))
+    between = counts * square(sub(apart, left))
+    return average, left, sum(squares + between, 0) / total, total
+
+
+def _gathered(x: Tensor, group: str) -> list[Tensor]:
+    """The mean, its rounding error, the squares around it and the number of elements, of each rank and channel."""
+    axes, shape = batch_axes(x), (x.shape[1],)
+    average = mean(x, axes, keepdims=True)
+    centred = x - average
+    left = stop_gradient(mean(centred, axes, keepdims=True))
+    squares = sum(square(sub(centred, left)), axes)
+    count = full(shape, prod(x.shape[i] for i in axes), dtype=x.dtype)
+    own = stack([reshape(average, shape), reshape(left, shape), squares, count])
+    rows = all_gathered(expand_dims(own, 0), group)
+    return [rows[:, i] for i in range(4)]

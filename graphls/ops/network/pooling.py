@@ -1,4 +1,4 @@
-"""Maximum, average and norm over windows of images with one to three axes."""
+"""Maximum, average and norm pooling of images with one to three axes, and unpooling."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def max_pool1d(
 def max_pool(axes: int) -> Callable[..., Any]:
     """The largest element of each window of {images} (N, C, {sizes}) or (C, {sizes}).
 
-    The stride is the size of the window unless given. `ceil_mode` adds a last window where elements are left, if it
-    starts on the image or on the padding before it. With `return_indices` also the int64 position of the element in
-    its image, counted in row-major order; the gradient goes to that element. Raises GraphTypeError and
-    GraphValueError where sizes do not fit.
+    The default stride is the size of the window. `ceil_mode` adds a last window for remaining elements, if it starts on
+    the image or on the padding before it. With `return_indices` also the int64 position of the element in its image, in
+    row-major order; the gradient goes to that element. Raises GraphTypeError and GraphValueError where sizes do not
+    fit.
     """
 
     def pooled(
@@ -68,7 +68,7 @@ def _max_pool(name: str, axes: int, x: TensorLike, windows: Windows, return_indi
 
 
 def batched(name: str, axes: int, x: TensorLike, function: Callable[[Tensor], Result]) -> Result:
-    """A function of a batch of images, applied to one or, without the first axis, to a single image."""
+    """A function of a batch of images, applied to a batch or, without the first axis, to a single image."""
     x = float_of(x)
     check_axes(name, x, axes, unbatched=True)
     if x.ndim == axes + 2:
@@ -92,9 +92,9 @@ def avg_pool1d(
 def avg_pool(axes: int) -> Callable[..., Tensor]:
     """The mean of each window of {images} (N, C, {sizes}) or (C, {sizes}).
 
-    Padding counts as zeros only for `pad_mode` "pad" with `count_include_pad`; what `ceil_mode` adds at the end, as in
-    `max_pool2d`, never counts. A `divisor_override` above 0 divides the sums in place of the number of elements.
-    Raises GraphTypeError and GraphValueError where sizes do not fit.
+    Padding counts as zeros only for `pad_mode` "pad" with `count_include_pad`; padding added by `ceil_mode`, as in
+    `max_pool2d`, never counts. A `divisor_override` above 0 replaces the number of elements as the divisor. Raises
+    GraphTypeError and GraphValueError where sizes do not fit.
     """
 
     @warns_of(STRIDE)
@@ -129,7 +129,7 @@ def _avg_pool(
 
 
 def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Shape) -> Tensor:
-    """The mean where of all padding only some counts."""
+    """The mean where only part of the padding counts."""
     if geometry["pads"] == counted:
         return apply("avg_pool", x, **geometry, count_include_pad=True)
     pads = tuple(n - own for n, own in zip(geometry["pads"], counted, strict=True))
@@ -149,8 +149,8 @@ def check_divisor(divisor: int | None) -> int:
 def lp_pool(axes: int) -> Callable[..., Tensor]:
     """(sum of x ** p) ** (1 / p) over each window of {images}, for p = `norm_type`; the gradient of a sum of 0 is 0.
 
-    The stride is the size of the window unless given. Raises GraphTypeError and GraphValueError for what is no
-    positive number.
+    The default stride is the size of the window. Raises GraphTypeError and GraphValueError for anything but a positive
+    number.
     """
 
     def pooled(
@@ -167,7 +167,7 @@ lp_pool1d, lp_pool2d = lp_pool
 
 
 def _lower(pad_mode: str) -> str:
-    """The mode of padding, of which MindSpore also writes "SAME" and "VALID"."""
+    """The padding mode in lower case, as MindSpore also has "SAME" and "VALID"."""
     return pad_mode.lower() if isinstance(pad_mode, str) else pad_mode
 
 
@@ -253,12 +253,12 @@ operator_class("MaxPoolWithArgmaxV2", _SETTINGS, defaults={"dilation": (1, 1)}, 
 
 @by_axes(1, 2, 3)
 def max_unpool(axes: int) -> Callable[..., Tensor]:
-    """The elements of {images} (N, C, {sizes}) or (C, {sizes}) where `max_pool` found them, zeros elsewhere.
+    """The inverse of `max_pool`: the elements of {images} (N, C, {sizes}) or (C, {sizes}) at `indices`, else zeros.
 
-    `indices` are positions in the result in row-major order; of several for one position the last stays. A size becomes
-    (size - 1) * stride - 2 * padding + kernel, or what `output_size` says, which is at most a stride away; it may also
+    `indices` are positions in the result in row-major order; of several for one position the last wins. A size becomes
+    (size - 1) * stride - 2 * padding + kernel, or that of `output_size`, which differs by at most a stride; it may also
     begin with the sizes of batch and channels. Raises GraphTypeError and GraphValueError for arguments that do not fit,
-    GraphIndexError for an index that is known and out of range.
+    GraphIndexError for a constant index out of range.
     """
     name = f"max_unpool{axes}d"
 
@@ -278,8 +278,8 @@ def max_unpool(axes: int) -> Callable[..., Tensor]:
         background = zeros((rows, prod(sizes)), x.dtype)
         flat = [reshape(t, (rows, prod(x.shape[-axes:]))) for t in (positions, x)]
         check_range(background, flat[0], 1)
-        found = replaced_elements(background, flat[0], flat[1], 1) if x.size else background
-        return reshape(found, (*outer, *sizes))
+        result = replaced_elements(background, flat[0], flat[1], 1) if x.size else background
+        return reshape(result, (*outer, *sizes))
 
     return unpooled
 
@@ -301,10 +301,10 @@ def window_sizes(kernel_size: Sizes, stride: Sizes | None, padding: Sizes, axes:
 def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, output_size: ShapeLike | None) -> Shape:
     axes = len(kernel)
     usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(shape[-axes:], strides, pads, kernel, strict=True))
-    given = shape_of(() if output_size is None else output_size)
-    sizes = given[-axes:] or usual
+    requested = shape_of(() if output_size is None else output_size)
+    sizes = requested[-axes:] or usual
     is_near = len(sizes) == axes and all(abs(n - u) <= s for n, u, s in zip(sizes, usual, strides, strict=True))
-    if not is_near or given[:-axes] not in ((), shape[:-axes]) or min(sizes) < 1:
+    if not is_near or requested[:-axes] not in ((), shape[:-axes]) or min(sizes) < 1:
         message = f"{name} makes the sizes {usual} of {shape}, or others a stride away at most, not {output_size}."
         raise GraphValueError(message)
     return sizes
@@ -316,10 +316,10 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
         data_format: str = FORMATS[axes][0],
     ) -> Tensor:  # fmt: skip
         x, positions = (channels_first(t, data_format, axes) for t in (x, argmax))
-        whole = tuple(output_shape) or None
-        if whole and are_last(data_format, axes):
-            whole = (whole[0], whole[-1], *whole[1:-1])
-        y = function(x, positions, ksize, strides, pads, whole)
+        output_size = tuple(output_shape) or None
+        if output_size and are_last(data_format, axes):
+            output_size = (output_size[0], output_size[-1], *output_size[1:-1])
+        y = function(x, positions, ksize, strides, pads, output_size)
         return as_given(y, data_format, axes)
 
     return unpooled

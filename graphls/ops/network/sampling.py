@@ -1,4 +1,4 @@
-"""Images sampled at any points: grids of affine maps, boxes that are cut out; how far boxes overlap."""
+"""Images sampled at arbitrary points: affine grids, crops of boxes, features of regions; and functions of boxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from graphls.base.checks import number
+import numpy as np
+
+from graphls.base.checks import integer, number, positive_int
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.tensor import Tensor, TensorLike
 from graphls.ir.types import float32, int32, int64
@@ -28,8 +30,10 @@ from graphls.ops.math.elementwise import (
     round,
     where,
 )
+from graphls.ops.math.reductions import mean
 from graphls.ops.operands import Sizes, float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
+from graphls.ops.state import stop_gradient
 
 MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border", "reflection")
@@ -37,7 +41,7 @@ PADDINGS = ("zeros", "border", "reflection")
 
 @operation(classes="AffineGrid", settings="align_corners")
 def affine_grid(theta: TensorLike, size: Sizes, align_corners: bool = False) -> Tensor:
-    """The points at which `grid_sample` makes images of a size from images that `theta` maps them to.
+    """The grid of points for `grid_sample` that transforms images by the affine maps `theta`.
 
     Matrices (N, 2, 3) and a size (N, C, H, W) give points (N, H, W, 2); (N, 3, 4) and (N, C, D, H, W) give
     (N, D, H, W, 3). Raises GraphValueError for other shapes.
@@ -51,7 +55,7 @@ def affine_grid(theta: TensorLike, size: Sizes, align_corners: bool = False) -> 
 
 
 def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Tensor:
-    """The sum over axes of coordinates times a column of the matrix; the first column belongs to the last axis."""
+    """The matrices applied to coordinates; the first column belongs to the last axis."""
     axes = len(sizes)
     columns = [reshape(cut(matrices, 2, i, i + 1), (-1, *[1] * axes, axes)) for i in range(axes + 1)]
     terms = columns[-1]
@@ -73,9 +77,9 @@ def grid_sample(
     """Images (N, C, H, W) at points (N, h, w, 2), or volumes (N, C, D, H, W) at points (N, d, h, w, 3).
 
     A point is (x, y) or (x, y, z), from -1 to 1 across the image: from corner to corner or, with `align_corners`,
-    between the centres of the outermost elements. "bilinear" weighs all neighbours, "nearest" takes one. What lies
-    outside is zero for "zeros", the nearest element for "border", and mirrored for "reflection". A nan lies outside.
-    Raises GraphValueError for another mode and for shapes that do not fit.
+    between the centres of the outermost elements. "bilinear" weighs all neighbours, "nearest" selects one. Outside, the
+    image is zero for "zeros", the nearest element for "border", and mirrored for "reflection". A nan is outside. Raises
+    GraphValueError for another mode and for shapes that do not fit.
     """
     x, points = floats(input, grid)
     for name, value, known in (("mode", mode, MODES), ("padding_mode", padding_mode, PADDINGS)):
@@ -102,8 +106,8 @@ def _sampled(x: Tensor, points: Tensor, mode: str, padding_mode: str, align_corn
         position = reshape(cut(flat, 2, i, i + 1), (n, count))
         positions.insert(0, _inside(_scaled(position, size, align_corners), size, padding_mode, align_corners))
     rows = reshape(transpose(x, (0, *range(2, x.ndim), 1)), (n * prod(sizes), channels))
-    taken = _nearest(rows, positions, sizes) if mode == "nearest" else _weighted(rows, positions, sizes)
-    return reshape(transpose(taken, (0, 2, 1)), (n, channels, *points.shape[1:-1]))
+    samples = _nearest(rows, positions, sizes) if mode == "nearest" else _weighted(rows, positions, sizes)
+    return reshape(transpose(samples, (0, 2, 1)), (n, channels, *points.shape[1:-1]))
 
 
 def _scaled(points: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -112,19 +116,19 @@ def _scaled(points: Tensor, size: int, align_corners: bool) -> Tensor:
 
 
 def _inside(positions: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Positions moved onto the image; for "zeros" those that are far outside to where there are only zeros."""
+    """Positions clipped or mirrored onto the image; for "zeros", clipped to just outside of it."""
     if padding_mode == "zeros":
         return between(positions, -2.0, size + 1.0)
     if padding_mode == "reflection":
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        # A triangle wave of the period 2 * span: positions beyond an edge come back from it.
+        # A triangle wave of the period 2 * span mirrors positions beyond an edge.
         wave = span - abs((positions - low) % (2 * span) - span) if span else positions * 0.0
         positions = wave + low if span else wave
     return between(positions, 0.0, size - 1.0)
 
 
 def between(positions: Tensor, low: float, high: float) -> Tensor:
-    """Positions between two bounds, a nan at the lower; those that are moved have no gradient."""
+    """Positions clipped to two bounds, a nan to the lower one; clipped positions have no gradient."""
     positions = where(positions > low, positions, low)
     return where(positions < high, positions, high)
 
@@ -134,7 +138,7 @@ def _nearest(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
 
 
 def _weighted(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
-    """The sum over all neighbours of a position, each times its share."""
+    """The sum over all neighbours of a position, times their weights."""
     lows = [floor(position) for position in positions]
     shares = [position - low for position, low in zip(positions, lows, strict=True)]
     terms = []
@@ -144,13 +148,13 @@ def _weighted(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor
             own = part if is_high else 1.0 - part
             share = own if share is None else share * own
         assert share is not None
-        whole = [cast(low + float(step), int64) for low, step in zip(lows, corner, strict=True)]
-        terms.append(_picked(rows, whole, sizes) * expand_dims(share, -1))
+        corners = [cast(low + float(step), int64) for low, step in zip(lows, corner, strict=True)]
+        terms.append(_picked(rows, corners, sizes) * expand_dims(share, -1))
     return addn(terms)
 
 
 def _picked(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
-    """The elements (N, points, C) at whole positions; zeros outside of the image."""
+    """The elements (N, points, C) at integer positions; zeros outside of the image."""
     number = reshape(in_graph(arange(positions[0].shape[0])), (-1, 1)) * prod(sizes)
     inside = None
     for i, (position, size) in enumerate(zip(positions, sizes, strict=True)):
@@ -181,7 +185,7 @@ def bounding_box_encode(
     anchor_box: TensorLike, groundtruth_box: TensorLike, means: TensorLike = (0.0, 0.0, 0.0, 0.0),
     stds: TensorLike = (1.0, 1.0, 1.0, 1.0),
 ) -> Tensor:  # fmt: skip
-    """How boxes (N, 4) of (x0, y0, x1, y1) lie to anchors: (dx, dy, log of the widths, log of the heights).
+    """Boxes (N, 4) of (x0, y0, x1, y1) relative to anchors: (dx, dy, log of the widths, log of the heights).
 
     dx and dy are the distances of the centres, divided by the size of the anchor; a box from 2 to 3 is two wide.
     `means` are subtracted, then `stds` divide. From Girshick et al. (2014), as in MindSpore. Raises GraphTypeError
@@ -203,9 +207,9 @@ def bounding_box_decode(
     anchor_box: TensorLike, deltas: TensorLike, max_shape: TensorLike, means: TensorLike = (0.0, 0.0, 0.0, 0.0),
     stds: TensorLike = (1.0, 1.0, 1.0, 1.0), wh_ratio_clip: float = 0.016,
 ) -> Tensor:  # fmt: skip
-    """Boxes (N, 4) of (x0, y0, x1, y1) from anchors and what `bounding_box_encode` gives for them.
+    """The inverse of `bounding_box_encode`: boxes (N, 4) of (x0, y0, x1, y1) from anchors and deltas.
 
-    They are cut off at the image of the height and width `max_shape`; the logarithms of sizes are at most
+    They are clipped to the image of the height and width `max_shape`, and the logarithms of sizes to
     |log(wh_ratio_clip)|. Raises as `bounding_box_encode`, and GraphValueError for a `max_shape` that is not two numbers
     and a `wh_ratio_clip` that is not above 0.
     """
@@ -231,7 +235,7 @@ def bounding_box_decode(
 
 @operation(classes="CheckValid")
 def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
-    """Whether boxes (N, 4) of (x0, y0, x1, y1) are inside of an image, given as (height, width, ratio).
+    """True where boxes (N, 4) of (x0, y0, x1, y1) are inside of an image, given as (height, width, ratio).
 
     x goes from 0 to width * ratio - 1, y to height * ratio - 1. Raises GraphValueError for other shapes.
     """
@@ -246,11 +250,11 @@ def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
 
 
 def _boxes(name: str, first: TensorLike, second: TensorLike) -> tuple[Tensor, ...]:
-    made = floats(first, second)
-    if made[0].ndim != 2 or made[0].shape[1] != 4 or made[1].shape != made[0].shape:
-        message = f"{name} takes boxes (N, 4) of one shape, not {made[0].type} and {made[1].type}."
+    pair = floats(first, second)
+    if pair[0].ndim != 2 or pair[0].shape[1] != 4 or pair[1].shape != pair[0].shape:
+        message = f"{name} takes boxes (N, 4) of one shape, not {pair[0].type} and {pair[1].type}."
         raise GraphValueError(message)
-    return made
+    return pair
 
 
 def columns_of(boxes: Tensor) -> list[Tensor]:
@@ -280,12 +284,12 @@ def crop_and_resize(
     image: TensorLike, boxes: TensorLike, box_indices: TensorLike, crop_size: TensorLike, method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """What boxes cut out of images (N, H, W, C), each resized to `crop_size`: float32 (boxes, height, width, C).
+    """Crops of images (N, H, W, C) by boxes, each resized to `crop_size`: float32 (boxes, height, width, C).
 
-    Boxes (boxes, 4) are (y0, x0, y1, x1), from 0 to 1 across the centres of the outermost pixels; the first may be the
-    larger one, which mirrors. `box_indices` say of which image each is. "bilinear" weighs four pixels, "nearest" takes
-    one; outside of the image all is `extrapolation_value`. Raises GraphTypeError and GraphValueError for arguments that
-    do not fit, GraphIndexError for an index that is known and out of range.
+    Boxes (boxes, 4) are (y0, x0, y1, x1), from 0 to 1 across the centres of the outermost pixels; a larger first
+    coordinate mirrors the crop. `box_indices` are the images of the boxes. "bilinear" weighs four pixels, "nearest"
+    selects one; points outside of the image are `extrapolation_value`. Raises GraphTypeError and GraphValueError for
+    arguments that do not fit, GraphIndexError for a constant index out of range.
     """
     name = "crop_and_resize"
     x, corners, numbers = cast(tensor_of(image), float32), cast(float_of(boxes), float32), tensor_of(box_indices)
@@ -294,9 +298,9 @@ def crop_and_resize(
     check_range(x, numbers, 0)
     y0, x0, y1, x1 = columns_of(corners)
     rows, columns = _places(y0, y1, x.shape[1], height), _places(x0, x1, x.shape[2], width)
-    found = cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
+    crops = cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
     inside = logical_and(expand_dims(_is_inside(rows, x.shape[1]), 2), expand_dims(_is_inside(columns, x.shape[2]), 1))
-    return where(expand_dims(inside, -1), found, outside)
+    return where(expand_dims(inside, -1), crops, outside)
 
 
 def _crop_sizes(
@@ -333,8 +337,8 @@ def cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: s
         return gather(reshape(x, (-1, x.shape[3])), positions, 0)
 
     if method == "nearest":
-        return pixels(_whole(rows + 0.5, x.shape[1]), _whole(columns + 0.5, x.shape[2]))
-    top, left = _whole(rows, x.shape[1]), _whole(columns, x.shape[2])
+        return pixels(_rounded_down(rows + 0.5, x.shape[1]), _rounded_down(columns + 0.5, x.shape[2]))
+    top, left = _rounded_down(rows, x.shape[1]), _rounded_down(columns, x.shape[2])
     down, right = minimum(top + 1, x.shape[1] - 1), minimum(left + 1, x.shape[2] - 1)
     along = reshape(columns - cast(left, columns.dtype), (columns.shape[0], 1, -1, 1))
     upper, lower = (pixels(row, left) * (1.0 - along) + pixels(row, right) * along for row in (top, down))
@@ -342,15 +346,15 @@ def cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: s
     return upper * (1.0 - below) + lower * below
 
 
-def _whole(positions: Tensor, size: int) -> Tensor:
-    """Positions rounded down, on the image."""
-    held = where(positions >= 0.0, positions, 0.0)
-    return cast(floor(maximum(minimum(held, float(size - 1)), 0.0)), int64)
+def _rounded_down(positions: Tensor, size: int) -> Tensor:
+    """Positions rounded down, clipped to the image."""
+    positive = where(positions >= 0.0, positions, 0.0)
+    return cast(floor(maximum(minimum(positive, float(size - 1)), 0.0)), int64)
 
 
 @operation(classes="IOU", settings="mode")
 def iou(anchor_boxes: TensorLike, gt_boxes: TensorLike, mode: str = "iou") -> Tensor:
-    """The area that boxes share, as a part of all that they cover, or with "iof" of the second ones; 0 of no area.
+    """The intersection of boxes over their union, or with "iof" over the second ones; 0 without an area.
 
     The boxes (x0, y0, x1, y1) have shapes (n, 4) and (m, 4), the result (m, n). Raises GraphValueError for other shapes
     and modes.
@@ -360,10 +364,10 @@ def iou(anchor_boxes: TensorLike, gt_boxes: TensorLike, mode: str = "iou") -> Te
         raise GraphValueError(f"iou takes rows of four numbers, not {anchors.type} and {truths.type}.")
     if mode not in ("iou", "iof"):
         raise GraphValueError(f"The mode of iou is 'iou' or 'iof', not {mode!r}.")
-    return in_single(lambda a, t: _shared(expand_dims(a, 0), expand_dims(t, 1), mode), anchors, truths)
+    return in_single(lambda a, t: _overlap(expand_dims(a, 0), expand_dims(t, 1), mode), anchors, truths)
 
 
-def _shared(anchors: Tensor, truths: Tensor, mode: str) -> Tensor:
+def _overlap(anchors: Tensor, truths: Tensor, mode: str) -> Tensor:
     (low, high), (other_low, other_high) = _corners(anchors), _corners(truths)
     overlap, area = _area(maximum(low, other_low), minimum(high, other_high)), _area(other_low, other_high)
     return div_no_nan(overlap, area if mode == "iof" else area + _area(low, high) - overlap)
@@ -377,3 +381,62 @@ def _area(low: Tensor, high: Tensor) -> Tensor:
     """The areas of boxes by their corners; 0 where a side is negative."""
     sides = maximum(high - low, 0.0)
     return squeeze(cut(sides, 2, 0, 1) * cut(sides, 2, 1, 2), 2)
+
+
+@operator_class("ROIAlign", "pooled_height pooled_width spatial_scale sample_num roi_end_mode")
+def _roi_align(
+    features: TensorLike, rois: TensorLike, pooled_height: int, pooled_width: int, spatial_scale: float,
+    sample_num: int = 2, roi_end_mode: int = 1,
+) -> Tensor:  # fmt: skip
+    """The features (N, C, H, W) of regions, (regions, C, pooled_height, pooled_width): means of points in their bins.
+
+    A region is a row of `rois`, (index of the image, x0, y0, x1, y1), which `spatial_scale` converts from pixels of the
+    image to those of the features. Each bin has a grid of `sample_num` x `sample_num` points, interpolated bilinearly;
+    points more than one pixel outside are 0. With the `roi_end_mode` 1, the corner (x1, y1) is one pixel further, and
+    with 0 a region is at least one feature wide. Only the features have a gradient. From He et al., Mask R-CNN (2017).
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphIndexError for a constant index of an
+    image out of range.
+    """
+    name = "ROIAlign"
+    x, regions = float_of(features), stop_gradient(float_of(rois))
+    _check_regions(name, x, regions)
+    height, width, samples = (
+        positive_int(name, key, value)
+        for key, value in (("pooled_height", pooled_height), ("pooled_width", pooled_width), ("sample_num", sample_num))
+    )
+    if integer(name, "roi_end_mode", roi_end_mode) not in (0, 1):
+        raise GraphValueError(f"The 'roi_end_mode' of {name} is 0 or 1, not {roi_end_mode}.")
+    scale = number(name, "spatial_scale", spatial_scale)
+    images = cast(cut(regions, 1, 0, 1), int64)
+    check_range(x, images, 0)
+    wide = float32 if x.dtype.is_half else x.dtype
+    x0, y0, x1, y1 = columns_of(cast(cut(regions, 1, 1, 5), wide))
+    rows = _points(y0, y1, scale, height * samples, roi_end_mode == 1)
+    columns = _points(x0, x1, scale, width * samples, roi_end_mode == 1)
+    points = _at_points(transpose(cast(x, wide), (0, 2, 3, 1)), images, rows, columns)
+    bins = reshape(points, (regions.shape[0], height, samples, width, samples, x.shape[1]))
+    return cast(transpose(mean(bins, (2, 4)), (0, 3, 1, 2)), x.dtype)
+
+
+def _check_regions(name: str, x: Tensor, regions: Tensor) -> None:
+    if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5 or 0 in x.shape:
+        message = f"{name} takes features (N, C, H, W) and regions (K, 5), not {x.type} and {regions.type}."
+        raise GraphValueError(message)
+
+
+def _points(first: Tensor, last: Tensor, scale: float, count: int, is_further: bool) -> Tensor:
+    """The positions of the points of each region along an axis, (regions, points)."""
+    start, end = first * scale, (last + 1.0 if is_further else last) * scale
+    length = end - start if is_further else maximum(end - start, 1.0)
+    steps = Tensor((np.arange(count) + 0.5) / count, start.dtype)
+    return expand_dims(start, 1) + expand_dims(length, 1) * steps
+
+
+def _at_points(x: Tensor, images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The interpolated features (N, H, W, C) at each row and column of a region: (regions, rows, columns, C)."""
+    clipped, is_inside = [], []
+    for positions, size in ((rows, x.shape[1]), (columns, x.shape[2])):
+        is_inside.append((positions >= -1.0) & (positions <= float(size)))
+        clipped.append(between(positions, 0.0, size - 1.0))
+    inside = logical_and(expand_dims(is_inside[0], 2), expand_dims(is_inside[1], 1))
+    return where(expand_dims(inside, 3), cropped(x, images, clipped[0], clipped[1], "bilinear"), 0.0)

@@ -1,1 +1,1 @@
-"""Random tensors."""
+"""Random tensors and distributions."""

@@ -1,7 +1,7 @@
 """Random tensors.
 
-In a compiled step they follow from `set_seed`, the step and the position in the program: a run can be repeated and
-resumed, and a `seed` is not used. Outside of one they are drawn at once, from `seed` where it is given.
+In a compiled step they are functions of `set_seed`, the step and the call site: a run can be repeated and resumed, and
+a `seed` is ignored. Outside of one they are drawn at once, from `seed` if it is given.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, 
 from graphls.ops.record import by_axes, in_place, operation, operator_class
 
 
-def drawn(primitive: str, seed: int | None = None, **attrs: object) -> Tensor:
-    """What a random primitive draws: in a trace anew in every step, outside of one at once.
+def draw(primitive: str, seed: int | None = None, **attrs: object) -> Tensor:
+    """A tensor of a random primitive: in a trace new in every step, outside of one computed at once.
 
-    Raises GraphTypeError for a seed that is no integer.
+    Raises GraphTypeError for a seed that is not an integer.
     """
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.")
@@ -43,11 +43,11 @@ def drawn(primitive: str, seed: int | None = None, **attrs: object) -> Tensor:
 
 
 def standard_uniform(shape: ShapeLike, seed: int | None) -> Tensor:
-    """Float32 numbers from 0 up to, but without, 1."""
-    return drawn("random_uniform", seed, shape=sizes_of_draw(shape))
+    """Float32 numbers of the uniform distribution on [0, 1)."""
+    return draw("random_uniform", seed, shape=random_shape(shape))
 
 
-def sizes_of_draw(shape: ShapeLike) -> tuple[int, ...]:
+def random_shape(shape: ShapeLike) -> tuple[int, ...]:
     """The shape of a random tensor; raises GraphValueError for negative sizes."""
     sizes = shape_of(shape)
     if min(sizes, default=0) < 0:
@@ -56,15 +56,15 @@ def sizes_of_draw(shape: ShapeLike) -> tuple[int, ...]:
 
 
 def _float_type(name: str, dtype: DTypeLike) -> DType:
-    found = as_dtype(dtype or float32)
-    if not found.is_float:
-        raise GraphTypeError(f"{name} draws floating point numbers, not {found!r}.")
-    return found
+    result = as_dtype(dtype or float32)
+    if not result.is_float:
+        raise GraphTypeError(f"{name} draws floating point numbers, not {result!r}.")
+    return result
 
 
 @operation(also="mint")
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
-    """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
+    """Numbers of the uniform distribution on [0, 1); float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
     return cast(standard_uniform(size[0] if len(size) == 1 else size, seed), kind)
 
@@ -78,7 +78,7 @@ def rand_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike | 
 
 @operation(also="mint")
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
-    """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
+    """Numbers of the standard normal distribution; float32 unless another float dtype is given."""
     kind = _float_type("randn", dtype)
     return cast(standard_normal(size[0] if len(size) == 1 else size, seed), kind)
 
@@ -92,21 +92,21 @@ def randn_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike |
 
 @operation
 def standard_normal(shape: ShapeLike, seed: int | None = None) -> Tensor:
-    """Float32 numbers of the normal distribution with mean 0 and deviation 1."""
-    return drawn("random_normal", seed, shape=sizes_of_draw(shape))
+    """Float32 numbers of the standard normal distribution."""
+    return draw("random_normal", seed, shape=random_shape(shape))
 
 
 @operation
 def normal(shape: ShapeLike, mean: TensorLike, stddev: TensorLike, seed: int | None = None) -> Tensor:
-    """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
+    """Numbers of a normal distribution; `shape`, mean and standard deviation broadcast."""
     mean, stddev = float_of(mean), float_of(stddev)
-    wide = broadcast_shapes(sizes_of_draw(shape), mean.shape, stddev.shape)
+    wide = broadcast_shapes(random_shape(shape), mean.shape, stddev.shape)
     return standard_normal(wide, seed) * stddev + mean
 
 
 @operation
 def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Tensor:
-    """Numbers from `minval` up to, but without, `maxval`, all equally likely, in the shape in which all three meet.
+    """Numbers of the uniform distribution on [minval, maxval); `shape` and both bounds broadcast.
 
     For an integer dtype both are integers without axes (see `randint`).
     """
@@ -115,21 +115,21 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         bounds = integer("uniform", "minval", minval), integer("uniform", "maxval", maxval)
         return randint(*bounds, shape, seed, dtype=kind)
     low, high = float_of(minval), float_of(maxval)
-    wide = broadcast_shapes(sizes_of_draw(shape), low.shape, high.shape)
+    wide = broadcast_shapes(random_shape(shape), low.shape, high.shape)
     return cast(standard_uniform(wide, seed) * (high - low) + low, kind)
 
 
 @operation(also="mint")
 def randint(low: int, high: int, size: ShapeLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
+    """Uniformly distributed integers in range(low, high); int64 unless another dtype is given.
 
-    Raises GraphTypeError for bounds that are no integers, GraphValueError unless low is below high.
+    Raises GraphTypeError for bounds that are not integers, GraphValueError unless low is below high.
     """
     if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
         raise GraphTypeError(f"randint takes integers as bounds, not {low!r} and {high!r}.")
     if low >= high:
         raise GraphValueError(f"randint draws from {low} up to a higher number, not {high}.")
-    return cast(drawn("random_integers", seed, shape=sizes_of_draw(size), start=low, stop=high), dtype or int64)
+    return cast(draw("random_integers", seed, shape=random_shape(size), start=low, stop=high), dtype or int64)
 
 
 @operation
@@ -143,26 +143,26 @@ def randint_like(
 
 @operation(checks={"n": integer})
 def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DTypeLike = int64) -> Tensor:
-    """The numbers from 0 up to, but without, n in random order; int64 unless another dtype is given.
+    """A random permutation of range(n); int64 unless another dtype is given.
 
-    A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
+    A seed of 0 is none. `offset` is accepted as in MindSpore and ignored.
     """
-    (size,) = sizes_of_draw(n)
-    return cast(drawn("random_permutation", seed or None, size=size), dtype)
+    (size,) = random_shape(n)
+    return cast(draw("random_permutation", seed or None, size=size), dtype)
 
 
 @operation
 def shuffle(x: TensorLike, seed: int | None = None) -> Tensor:
-    """The slices along the first axis in random order; raises GraphValueError for a number."""
+    """The slices along the first axis in random order; raises GraphValueError for a tensor without axes."""
     x = tensor_of(x)
     if not x.ndim:
         raise GraphValueError("shuffle takes a tensor with axes, not a number.")
-    return gather(x, drawn("random_permutation", seed, size=x.shape[0]))
+    return gather(x, draw("random_permutation", seed, size=x.shape[0]))
 
 
 @operation
 def bernoulli(input: TensorLike, p: TensorLike = 0.5, seed: int | None = None) -> Tensor:
-    """Ones with a probability, or with one for each element, and zeros, in the shape and dtype of a tensor.
+    """Ones with probability p, which may be one for each element, else zeros, in the shape and dtype of a tensor.
 
     Raises GraphValueError for a number outside of [0, 1].
     """
@@ -174,22 +174,22 @@ def bernoulli(input: TensorLike, p: TensorLike = 0.5, seed: int | None = None) -
 
 @operation
 def multinomial(input: TensorLike, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
-    """Int32 positions in a row of probabilities, or in each row, drawn as likely as these say; they need no sum of 1.
+    """Samples of categorical distributions: int32 positions in a row of probabilities, or in each row.
 
-    By the largest of sums of logarithms and Gumbel noise (Gumbel, 1954); without replacement the largest ones
-    (Vieira, 2014). Raises GraphValueError for more axes than two and, without replacement, for more samples than there
-    are probabilities.
+    The probabilities need not sum to 1. By the largest sum of a logarithm and Gumbel noise (Gumbel, 1954); without
+    replacement by the largest ones (Vieira, 2014). Raises GraphValueError for more axes than two and, without
+    replacement, for more samples than probabilities.
     """
     weights = float_of(input)
     if weights.ndim not in (1, 2) or num_samples < 1 or (not replacement and num_samples > weights.shape[-1]):
-        how = "with" if replacement else "without"
-        message = f"multinomial cannot draw {num_samples} samples {how} replacement from {weights.type}."
+        with_or_without = "with" if replacement else "without"
+        message = f"multinomial cannot draw {num_samples} samples {with_or_without} replacement from {weights.type}."
         raise GraphValueError(message)
-    return drawn_by_scores(log(cast(weights, float32)), num_samples, replacement, seed)
+    return categorical_samples(log(cast(weights, float32)), num_samples, replacement, seed)
 
 
-def drawn_by_scores(scores: Tensor, count: int, replacement: bool, seed: int | None) -> Tensor:
-    """Int32 positions along the last axis, as likely as the exponentials of float32 scores say."""
+def categorical_samples(scores: Tensor, count: int, replacement: bool, seed: int | None) -> Tensor:
+    """Int32 samples of positions along the last axis, with the exponentials of float32 scores as probabilities."""
     if replacement:
         shape = (*scores.shape[:-1], count, scores.shape[-1])
         scores = expand_dims(scores, -2)
@@ -200,19 +200,19 @@ def drawn_by_scores(scores: Tensor, count: int, replacement: bool, seed: int | N
     return cast(argmax(scores, -1), int32) if replacement else topk(scores, count)[1]
 
 
-def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None = None) -> Tensor:
-    """x divided by 1 - p where a mask of that shape, which broadcasts, is true; zeros elsewhere, with probability p."""
-    kept = 1.0 - p
-    mask = drawn("random_bernoulli", seed, shape=shape, probability=kept)
-    return where(mask, x * (1 / kept if kept else 0.0), 0.0)
+def masked_dropout(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None = None) -> Tensor:
+    """Dropout by a random mask of a shape that broadcasts: x / (1 - p), or 0 with probability p."""
+    keep_probability = 1.0 - p
+    mask = draw("random_bernoulli", seed, shape=shape, probability=keep_probability)
+    return where(mask, x * (1 / keep_probability if keep_probability else 0.0), 0.0)
 
 
 @by_axes(1, 2, 3, checks={"p": probability})
 def dropout(axes: int) -> Callable[..., Tensor]:
-    """Of {images} (N, C, {sizes}) whole channels are 0 with probability p, the others divided by 1 - p.
+    """Dropout of channels of {images} (N, C, {sizes}): 0 with probability p, the others divided by 1 - p.
 
-    Sequences may lack the N. Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and
-    for other shapes.
+    Sequences may lack the N. Raises GraphTypeError for a `p` that is not a number, GraphValueError outside of [0, 1]
+    and for other shapes.
     """
     name, ranks = f"dropout{axes}d", (2, 3) if axes == 1 else (axes + 2,)
 
@@ -223,7 +223,7 @@ def dropout(axes: int) -> Callable[..., Tensor]:
             raise GraphValueError(message)
         if not training or p == 0:
             return x
-        return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
+        return masked_dropout(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
 
     return dropped
 
@@ -233,13 +233,13 @@ dropout1d, dropout2d, dropout3d = dropout
 
 @in_place("normal_")
 def _normal_in_place(x: Any, mean: Any = 0, std: Any = 1, *, generator: Tensor | None = None) -> Tensor:
-    """Normal numbers in the shape of the tensor."""
+    """Numbers of a normal distribution in the shape of the tensor."""
     return normal(x.shape, tensor_of(mean), tensor_of(std))
 
 
 @in_place("uniform_")
 def _uniform_in_place(x: Any, from_: Any = 0, to: Any = 1, *, generator: Tensor | None = None) -> Tensor:
-    """Numbers between two others, all equally likely, in the shape of the tensor."""
+    """Numbers of a uniform distribution in the shape of the tensor."""
     return uniform(x.shape, tensor_of(float(from_)), tensor_of(float(to)))
 
 
@@ -264,7 +264,7 @@ def _multinomial(x: TensorLike, num_samples: int, seed: int = 0, seed2: int = 0,
 
 
 def joined_seed(seed: int, seed2: int) -> int | None:
-    """Two seeds as one; none where both are 0."""
+    """Two seeds combined; None if both are 0."""
     return (seed * 2**32 + seed2) or None
 
 
@@ -280,7 +280,7 @@ def _shuffled(input_x: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
 
 @operator_class("Randperm", "max_length pad dtype")
 def _permutation(n: TensorLike, max_length: int = 1, pad: int = -1, dtype: DTypeLike = int32) -> Tensor:
-    """The numbers below n in random order, and `pad` behind them, `max_length` in all; n is known.
+    """A random permutation of range(n), for a constant n, padded with `pad` to `max_length`.
 
     Raises GraphValueError for an n above that.
     """
@@ -302,9 +302,9 @@ def _count(name: str, n: TensorLike) -> int:
 
 @operator_class("TruncatedNormal", "dtype seed seed2")
 def _truncated_normal(shape: ShapeLike, dtype: DTypeLike = float32, seed: int = 0, seed2: int = 0) -> Tensor:
-    """Numbers of the normal distribution with mean 0 and deviation 1, of those between -2 and 2.
+    """Numbers of the standard normal distribution truncated to [-2, 2].
 
-    Raises GraphTypeError for a dtype that is no float.
+    Raises GraphTypeError for a dtype that is not a float.
     """
     kind = as_dtype(dtype)
     if not kind.is_float:
@@ -313,10 +313,10 @@ def _truncated_normal(shape: ShapeLike, dtype: DTypeLike = float32, seed: int = 
 
 
 def _normal_between(shape: tuple[int, ...], low: TensorLike, high: TensorLike, seed: int | None) -> Tensor:
-    """Numbers of the standard normal distribution between two others, by the inverse of its distribution function."""
+    """Numbers of the standard normal distribution truncated to an interval, by the inverse distribution function."""
     first, last = (erf(float_of(bound) * math.sqrt(0.5)) for bound in (low, high))
-    drawn = first + rand(shape, seed=seed) * (last - first)
-    inside = clip_by_value(erfinv(drawn) * math.sqrt(2), low, high)
+    quantiles = first + rand(shape, seed=seed) * (last - first)
+    inside = clip_by_value(erfinv(quantiles) * math.sqrt(2), low, high)
     return cast(inside, float32)
 
 
@@ -325,7 +325,7 @@ def _parameterized_truncated_normal(
     shape: ShapeLike, mean: TensorLike, stdevs: TensorLike, min: TensorLike, max: TensorLike, seed: int = 0,
     seed2: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Numbers of normal distributions between `min` and `max`, all four numbers or one for each index of axis 0."""
+    """Numbers of truncated normal distributions; each parameter is a number, or a vector along axis 0."""
     sizes = shape_of(shape)
     columns = (len(sizes) - 1) * (1,)
     average, deviation, low, high = (

@@ -1,4 +1,4 @@
-"""Pooling to a given size.
+"""Adaptive pooling, to a given output size.
 
 Window i of n along an axis of m elements covers those from floor(i * m / n) to ceil((i + 1) * m / n).
 """
@@ -41,15 +41,15 @@ def check_output_size(output_size: OutputSizes, axes: int) -> tuple[int | None, 
 
 
 def _checks(axes: int) -> dict[str, Check]:
-    """The checks of a cell's settings."""
+    """The checks of the settings of a cell."""
     return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
 
 
 @by_axes(1, 2, 3, also="mint.nn.functional")
 def adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
-    """The means of windows that make {images} (N, C, {sizes}) or (C, {sizes}) a given size.
+    """Average pooling of {images} (N, C, {sizes}) or (C, {sizes}) to a given size.
 
-    `output_size` is an integer, or one for each axis, where None keeps the size that is there. Windows overlap where
+    `output_size` is an integer, or one for each axis, where None keeps the size of the image. Windows overlap where
     sizes do not divide. Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
     name = f"adaptive_avg_pool{axes}d"
@@ -58,14 +58,14 @@ def adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
         sizes = check_output_size(output_size, axes)
 
         def pool(x: Tensor) -> Tensor:
-            wanted = _wanted(name, x, sizes)
-            if set(wanted) == {1}:
+            targets = _target_sizes(name, x, sizes)
+            if set(targets) == {1}:
                 return mean(x, tuple(range(2, x.ndim)), keepdims=True)
-            # Axes whose sizes divide are a plain pool; the windows of others differ in length, and are gathered.
-            even = tuple(m // n if m % n == 0 else 1 for m, n in zip(x.shape[2:], wanted, strict=True))
+            # Axes whose sizes divide take a plain pool; the windows of others differ in length, and are gathered.
+            even = tuple(m // n if m % n == 0 else 1 for m, n in zip(x.shape[2:], targets, strict=True))
             if max(even) > 1:
                 x = apply("avg_pool", x, kernel=even, strides=even)
-            for axis, size in enumerate(wanted, 2):
+            for axis, size in enumerate(targets, 2):
                 x = x if x.shape[axis] == size else _averaged(x, axis, size)
             return x
 
@@ -81,14 +81,14 @@ for _axes, _function in enumerate(adaptive_avg_pool, start=1):
     cell(f"AdaptiveAvgPool{_axes}d", "output_size", checks=_checks(_axes), shown="output_size")(_function)
 
 
-def _wanted(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
+def _target_sizes(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
     if 0 in x.shape[2:]:
         raise GraphValueError(f"{name} takes images with elements, not {x.type}.")
     return tuple(m if n is None else n for m, n in zip(x.shape[2:], sizes, strict=True))
 
 
 def _windows(size: int, count: int) -> tuple[Array, Array]:
-    """The positions of `count` windows over an axis, padded to one length with the first, and which are no padding."""
+    """The positions of `count` windows over an axis, padded with their first ones, and a mask without the padding."""
     starts = np.arange(count) * size // count
     stops = -(-(np.arange(count) + 1) * size // count)
     positions = starts[:, None] + np.arange((stops - starts).max())
@@ -97,18 +97,18 @@ def _windows(size: int, count: int) -> tuple[Array, Array]:
 
 
 def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
-    """The means of windows along one axis, whose elements are gathered."""
+    """The means of windows along one axis, by gathering their elements."""
     positions, inside = _windows(x.shape[axis], count)
     seen = gather(x, Tensor(positions), axis)
     after = (1,) * (x.ndim - axis - 1)
-    kept = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
+    masked = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
     shares = Tensor((1 / inside.sum(axis=1)).reshape(-1, *after).astype(x.dtype.numpy), x.dtype)
-    return sum(kept, axis + 1) * shares
+    return sum(masked, axis + 1) * shares
 
 
 @by_axes(1, 2, 3)
 def adaptive_max_pool(axes: int) -> Callable[..., Any]:
-    """The largest elements of windows that make {images} (N, C, {sizes}) or (C, {sizes}) a given size.
+    """Maximum pooling of {images} (N, C, {sizes}) or (C, {sizes}) to a given size.
 
     Sizes are as in `adaptive_avg_pool2d`. With `return_indices` also the int64 position of each element in its image,
     counted in row-major order; the gradient goes to that element.
@@ -119,17 +119,17 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
         sizes = check_output_size(output_size, axes)
 
         def pool(x: Tensor) -> Any:
-            every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _wanted(name, x, sizes), strict=True)]
+            every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _target_sizes(name, x, sizes), strict=True)]
             kernel = tuple(positions.shape[1] for positions in every)
             seen, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
             for axis, positions in enumerate(every, 2):
                 if positions.size != x.shape[axis]:
                     seen = gather(seen, Tensor(positions.reshape(-1)), axis)
                 origin = np.take(origin, positions.reshape(-1), axis - 2)
-            y, found = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
+            y, positions_in_windows = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
             if not return_indices:
                 return y
-            return y, gather(Tensor(origin.reshape(-1)), mod(found, origin.size), 0)
+            return y, gather(Tensor(origin.reshape(-1)), mod(positions_in_windows, origin.size), 0)
 
         return batched(name, axes, input, pool)
 
