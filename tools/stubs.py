@@ -212,4 +212,5 @@ def _text(title: str, imports: str, lines: list[str]) -> str:
 
 if __name__ == "__main__":
     for path, text in stubs().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

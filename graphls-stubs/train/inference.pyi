@@ -1,0 +1,1 @@
+from graphls.step.export.inference import *
