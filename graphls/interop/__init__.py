@@ -1,1 +1,1 @@
-"""Weights that other frameworks have trained, and weights for them."""
+"""Exchange of weights and optimizer states with PyTorch, adapters in PEFT's format, and file formats of checkpoints."""

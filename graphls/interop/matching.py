@@ -1,27 +1,78 @@
-"""Which tensors of a file make which parameters, and in which layout they are there."""
+"""Matches the tensors of a file with the parameters of a network, by names and layouts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from graphls.base.errors import GraphTypeError, GraphValueError
-from graphls.interop.normalized import Parts, made_weights
-from graphls.interop.parameter_mapping import Place, Recipe
+from graphls.interop.parameter_mapping import ParameterMapping, Recipe
 from graphls.interop.sources import Array, Arrays
 
+Parts = tuple[str, ...]
+
+
+def _scaled(scale: Array, direction: Array) -> Array | None:
+    """A unit vector times a scale, which has size 1 along the axes of the vector's norm."""
+    if scale.ndim not in (0, direction.ndim):
+        return None
+    axes = tuple(i for i in range(direction.ndim) if scale.ndim == 0 or scale.shape[i] == 1)
+    if not axes or any(i not in axes and scale.shape[i] != size for i, size in enumerate(direction.shape)):
+        return None
+    length: Array = np.sqrt(np.sum(direction * direction, axes, keepdims=True))
+    weight: Array = direction * (scale / length)
+    return weight
+
+
+def _spectral(weight: Array, left: Array, right: Array) -> Array | None:
+    """A weight divided by its largest singular value, of which the two vectors are the singular vectors."""
+    if left.ndim != 1 or right.ndim != 1 or len(left) not in weight.shape[:2] or weight.size != left.size * right.size:
+        return None
+    rows = weight if len(left) == len(weight) else np.moveaxis(weight, 1, 0)  # transposed convolutions
+    normalized: Array = weight / np.dot(left, rows.reshape(len(left), -1) @ right)
+    return normalized
+
+
+FORMS: tuple[tuple[Parts, Callable[..., Array | None]], ...] = (
+    (("{name}_orig", "{name}_u", "{name}_v"), _spectral),
+    (("{name}_g", "{name}_v"), _scaled),
+    (("parametrizations.{name}.original", "parametrizations.{name}.0._u", "parametrizations.{name}.0._v"), _spectral),
+    (("parametrizations.{name}.original0", "parametrizations.{name}.original1"), _scaled),
+)
+"""The names of the parts of a weight that `weight_norm` or `spectral_norm` recomputes, and the rule that forms it."""
+_FIRST = [
+    re.compile(r"(?P<before>(?:.*\.)?)" + re.escape(parts[0]).replace(r"\{name\}", r"(?P<name>\w+)"))
+    for parts, _ in FORMS
+]
+
+
+def normalized_weights(arrays: Mapping[str, Array]) -> Iterator[tuple[str, Array, Parts]]:
+    """Each weight that is stored in parts: its name, its value, and the names of its parts."""
+    for path in arrays:
+        for pattern, (parts, rule) in zip(_FIRST, FORMS, strict=True):
+            match = pattern.fullmatch(path)
+            if match is None:
+                continue
+            before, name = match["before"], match["name"]
+            names = tuple(before + part.format(name=name) for part in parts)
+            if all(each in arrays for each in names):
+                weight = rule(*(arrays[each] for each in names))
+                if weight is not None:
+                    yield before + name, weight, names
+
+
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-"""Parts of names that `torch.compile` and sharding put in."""
+"""Parts of names that `torch.compile` and sharding insert."""
 Rename = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Found:
-    """The array for a parameter, the names of what it was made of, and what was done to that."""
+class Match:
+    """The array for a parameter, the names of the tensors that form it, and the changes to these."""
 
     array: Array
     names: tuple[str, ...]
@@ -29,7 +80,7 @@ class Found:
 
 
 def renamed(name: str, rename: Rename) -> str:
-    """A name of a file after the renames, which are regular expressions."""
+    """A name in a file after the renames, which are regular expressions."""
     name = _WRAPPERS.sub("", name)
     for pattern, replacement in rename.items():
         name = re.sub(pattern, replacement, name)
@@ -53,9 +104,9 @@ def check_rename(function: str, rename: object) -> Rename:
 
 
 class Tensors:
-    """The tensors of a file under the names that they have after renames, and those that are stored transposed.
+    """The tensors of a file by name after renames, and the detection of transposed ones.
 
-    Raises GraphValueError where renames make two names one, and for `tied` names that are not there.
+    Raises GraphValueError if two names are equal after the renames, and for `tied` names that are missing.
     """
 
     def __init__(self, arrays: Arrays, rename: Rename, tied: Mapping[str, str], transposed: str | None) -> None:
@@ -68,20 +119,20 @@ class Tensors:
                 text = f"Renaming makes {self.originals[name][0]!r} and {original!r} both {name!r}; change the pattern"
                 raise GraphValueError(f"{text}.")
             self.arrays[name], self.originals[name] = array, (original,)
-        for name, array, parts in [*made_weights(self.arrays)]:
+        for name, array, parts in [*normalized_weights(self.arrays)]:
             self.originals[name] = tuple(self.originals.pop(part)[0] for part in parts)
             self.arrays[name] = array
             for part in parts:
                 del self.arrays[part]
-        for name, kept in tied.items():
-            if kept not in self.arrays:
-                near = nearest(kept, self.arrays)
-                text = f"{name!r} is tied to {kept!r}, which is not among the weights"
+        for name, source in tied.items():
+            if source not in self.arrays:
+                near = nearest(source, self.arrays)
+                text = f"{name!r} is tied to {source!r}, which is not among the weights"
                 raise GraphValueError(f"{text}; the nearest is {near!r}." if near else f"{text}.")
-            self.arrays[name], self.originals[name] = self.arrays[kept], self.originals[kept]
+            self.arrays[name], self.originals[name] = self.arrays[source], self.originals[source]
 
     def matrix(self, name: str) -> tuple[Array, bool]:
-        """A matrix as (outputs, inputs), and whether that is its transpose."""
+        """A matrix as (outputs, inputs), and whether it was transposed for that."""
         array = self.arrays[name]
         is_other = array.ndim == 2 and self._is_transposed(name, array)
         return (array.T, True) if is_other else (array, False)
@@ -93,7 +144,7 @@ class Tensors:
         return self._transposed_modules.get(_module(name), False) if known is None else known
 
     def _orientation(self, name: str, array: Array) -> bool | None:
-        """Whether a matrix is (inputs, outputs), as its bias shows; None where that shows nothing."""
+        """Tells whether a matrix is (inputs, outputs), by the size of its bias; None if that is ambiguous."""
         bias = self.arrays.get(f"{name.removesuffix('weight')}bias")
         rows, columns = array.shape
         if rows == columns or bias is None or bias.ndim != 1 or not name.endswith(".weight"):
@@ -102,12 +153,12 @@ class Tensors:
 
     @cached_property
     def _transposed_modules(self) -> dict[str, bool]:
-        """Whether modules of a name, such as c_proj in all layers, are stored transposed, where all agree."""
-        found: dict[str, set[bool]] = {}
+        """For module names such as c_proj, whether their matrices are stored transposed, if they all agree."""
+        orientations: dict[str, set[bool]] = {}
         for name, array in self.arrays.items():
             if array.ndim == 2 and (known := self._orientation(name, array)) is not None:
-                found.setdefault(_module(name), set()).add(known)
-        return {module: True in sides for module, sides in found.items() if len(sides) == 1}
+                orientations.setdefault(_module(name), set()).add(known)
+        return {module: True in sides for module, sides in orientations.items() if len(sides) == 1}
 
 
 def _module(name: str) -> str:
@@ -116,21 +167,21 @@ def _module(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What names of the file begin with and those of the network do not, or the other way round."""
+    """A prefix of the names of the file that those of the network lack, or the other way round."""
 
     of_file: str = ""
     of_network: str = ""
 
     def of(self, name: str) -> Iterator[str]:
-        """What a name of the network may be in the file."""
+        """The possible names in the file for a name of the network."""
         yield name
         yield self.of_file + name
         yield name.removeprefix(self.of_network)
 
 
-def prefixes(wanted: Iterable[str], known: Mapping[str, object]) -> Prefixes:
-    """The beginning under which most of the names that are not there as they are stand in the file, if it is one."""
-    absent = {name for name in wanted if name not in known}
+def prefixes(names: Iterable[str], known: Mapping[str, object]) -> Prefixes:
+    """The prefix under which the file has most of the missing names, if there is only one such prefix."""
+    absent = {name for name in names if name not in known}
     of_file, of_network = _beginnings(known, absent), _beginnings(absent, known)
     best = max([*of_file.values(), *of_network.values()], default=0)
     first = [Prefixes(of_file=prefix) for prefix, count in of_file.items() if count == best]
@@ -139,7 +190,7 @@ def prefixes(wanted: Iterable[str], known: Mapping[str, object]) -> Prefixes:
 
 
 def _beginnings(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
-    """How many names become one of the ends without a beginning that ends in a dot, by that beginning."""
+    """The number of names that become one of the ends without a prefix that ends in a dot, by prefix."""
     ends, counts = set(ends), dict[str, int]()
     for name in names:
         for dot in (i + 1 for i, letter in enumerate(name) if letter == "."):
@@ -148,15 +199,17 @@ def _beginnings(names: Iterable[str], ends: Iterable[str]) -> dict[str, int]:
     return counts
 
 
-def found_for(place: Place, tensors: Tensors, beginning: Prefixes) -> Found | None:
-    """What a file has for a place, in the layout of the parameter; None where it has nothing."""
-    present = present_for(place, tensors.arrays, beginning)
-    return None if present is None else made_of(place, *present, tensors)
+def match_for(mapping: ParameterMapping, tensors: Tensors, beginning: Prefixes) -> Match | None:
+    """The array of a file for a parameter, in its layout; None if the file has none."""
+    recipe = recipe_for(mapping, tensors.arrays, beginning)
+    return None if recipe is None else assembled(mapping, *recipe, tensors)
 
 
-def present_for(place: Place, known: Mapping[str, object], beginning: Prefixes) -> tuple[Recipe, list[str]] | None:
-    """The first recipe whose names are all known, and what they are; None where there is none."""
-    for recipe in place.recipes():
+def recipe_for(
+    mapping: ParameterMapping, known: Mapping[str, object], beginning: Prefixes
+) -> tuple[Recipe, list[str]] | None:
+    """The first recipe whose names are all known, and these names; None if there is no such recipe."""
+    for recipe in mapping.recipes():
         names = [next((each for each in beginning.of(name) if each in known), None) for name in recipe.names]
         present = [name for name in names if name is not None]
         if len(present) == len(names):
@@ -164,14 +217,14 @@ def present_for(place: Place, known: Mapping[str, object], beginning: Prefixes) 
     return None
 
 
-def names_of(rows: Iterable[Place]) -> Iterator[str]:
-    """What parameters may be called in a file."""
-    return (name for place in rows for each in place.recipes() for name in each.names)
+def names_of(rows: Iterable[ParameterMapping]) -> Iterator[str]:
+    """The possible names of parameters in a file."""
+    return (name for mapping in rows for each in mapping.recipes() for name in each.names)
 
 
-def made_of(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors) -> Found:
-    """The array that a recipe makes of tensors."""
-    pairs = [tensors.matrix(name) if place.is_matrix else (tensors.arrays[name], False) for name in names]
+def assembled(mapping: ParameterMapping, recipe: Recipe, names: Sequence[str], tensors: Tensors) -> Match:
+    """The array that a recipe forms from tensors."""
+    pairs = [tensors.matrix(name) if mapping.is_matrix else (tensors.arrays[name], False) for name in names]
     array, changes = pairs[0][0], ["transposed"] if pairs[0][1] else []
     if len(pairs) > 1:
         array = _joined([each for each, _ in pairs], names)
@@ -182,10 +235,10 @@ def made_of(place: Place, recipe: Recipe, names: Sequence[str], tensors: Tensors
         size = len(array) // 3
         array = array[recipe.part * size : (recipe.part + 1) * size]
         changes.append(f"rows {recipe.part * size} to {(recipe.part + 1) * size - 1}")
-    if place.has_axis and array.ndim == 3:
+    if mapping.has_axis and array.ndim == 3:
         array = array[:, :, None, :]
         changes.append("axis 2 added")
-    return Found(array, tuple(part for name in names for part in tensors.originals[name]), tuple(changes))
+    return Match(array, tuple(part for name in names for part in tensors.originals[name]), tuple(changes))
 
 
 def _joined(arrays: Sequence[Array], names: Sequence[str]) -> Array:
@@ -197,7 +250,7 @@ def _joined(arrays: Sequence[Array], names: Sequence[str]) -> Array:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, if one is."""
+    """The known name that is closest to this one, if any is close."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(known), 1, 0.4)), None)

@@ -1,4 +1,4 @@
-"""The state of an optimizer of PyTorch, of whatever holds one: files, dicts and optimizers."""
+"""Reads the state of an optimizer of PyTorch from files, dicts and optimizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphls.interop.formats import torch as torch_format
 from graphls.interop.sources import PICKLES, Arrays, array_of
 
 INSIDE = ("optimizer", "optimizer_state_dict", "optim", "optimizer_states")
-"""What the state of an optimizer is called in a file that holds more, such as the weights; Lightning has a list."""
+"""Keys of the optimizer state in a file that holds more, such as the weights; Lightning has a list under it."""
 KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("NAdam", frozenset({"momentum_decay"})),
     ("Muon", frozenset({"ns_steps"})),
@@ -32,14 +32,14 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("LBFGS", frozenset({"history_size"})),
     ("SGD", frozenset({"dampening"})),
 )
-"""Settings that only the groups of one optimizer have; a state does not say which one it is of."""
+"""Settings by which the optimizer of a state is recognised, as the state does not have its name."""
 
 
 @dataclass(frozen=True)
 class OptimizerState:
-    """What an optimizer of PyTorch has saved: groups with settings, and states by the number of a parameter.
+    """The saved state of an optimizer of PyTorch: groups with settings, and states by parameter number.
 
-    `numbers` are those of the parameters, group after group. `weights` are those of the network, where they lie in the
+    `numbers` are those of the parameters, group after group. `weights` are those of the network, if they are in the
     same file.
     """
 
@@ -50,24 +50,24 @@ class OptimizerState:
     origin: str
 
     def kind(self) -> str:
-        """The optimizer that it is of; raises GraphValueError for one that nothing here is like."""
+        """The name of the optimizer; raises GraphValueError for one that is not in `torch.optim`."""
         group = self.groups[0]
-        found = next((kind for kind, keys in KINDS if keys <= group.keys()), None)
-        found = self._kind_with_betas(group) if found is None and "betas" in group else found
-        if found is None:
+        name = next((kind for kind, keys in KINDS if keys <= group.keys()), None)
+        name = self._kind_with_betas(group) if name is None and "betas" in group else name
+        if name is None:
             names = listed(map(repr, group))
             raise GraphValueError(f"The groups in {self.origin} are of no optimizer of torch.optim: they have {names}.")
-        return found
+        return name
 
     def _kind_with_betas(self, group: Mapping[str, Any]) -> str | None:
-        """Which one it is of those whose settings do not say it: Adamax and older versions of RAdam have the same."""
+        """The optimizer by its states: Adamax and older versions of RAdam have the same settings."""
         if "weight_decay" not in group:
             return "SparseAdam"
         keys = {key for state in self.states.values() for key in state}
         return "Adamax" if "exp_inf" in keys else "RAdam" if "exp_avg_sq" in keys else None
 
-    def given_names(self) -> tuple[str, ...] | None:
-        """The names of the parameters, where the optimizer was made of named ones."""
+    def parameter_names(self) -> tuple[str, ...] | None:
+        """The names of the parameters, if the optimizer was created from named ones."""
         names = [name for group in self.groups for name in group.get("param_names", ())]
         return tuple(map(str, names)) if names and len(names) == len(self.numbers) else None
 
@@ -78,7 +78,7 @@ class OptimizerState:
 
 
 def optimizer_state_of(source: object) -> OptimizerState:
-    """The state in a file, a dict or an optimizer; raises as `load_optimizer_state_dict` says."""
+    """The state in a file, a dict or an optimizer; raises as `load_optimizer_state_dict`."""
     origin = "the dict"
     if isinstance(source, (str, bytes, os.PathLike)):
         origin, source = str(as_path(source)), _read(source)
@@ -86,8 +86,8 @@ def optimizer_state_of(source: object) -> OptimizerState:
         source = saved()
     if not isinstance(source, Mapping):
         raise GraphTypeError(f"The state of an optimizer is a file or a dict of PyTorch, not {source!r}.")
-    found = _optimizer_in(source, origin)
-    groups, states = found["param_groups"], found["state"]
+    saved_state = _optimizer_in(source, origin)
+    groups, states = saved_state["param_groups"], saved_state["state"]
     if not groups or not isinstance(states, Mapping) or not all("params" in group for group in groups):
         raise GraphValueError(f"{origin} is damaged: it has no groups of parameters with states.")
     numbers = tuple(number for group in groups for number in group["params"])
@@ -104,29 +104,29 @@ def _read(source: str | bytes | os.PathLike[str]) -> Any:
         raise GraphValueError(f"{path} cannot be read: {error.message.rstrip('.')}.") from None
 
 
-def _optimizer_in(found: Mapping[Any, Any], origin: str) -> Mapping[str, Any]:
-    """What has groups and states: a dict itself, or what stands in it under one of the usual names."""
-    if {"param_groups", "state"} <= found.keys():
-        return found
-    inner = next((found[name] for name in INSIDE if name in found), None)
+def _optimizer_in(content: Mapping[Any, Any], origin: str) -> Mapping[str, Any]:
+    """The dict with groups and states: the content itself, or its value under one of the usual keys."""
+    if {"param_groups", "state"} <= content.keys():
+        return content
+    inner = next((content[name] for name in INSIDE if name in content), None)
     if isinstance(inner, (list, tuple)) and len(inner) == 1:
         inner = inner[0]
     if isinstance(inner, Mapping) and {"param_groups", "state"} <= inner.keys():
         return inner
-    names = listed(map(repr, found))
+    names = listed(map(repr, content))
     raise GraphValueError(
         f"There is no state of one optimizer in {origin}, as one of {', '.join(INSIDE)}: it has {names}."
     )
 
 
-def _weights_beside(found: Mapping[Any, Any]) -> Arrays:
+def _weights_beside(content: Mapping[Any, Any]) -> Arrays:
     """The weights of the network in a dict that holds more than the state of an optimizer."""
-    weights = torch_format.network_in(found)
-    if weights is found or not all(isinstance(n, str) and offers_array(v) for n, v in weights.items()):
+    weights = torch_format.network_in(content)
+    if weights is content or not all(isinstance(n, str) and offers_array(v) for n, v in weights.items()):
         return {}
     return {name: array_of(value) for name, value in weights.items()}
 
 
 def number_of(value: Any) -> float:
-    """A number that PyTorch keeps as one or as a tensor of one element."""
+    """A number that PyTorch stores as such or as a tensor of one element."""
     return float(array_of(value).reshape(()) if offers_array(value) else value)

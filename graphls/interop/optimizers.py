@@ -1,4 +1,4 @@
-"""Moments and counts of PyTorch's optimizers in those of graphls, and the way back."""
+"""Loads states of PyTorch's optimizers into those of graphls, and saves them for PyTorch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_bytes
-from graphls.interop.counterparts import Counterpart, counterpart_of
+from graphls.interop.counterparts import Counterpart, check_settings, counterpart_of
 from graphls.interop.fitting import check_network, check_pattern, listed, outward_names
-from graphls.interop.formats.torch_writer import encode
+from graphls.interop.formats.torch import encode
 from graphls.interop.matching import check_rename
 from graphls.interop.optimizer_loading import Loading, counts_after
 from graphls.interop.optimizer_saving import array_saved, group_settings_saved, groups_saved, tensors_saved
-from graphls.interop.optimizer_settings import check_settings
 from graphls.interop.optimizer_sources import OptimizerState, optimizer_state_of
-from graphls.interop.parameter_order import ADVICE, matched, names_in_order, places_of
+from graphls.interop.parameter_order import ADVICE, mappings_of, matched, names_in_order
 from graphls.interop.report import Report, counted
 from graphls.interop.sources import Array
 from graphls.nn.cell import Cell
@@ -32,7 +31,7 @@ def load_optimizer_state_dict(
     changed: Collection[str] = (), rename: Mapping[str, str] | None = None, transposed: str | None = None,
     global_step: int | None = None,
 ) -> Report:  # fmt: skip
-    """Give an optimizer the moments and update count of one of PyTorch; returns a report that prints as a table.
+    """Load the moments and update count of an optimizer of PyTorch; returns a report that prints as a table.
 
     `source` is the `state_dict` of an optimizer of `torch.optim`, the optimizer itself, or a file of `torch.save` with
     one, alone or as `optimizer`, `optimizer_state_dict`, `optim` or `optimizer_states` beside the weights. Nothing in a
@@ -40,21 +39,21 @@ def load_optimizer_state_dict(
     `load_state_dict`. Moments take the layout of their parameter: transposed, joined or in parts as the weight is, for
     which `rename` and `transposed` are as there.
 
-    PyTorch numbers parameters in the order of its groups, and `names` are their names in that order. Without, they are
-    those in the groups (of an optimizer that was made of `named_parameters()`), those of the weights in the same file
-    where there is one group, or else the parameters of the optimizer here in their order, which is what PyTorch does.
+    PyTorch numbers parameters in the order of its groups, and `names` are their names in that order. By default, they
+    are those in the groups (of an optimizer created from `named_parameters()`), those of the weights in the same file
+    if there is one group, or else the parameters of the optimizer here in their order, as in PyTorch.
 
     These are the same: SGD and `nn.SGD`, or `nn.Momentum` without dampening; AdamW and `nn.AdamW`, also Adam without
     weight decay; Adadelta, Rprop and ASGD. Adam, Adamax and Adagrad differ from `nn.Adam`, `nn.AdaMax` and `nn.Adagrad`
-    in what `eps` is added to, and load with `changed=("eps",)`. RMSprop, Adagrad, NAdam and RAdam of
+    in the term to which `eps` is added, and load with `changed=("eps",)`. RMSprop, Adagrad, NAdam and RAdam of
     `mindspore.experimental.optim` are PyTorch's.
 
-    Raises GraphValueError for an optimizer that updates by another formula; for settings of groups that differ, such as
-    "lr", "betas" or "weight_decay", unless `changed` has their names, learning rates being those of the coming
-    update; with `strict` for parameters without a state and for states without a parameter; for states of another
+    Raises GraphValueError for an optimizer that updates by another formula; for different settings of groups, such as
+    "lr", "betas" or "weight_decay", unless `changed` has their names (learning rates are those of the coming
+    update); with `strict` for parameters without a state and for states without a parameter; for states of another
     shape; for parameters that were updated a different number of times; and for a state of SGD without
-    `global_step`, the number of updates so far, where a schedule depends on it. Raises GraphFileError for a file that
-    cannot be read and GraphTypeError for other arguments. Where it raises, the optimizer is as it was.
+    `global_step`, the number of updates so far, if a schedule depends on it. Raises GraphFileError for a file that
+    cannot be read and GraphTypeError for other arguments. After an error the optimizer is unchanged.
 
     Examples:
         >>> import numpy as np
@@ -74,17 +73,16 @@ def load_optimizer_state_dict(
     renames, pattern = check_rename(LOADING, rename), check_pattern(LOADING, transposed)
     state, counterpart = optimizer_state_of(source), counterpart_of(optimizer)
     _check_kind(state, optimizer, counterpart)
-    places = places_of(optimizer, net)
-    listed_names, renames = names_in_order(state, optimizer, places, names, renames)
-    rows, absent = matched(places, listed_names, renames)
+    mappings = mappings_of(optimizer, net)
+    listed_names, renames = names_in_order(state, optimizer, mappings, names, renames)
+    rows, absent = matched(mappings, listed_names, renames)
     loading = Loading(optimizer, counterpart, state, rows, pattern)
     report = loading.report(absent, listed_names)
     if strict and (report.missing or report.unused):
-        raise GraphValueError(_lacks(report))
+        raise GraphValueError(_mismatch(report))
     count = loading.count(global_step)
     check_settings(optimizer, counterpart, state, rows, count or 0, changed)
-    ready = loading.arrays()
-    for parameter, array in [*ready, *counts_after(optimizer, count)]:
+    for parameter, array in [*loading.arrays(), *counts_after(optimizer, count)]:
         parameter.storage.replace(array)
     return report
 
@@ -93,40 +91,40 @@ def optimizer_state_dict(
     optimizer: Optimizer, net: Cell, *, names: Sequence[str] | None = None, changed: Collection[str] = (),
     rename: Mapping[str, str] | None = None, transposed: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The state of an optimizer as `state_dict` of `torch.optim` has it, with NumPy arrays in place of tensors.
+    """The state of an optimizer as `state_dict` of `torch.optim` returns it, with NumPy arrays in place of tensors.
 
     Parameters are numbered in the order of the optimizer's groups, or within each group in that of `names`, the names
     of PyTorch. `rename` and `transposed` are as for `state_dict` of the weights. The groups have the settings of
-    the coming update. PyTorch takes what `save_optimizer_state_dict` writes of it.
+    the coming update. `save_optimizer_state_dict` writes it for PyTorch.
 
-    Raises GraphTypeError for arguments of another kind, and GraphValueError for an optimizer that updates otherwise
-    than those of PyTorch, for settings that mean something else there unless `changed` has their names, for `names`
-    that lack a parameter, and for a group in which some parameters decay and others do not, which is two in PyTorch.
+    Raises GraphTypeError for arguments of another kind, and GraphValueError for an optimizer with another formula than
+    those of PyTorch, for settings that mean something else there unless `changed` has their names, for `names` that
+    lack a parameter, and for a group in which only some parameters decay, which PyTorch needs as two groups.
 
     Examples:
         >>> from graphls import nn
         >>> from graphls.interop.torch import optimizer_state_dict
         >>> net = nn.Dense(3, 2)
-        >>> found = optimizer_state_dict(nn.Adadelta(net.trainable_params()), net)
-        >>> found["param_groups"]
+        >>> state = optimizer_state_dict(nn.Adadelta(net.trainable_params()), net)
+        >>> state["param_groups"]
         [{'params': [0, 1], 'lr': 1.0, 'weight_decay': 0.0, 'maximize': False, 'rho': 0.9, 'eps': 1e-06}]
-        >>> {name: array.shape for name, array in found["state"][0].items()}
+        >>> {name: array.shape for name, array in state["state"][0].items()}
         {'step': (), 'square_avg': (2, 3), 'acc_delta': (2, 3)}
     """
     _check_arguments("optimizer_state_dict", optimizer, net, changed, None)
     renames = check_rename("optimizer_state_dict", rename)
     pattern = check_pattern("optimizer_state_dict", transposed)
     counterpart, count = counterpart_of(optimizer), int(optimizer.global_step.item())
-    named = outward_names([each[0] for each in places_of(optimizer, net)], renames)
+    named = outward_names([each[0] for each in mappings_of(optimizer, net)], renames)
     groups = groups_saved(optimizer, named, names)
     settings = [group_settings_saved(optimizer, counterpart, group, count, changed) for group in groups]
     numbers = iter(range(len(named)))
     states: dict[int, dict[str, Array]] = {}
     for group, own in zip(groups, settings, strict=True):
         own["params"] = [next(numbers) for _ in group]
-        for number, (name, place) in zip(own["params"], group.items(), strict=True):
-            tensors = tensors_saved(optimizer, counterpart, place, own, count)
-            states[number] = {key: array_saved(place, array, name, pattern) for key, array in tensors.items()}
+        for number, (name, mapping) in zip(own["params"], group.items(), strict=True):
+            tensors = tensors_saved(optimizer, counterpart, mapping, own, count)
+            states[number] = {key: array_saved(mapping, array, name, pattern) for key, array in tensors.items()}
     rows = [{"params": own.pop("params"), **own} for own in settings]
     return {"state": {number: state for number, state in states.items() if state}, "param_groups": rows}
 
@@ -137,8 +135,8 @@ def save_optimizer_state_dict(
 ) -> None:  # fmt: skip
     """Write `optimizer_state_dict` to a file that `torch.load` reads, for `load_state_dict` of the optimizer there.
 
-    Raises as `optimizer_state_dict`, GraphFileError where the file cannot be written, and GraphTypeError for a path
-    that is neither a string nor a path.
+    Raises as `optimizer_state_dict`, GraphFileError if the file cannot be written, and GraphTypeError for a path that
+    is neither a string nor a path.
 
     Examples:
         >>> from graphls import nn
@@ -149,8 +147,8 @@ def save_optimizer_state_dict(
         >>> [each.parameter for each in report.loaded]
         ['weight', 'bias']
     """
-    found = optimizer_state_dict(optimizer, net, names=names, changed=changed, rename=rename, transposed=transposed)
-    write_bytes(as_path(path), encode(found))
+    state = optimizer_state_dict(optimizer, net, names=names, changed=changed, rename=rename, transposed=transposed)
+    write_bytes(as_path(path), encode(state))
 
 
 def _check_arguments(function: str, optimizer: object, net: object, changed: object, global_step: object) -> None:
@@ -173,7 +171,8 @@ def _check_kind(state: OptimizerState, optimizer: Optimizer, counterpart: Counte
         )
 
 
-def _lacks(report: Report) -> str:
+def _mismatch(report: Report) -> str:
+    """The error sentence for missing and unused states."""
     parts = []
     if report.missing:
         count = counted(len(report.missing), "parameter")

@@ -1,4 +1,4 @@
-"""Where the parameters of a network stand, and what they are called and look like in PyTorch."""
+"""Maps the parameters of a network to their names and layouts in PyTorch."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ NAMES: dict[type[Cell], Mapping[str, str]] = {
     PReLU: {"w": "weight"},
     TransformerLayer: {"dense1": "linear1", "dense2": "linear2"},
 }
-"""What PyTorch calls parameters and inner cells of a cell, and of those that derive from it, if not the same."""
+"""PyTorch's names of parameters and inner cells of a cell, and of derived ones, where they differ."""
 
 SEPARATE = ("q_proj", "k_proj", "v_proj"), ("query", "key", "value"), ("q", "k", "v"), ("q_lin", "k_lin", "v_lin")
-"""What the projections of query, key and value are called, each by itself."""
+"""Names of separate projections of query, key and value."""
 JOINED = ("in_proj", "c_attn", "qkv", "qkv_proj", "query_key_value", "Wqkv")
-"""What they are called as one, whose rows are those of query, key and value in this order."""
+"""Names of joined projections, whose rows are those of query, key and value in this order."""
 _PROJECTION = re.compile(r"(?P<parent>(?:.*\.)?)(?P<module>\w+)(?P<dot>[._])(?P<kind>weight|bias)")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Tensors of a file that make a parameter: their rows one after the other, and of those `part` of three."""
+    """The tensors of a file that form a parameter: their concatenated rows, or one `part` of three of these."""
 
     names: tuple[str, ...]
     part: int | None = None
 
 
 @dataclass(frozen=True)
-class Place:
-    """A parameter where it stands: its path of attributes in the network, and its name in PyTorch.
+class ParameterMapping:
+    """A parameter with its path of attributes in the network, its name in PyTorch and its layout.
 
-    `is_matrix` says that it is (outputs, inputs) as in `nn.Linear`, `has_axis` that it has an axis of size 1 in the
-    place 2 that PyTorch's has not, and `is_fixed` that it belongs to a normalisation whose scale and shift stay 1 and
-    0, which PyTorch has no parameters for.
+    `is_matrix` tells that it is (outputs, inputs) as in `nn.Linear`, `has_axis` that it has an axis 2 of size 1 that
+    PyTorch's lacks, and `is_fixed` that it belongs to a normalisation with the constant scale 1 and shift 0, for which
+    PyTorch has no parameters.
     """
 
     parameter: Parameter
@@ -60,7 +60,7 @@ class Place:
     is_fixed: bool
 
     def recipes(self) -> Iterator[Recipe]:
-        """What makes the parameter, the likeliest first; older files call the weights of a norm gamma and beta."""
+        """The recipes of the parameter, the likeliest first; older files call the weights of a norm gamma and beta."""
         yield Recipe((self.name,))
         if (own := self.path.rpartition(".")[2]) != self.name.rpartition(".")[2]:
             yield Recipe((f"{self.name.rpartition('.')[0]}.{own}".lstrip("."),))
@@ -69,11 +69,11 @@ class Place:
 
 
 def _projections(name: str) -> Iterator[Recipe]:
-    """Recipes for projections that stand joined here and separate in a file, or the other way round."""
-    found = _PROJECTION.fullmatch(name)
-    if found is None:
+    """Recipes for projections that are joined here and separate in a file, or the other way round."""
+    match = _PROJECTION.fullmatch(name)
+    if match is None:
         return
-    parent, module, kind = found["parent"], found["module"], found["kind"]
+    parent, module, kind = match["parent"], match["module"], match["kind"]
     if module in JOINED:
         for names in SEPARATE:
             for dot in "._":
@@ -84,14 +84,14 @@ def _projections(name: str) -> Iterator[Recipe]:
             yield Recipe((f"{parent}in_proj_{kind}",), names.index(module))
 
 
-def places(net: Cell) -> list[Place]:
-    """Each parameter of a network wherever it stands: one that several cells share has several places."""
-    found: list[Place] = []
+def parameter_mappings(net: Cell) -> list[ParameterMapping]:
+    """The mappings of all parameters of a network: one for each path, so several for a shared parameter."""
+    mappings: list[ParameterMapping] = []
     waiting: list[tuple[Cell, str, str, frozenset[int]]] = [(net, "", "", frozenset())]
     while waiting:
         cell, path, name, around = waiting.pop()
         names = names_of(cell)
-        found += _own(cell, path, name, names)
+        mappings += _own(cell, path, name, names)
         around |= {id(cell)}
         inner = [
             (child, f"{path}{attribute}.", f"{name}{names.get(attribute, attribute)}.", around)
@@ -99,21 +99,21 @@ def places(net: Cell) -> list[Place]:
             if id(child) not in around
         ]
         waiting += reversed(inner)
-    return found
+    return mappings
 
 
 def names_of(cell: Cell) -> Mapping[str, str]:
-    """What parts of a cell are called in PyTorch, where that is another name."""
+    """PyTorch's names of the parts of a cell, where they differ."""
     return next((NAMES[kind] for kind in type(cell).__mro__ if kind in NAMES), {})
 
 
-def _own(cell: Cell, path: str, name: str, names: Mapping[str, str]) -> Iterator[Place]:
-    """The places of the parameters that are a cell's own."""
+def _own(cell: Cell, path: str, name: str, names: Mapping[str, str]) -> Iterator[ParameterMapping]:
+    """The mappings of a cell's own parameters."""
     is_fixed = getattr(cell, "affine", True) is False
     for attribute, parameter in cell.parameters_and_names(expand=False):
-        # Those in a tuple, as of recurrent layers, have the names that their cell has given them, behind its path.
+        # Parameters in a tuple, as in recurrent layers, have the names that their cell has set, after its path.
         own = attribute.rpartition(".")[2]
-        yield Place(
+        yield ParameterMapping(
             parameter, path + own, name + names.get(own, own),
             is_matrix=own.endswith("weight") and isinstance(cell, (Dense, Linear, MultiheadAttention)),
             has_axis=own == "weight" and isinstance(cell, (Conv1d, Conv1dTranspose)),

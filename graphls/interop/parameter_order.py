@@ -1,4 +1,4 @@
-"""Which parameter of a network is which of an optimizer of PyTorch, which numbers them."""
+"""Maps the parameter numbers of an optimizer of PyTorch to the parameters of a network."""
 
 from __future__ import annotations
 
@@ -7,58 +7,60 @@ from dataclasses import dataclass
 
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.interop.matching import Rename, names_of, prefixes, present_for, renamed
+from graphls.interop.matching import Rename, names_of, prefixes, recipe_for, renamed
 from graphls.interop.optimizer_sources import OptimizerState
-from graphls.interop.parameter_mapping import Place, Recipe, places
+from graphls.interop.parameter_mapping import ParameterMapping, Recipe, parameter_mappings
 from graphls.interop.sources import Array, Arrays
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 
+Mappings = Sequence[Sequence[ParameterMapping]]
+"""The mappings of each parameter of an optimizer."""
 ADVICE = "give names=[name for name, _ in module.named_parameters()], in the order of the groups of PyTorch"
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A parameter of an optimizer at its place in the network, and which of PyTorch make it; none where none do."""
+    """A parameter of an optimizer, and the names and positions of the parameters of PyTorch that form it."""
 
-    place: Place
+    mapping: ParameterMapping
     recipe: Recipe
     names: tuple[str, ...]
     positions: tuple[int, ...]
 
 
-def places_of(optimizer: Optimizer, net: Cell) -> list[list[Place]]:
-    """The places of each parameter of an optimizer, group after group.
+def mappings_of(optimizer: Optimizer, net: Cell) -> list[list[ParameterMapping]]:
+    """The mappings of each parameter of an optimizer, group after group.
 
     Raises GraphValueError for a parameter that is not in the network.
     """
-    found: dict[int, list[Place]] = {}
-    for place in places(net):
-        found.setdefault(id(place.parameter), []).append(place)
+    mappings: dict[int, list[ParameterMapping]] = {}
+    for mapping in parameter_mappings(net):
+        mappings.setdefault(id(mapping.parameter), []).append(mapping)
     parameters = in_order(optimizer)
-    absent = [p.name for p in parameters if id(p) not in found]
+    absent = [p.name for p in parameters if id(p) not in mappings]
     if absent:
         raise GraphValueError(f"The optimizer updates {absent[0]!r}, which is no parameter of the network.")
-    return [found[id(p)] for p in parameters]
+    return [mappings[id(p)] for p in parameters]
 
 
 def in_order(optimizer: Optimizer) -> list[Parameter]:
-    """The parameters group after group, as PyTorch numbers them."""
+    """The parameters group after group, in the order of PyTorch's numbers."""
     return [p for group in optimizer.groups for p in group.parameters]
 
 
 def names_in_order(
-    state: OptimizerState, optimizer: Optimizer, rows: Sequence[Sequence[Place]], names: object, rename: Rename
+    state: OptimizerState, optimizer: Optimizer, rows: Mappings, names: object, rename: Rename
 ) -> tuple[tuple[str, ...], Rename]:
-    """What PyTorch calls the parameters with the numbers of a state, and renames that are still to be made.
+    """PyTorch's names of the parameters in the order of a state, and the renames that still apply to them.
 
-    They are those that the user gives, those in the groups, those of the weights in the same file where there is one
-    group, or by their order the parameters of the optimizer here. Raises GraphTypeError and GraphValueError where
-    the names are no names, or not as many.
+    They are the `names` of the user, those in the groups, those of the weights in the same file if there is one group,
+    or else the parameters of the optimizer here in their order. Raises GraphTypeError and GraphValueError for names
+    that are no strings, and for a wrong number of them.
     """
     if names is not None:
-        return _given(names, state), rename
-    if (known := state.given_names()) is not None:
+        return _checked_names(names, state), rename
+    if (known := state.parameter_names()) is not None:
         return known, rename
     if len(state.groups) == 1 and state.weights:
         return _names_by_weights(state, rows, rename), rename
@@ -70,7 +72,7 @@ def names_in_order(
     return tuple(each[0].name for each in rows), {}
 
 
-def _given(names: object, state: OptimizerState) -> tuple[str, ...]:
+def _checked_names(names: object, state: OptimizerState) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise GraphTypeError(f"The names of the parameters are a list of strings, not {names!r}.")
     listed = tuple(names)
@@ -82,15 +84,16 @@ def _given(names: object, state: OptimizerState) -> tuple[str, ...]:
     return listed
 
 
-def _names_by_weights(state: OptimizerState, rows: Sequence[Sequence[Place]], rename: Rename) -> tuple[str, ...]:
-    """The names of the weights that the parameters are made of, which lie in the order of the parameters."""
+def _names_by_weights(state: OptimizerState, rows: Mappings, rename: Rename) -> tuple[str, ...]:
+    """The names of the weights that form the parameters, which are stored in the order of the parameters."""
     known = {renamed(name, rename): name for name in _without_aliases(state.weights)}
     order = {name: i for i, name in enumerate(known)}
-    beginning = prefixes(names_of(place for each in rows for place in each), known)
+    beginning = prefixes(names_of(mapping for each in rows for mapping in each), known)
     used: set[str] = set()
     for each in rows:
-        found = [f[1] for place in each if (f := present_for(place, known, beginning)) is not None]
-        used.update(*sorted(found, key=lambda present: order[present[0]])[:1])
+        recipes = (recipe_for(mapping, known, beginning) for mapping in each)
+        names = [recipe[1] for recipe in recipes if recipe is not None]
+        used.update(*sorted(names, key=lambda present: order[present[0]])[:1])
     if len(used) != len(state.numbers):
         raise GraphValueError(
             f"The weights in {state.origin} make the parameters of the optimizer of {len(used)} tensors, and its state "
@@ -100,7 +103,7 @@ def _names_by_weights(state: OptimizerState, rows: Sequence[Sequence[Place]], re
 
 
 def _without_aliases(weights: Arrays) -> list[str]:
-    """Names of weights, and of those that share their memory, which are one parameter, the first."""
+    """Names of weights, one for each parameter: of those that share memory, the first."""
     first: dict[object, str] = {}
     for name, array in weights.items():
         first.setdefault(_memory(array) if array.size else name, name)
@@ -111,24 +114,24 @@ def _memory(array: Array) -> object:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
-def matched(rows: Sequence[Sequence[Place]], names: Sequence[str], rename: Rename) -> tuple[list[Row], list[Place]]:
-    """The parameters that names of PyTorch are for, and those that none is for.
+def matched(rows: Mappings, names: Sequence[str], rename: Rename) -> tuple[list[Row], list[ParameterMapping]]:
+    """The parameters with matching names of PyTorch, and those without.
 
-    Raises GraphValueError where renames make two names one.
+    Raises GraphValueError if two names are equal after the renames.
     """
     known: dict[str, int] = {}
     for i, name in enumerate(names):
         if (new := renamed(name, rename)) in known:
             raise GraphValueError(f"{names[known[new]]!r} and {name!r} are both {new!r}; change the names or 'rename'.")
         known[new] = i
-    beginning = prefixes(names_of(place for each in rows for place in each), known)
-    found: list[Row] = []
-    absent: list[Place] = []
+    beginning = prefixes(names_of(mapping for each in rows for mapping in each), known)
+    matches: list[Row] = []
+    absent: list[ParameterMapping] = []
     for each in rows:
-        own = [(place, f) for place in each if (f := present_for(place, known, beginning)) is not None]
+        own = [(mapping, f) for mapping in each if (f := recipe_for(mapping, known, beginning)) is not None]
         if not own:
             absent.append(each[0])
             continue
-        place, (recipe, present) = own[0]
-        found.append(Row(place, recipe, tuple(present), tuple(known[name] for name in present)))
-    return found, absent
+        mapping, (recipe, present) = own[0]
+        matches.append(Row(mapping, recipe, tuple(present), tuple(known[name] for name in present)))
+    return matches, absent

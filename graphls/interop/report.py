@@ -1,4 +1,4 @@
-"""What loading weights has done."""
+"""The report of `load_state_dict`: loaded parameters, missing ones and unused tensors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from graphls.base.text.tables import Table
 
 
 def counted(number: int, kind: str) -> str:
-    """A number of things of a kind."""
+    """A number with a noun, in the plural if needed."""
     return f"{number} {kind}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A parameter that was loaded: its path, its shape, the tensors that it was made of, and how."""
+    """A loaded parameter: its path, its shape, the tensors that form it, and the changes to these."""
 
     parameter: str
     shape: tuple[int, ...]
@@ -26,11 +26,10 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Report:
-    """What loading weights has done; it prints as a table.
+    """The result of loading weights; it prints as a table.
 
-    `loaded` has the parameters that were loaded. `missing` has those that were not, `unused` the tensors that no
-    parameter was made of, and `ignored` those that are no weights, such as the number of batches that a normalisation
-    has seen.
+    `loaded` has the loaded parameters, `missing` the others, `unused` the tensors that form no parameter, and `ignored`
+    those that are no weights, such as the number of batches that a normalisation has seen.
 
     Examples:
         >>> import numpy as np
@@ -49,7 +48,7 @@ class Report:
     ignored: tuple[str, ...]
 
     def table(self) -> Table:
-        """The parameters that were loaded, below sentences about the rest."""
+        """The loaded parameters, below sentences about the others."""
         rows = [
             (each.parameter, " + ".join(each.tensors), ", ".join(each.changes), str(each.shape)) for each in self.loaded
         ]

@@ -1,4 +1,4 @@
-"""Arrays by name, of whatever holds weights of PyTorch: files, folders of files, dicts and modules."""
+"""Reads weights of PyTorch as arrays by name from files, folders of files, dicts and modules."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from graphls.interop.formats import torch as torch_format
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 
-INDEX, WHOLE = ".safetensors.index.json", "model.safetensors"
+INDEX, SINGLE = ".safetensors.index.json", "model.safetensors"
 PICKLES = (".bin", ".pt", ".pth")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Arrays by name, and what they are called in messages."""
+    """Arrays by name, and the name of their source in messages."""
 
     arrays: Arrays
     origin: str
@@ -57,47 +57,47 @@ def _array(name: object, value: Any) -> Array:
 
 
 def array_of(value: Any) -> Array:
-    """The numbers of a tensor of any library; raises GraphTypeError where they cannot be read."""
-    # A tensor of torch that needs gradients, as those of named_parameters(), gives its numbers only without them.
+    """The numbers of a tensor of any library; raises GraphTypeError if they cannot be read."""
+    # A tensor of torch with gradients, as of named_parameters(), converts to NumPy only when detached.
     detach = getattr(value, "detach", None)
-    given = detach() if callable(detach) else value
+    tensor = detach() if callable(detach) else value
     try:
-        return offered_array(given)
+        return offered_array(tensor)
     except GraphTypeError:
-        widened = getattr(given, "float", None)  # NumPy has no bfloat16, which torch widens without a loss
+        widened = getattr(tensor, "float", None)  # NumPy has no bfloat16, which torch widens without a loss
         if not callable(widened):
             raise
         return offered_array(widened())
 
 
 def _file_of(path: Path) -> Path:
-    """The file that a path means: itself, or the one in a folder, which may be the index of several."""
+    """The file of a path: itself, or the one in a folder, which may be an index of several."""
     if not os.path.isdir(path):
         return path
-    usual = [file for file in (path / WHOLE, path / f"model{INDEX}") if os.path.isfile(file)]
-    found = usual[:1] or sorted(path.glob("*.safetensors"))
-    if not found:
+    usual = [file for file in (path / SINGLE, path / f"model{INDEX}") if os.path.isfile(file)]
+    files = usual[:1] or sorted(path.glob("*.safetensors"))
+    if not files:
         raise GraphFileError(f"There are no weights in the folder {path}: it has no file that ends with .safetensors.")
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
         raise GraphValueError(f"The folder {path} has several files of weights, {names}; name one of them.")
-    return found[0]
+    return files[0]
 
 
 def _sharded(index: Path) -> Arrays:
     """The arrays of all files that an index lists."""
     try:
-        places = parse_json(read_bytes(index))["weight_map"]
-        files = sorted(set(places.values()))
+        weight_map = parse_json(read_bytes(index))["weight_map"]
+        files = sorted(set(weight_map.values()))
         if not all(isinstance(file, str) and file == Path(file).name for file in files):
             raise ValueError("its files do not lie beside it")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GraphValueError(f"{index} is no index of files of safetensors: {error}.") from None
     shards = {file: _read(index.with_name(file)) for file in files}
-    absent = [name for name, file in places.items() if name not in shards[file]]
+    absent = [name for name, file in weight_map.items() if name not in shards[file]]
     if absent:
-        raise GraphValueError(f"{index.with_name(places[absent[0]])} has no {absent[0]!r}, as {index.name} says.")
-    return {name: shards[file][name] for name, file in places.items()}
+        raise GraphValueError(f"{index.with_name(weight_map[absent[0]])} has no {absent[0]!r}, as {index.name} says.")
+    return {name: shards[file][name] for name, file in weight_map.items()}
 
 
 def _read(path: Path) -> Arrays:
@@ -113,8 +113,8 @@ def _read(path: Path) -> Arrays:
 
 
 def _safetensors(data: bytes) -> Arrays:
-    """The arrays of a file, also under the names that safetensors has left out because they are the same tensor."""
+    """The arrays of a file, also under names that safetensors has dropped as duplicates of the same tensor."""
     entries = safetensors_format.decode(data).items()
     arrays = {name: entry for name, entry in entries if not isinstance(entry, str)}
     same = safetensors_format.metadata(data).items()
-    return {**{name: arrays[kept] for name, kept in same if kept in arrays}, **arrays}
+    return {**{name: arrays[original] for name, original in same if original in arrays}, **arrays}

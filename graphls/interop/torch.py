@@ -1,9 +1,9 @@
-"""Weights of PyTorch and Hugging Face in networks of graphls, and the way back."""
+"""Loads weights of PyTorch and Hugging Face into networks of graphls, and saves them for these."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphls.base.checks import boolean
@@ -11,21 +11,21 @@ from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_bytes
 from graphls.frontend.names.traps import EPSILON, MOMENTUM, CallArguments, Trap, warn_where
 from graphls.interop.fitting import (
-    Chosen,
+    Matches,
     cast_changes,
     check_network,
     check_pattern,
-    chosen_rows,
     converted,
+    distinct_matches,
     listed,
     misfit,
     outward,
     outward_names,
 )
 from graphls.interop.formats import safetensors as safetensors_format
-from graphls.interop.matching import Found, Tensors, check_rename, found_for, names_of, nearest, prefixes
+from graphls.interop.matching import Match, Tensors, check_rename, match_for, names_of, nearest, prefixes
 from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_state_dict, save_optimizer_state_dict
-from graphls.interop.parameter_mapping import Place, places
+from graphls.interop.parameter_mapping import ParameterMapping, parameter_mappings
 from graphls.interop.report import Loaded, Report, counted
 from graphls.interop.sources import Array, weights_of
 from graphls.nn.cell import Cell
@@ -37,21 +37,21 @@ __all__ = [
 ]  # fmt: skip
 
 NO_WEIGHTS = re.compile(r"(.*\.)?(num_batches_tracked|position_ids|token_type_ids|masked_bias|inv_freq)")
-"""Tensors that PyTorch keeps beside weights: counters, positions and frequencies."""
+"""Tensors that PyTorch stores with the weights: counters, positions and frequencies."""
 MASKS = re.compile(r"(.*\.)?(attn|attention)\.bias")
-"""Masks of older files, which have four axes, where a bias has one."""
+"""Masks in older files, which have four axes, while a bias has one."""
 SETTINGS: tuple[tuple[type[Cell], str, Trap], ...] = (
     (LayerNorm, "epsilon", EPSILON),
     (BatchNorm2d, "momentum", MOMENTUM),
 )
-"""What is looked at behind loading: a kind of cells, its setting, and what that may mean elsewhere."""
+"""Settings of cells that are checked after loading, and the mistake that they may be."""
 
 
 def load_state_dict(
     net: Cell, source: object, *, strict: bool = True, rename: Mapping[str, str] | None = None,
     tied: Mapping[str, str] | None = None, transposed: str | None = None,
 ) -> Report:  # fmt: skip
-    """Give the parameters of a network the weights of a model of PyTorch; returns a report that prints as a table.
+    """Load the weights of a model of PyTorch into a network; returns a report that prints as a table.
 
     `source` is a file of safetensors, the `.safetensors.index.json` of several, a folder with one of these as Hugging
     Face has it, a file of `torch.save` with nothing but tensors (`.pt`, `.pth`, `.bin`), a dict of arrays or of tensors
@@ -59,20 +59,20 @@ def load_state_dict(
 
     A parameter takes the tensor that has its path of attributes, in PyTorch's words: `weight` and `bias` for the
     `gamma` and `beta` of normalisations, `running_mean` and `running_var` for the moving statistics, `weight` for an
-    `embedding_table`, `linear1` and `linear2` in layers of transformers. A beginning that all names of one side have,
-    such as `module.`, `model.` or `transformer.`, may lack on the other. Projections of query, key and value may be
-    joined on one side and separate on the other. The parts that `weight_norm` and `spectral_norm` keep become the
-    weight that they stand for. Weights that are stored as (inputs, outputs), as by the Conv1D of GPT-2, show themselves
-    by their bias; `transposed` is a regular expression for names of others. Floats and integers are converted to the
+    `embedding_table`, `linear1` and `linear2` in layers of transformers. A prefix of all names on one side, such as
+    `module.`, `model.` or `transformer.`, may be missing on the other. Projections of query, key and value may be
+    joined on one side and separate on the other. The parts that `weight_norm` and `spectral_norm` store become the
+    weight that they stand for. Weights that are stored as (inputs, outputs), as by the Conv1D of GPT-2, are detected by
+    their bias; `transposed` is a regular expression for the names of others. Floats and integers are converted to the
     dtype of the parameter.
 
-    `rename` maps regular expressions to what they become in the names of the source, one after the other. `tied` maps
-    names that lack in the source, after renames, to those of the same tensor: `{"lm_head.weight": "wte.weight"}`.
+    `rename` maps regular expressions to their replacements in the names of the source, one after the other. `tied` maps
+    names that the source lacks, after renames, to those of the same tensor: `{"lm_head.weight": "wte.weight"}`.
 
-    With `strict`, all parameters are loaded and all tensors used, or it raises GraphValueError with the names of both;
-    without, the report has them. It raises GraphValueError too for a tensor of another shape or kind, for two that
-    differ and are one parameter, and for a file that is damaged, GraphFileError for one that cannot be read, and
-    GraphTypeError for other arguments. Where it raises, the network is as it was. Warns of a LayerNorm with MindSpore's
+    With `strict`, all parameters are loaded and all tensors used, or it raises GraphValueError with the names of the
+    others; without, the report has them. It raises GraphValueError too for a tensor of another shape or kind, for two
+    different ones that are one parameter, and for a damaged file, GraphFileError for one that cannot be read, and
+    GraphTypeError for other arguments. After an error the network is unchanged. Warns of a LayerNorm with MindSpore's
     epsilon of 1e-7 and of a momentum that looks like PyTorch's (see docs/differences.md).
 
     Examples:
@@ -88,18 +88,18 @@ def load_state_dict(
     check_network("load_state_dict", net)
     boolean("load_state_dict", "strict", strict)
     weights = weights_of(source)
-    given = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
-    tensors = Tensors(weights.arrays, *given, check_pattern("load_state_dict", transposed))
-    rows = places(net)
-    beginning = prefixes(names_of(rows), tensors.arrays)
-    found = [(place, found_for(place, tensors, beginning)) for place in rows]
-    chosen = chosen_rows([(place, each) for place, each in found if each is not None])
-    _check_fit(chosen, weights.origin, tensors)
-    report = _report(weights.origin, chosen, found, tensors)
+    renames = check_rename("load_state_dict", rename), check_rename("load_state_dict", tied)
+    tensors = Tensors(weights.arrays, *renames, check_pattern("load_state_dict", transposed))
+    mappings = parameter_mappings(net)
+    beginning = prefixes(names_of(mappings), tensors.arrays)
+    candidates = [(mapping, match_for(mapping, tensors, beginning)) for mapping in mappings]
+    matches = distinct_matches([(mapping, match) for mapping, match in candidates if match is not None])
+    _check_fit(matches, weights.origin, tensors)
+    report = _report(weights.origin, matches, candidates, tensors)
     if strict and (report.missing or report.unused):
-        raise GraphValueError(_lacks(report, {place.path: place.name for place in rows}))
-    ready = [(place.parameter, converted(place.parameter, each)) for place, each in chosen]
-    for parameter, array in ready:
+        raise GraphValueError(_mismatch(report, {mapping.path: mapping.name for mapping in mappings}))
+    arrays = [(mapping.parameter, converted(mapping.parameter, match)) for mapping, match in matches]
+    for parameter, array in arrays:
         parameter.storage.replace(array)
     _warn(net)
     return report
@@ -108,12 +108,12 @@ def load_state_dict(
 def state_dict(
     net: Cell, *, rename: Mapping[str, str] | None = None, transposed: str | None = None
 ) -> dict[str, Array]:
-    """The weights of a network by PyTorch's names and in its layouts, as NumPy arrays of their own.
+    """The weights of a network by PyTorch's names and in its layouts, as copies in NumPy arrays.
 
-    A parameter that several cells share is there under each of its names. `rename` maps regular expressions to what
-    they become, one after the other, and weights whose names fit `transposed` are stored as (inputs, outputs). In
-    PyTorch, `module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})` takes them.
-    Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    A shared parameter appears under each of its names. `rename` maps regular expressions to their replacements, one
+    after the other, and weights whose names match `transposed` are stored as (inputs, outputs). In PyTorch,
+    `module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})` loads them. Raises
+    GraphTypeError and GraphValueError for invalid arguments.
 
     Examples:
         >>> from graphls import nn
@@ -125,8 +125,8 @@ def state_dict(
     """
     check_network("state_dict", net)
     renames, pattern = check_rename("state_dict", rename), check_pattern("state_dict", transposed)
-    rows = [place for place in places(net) if not place.is_fixed]
-    return {name: outward(p, p.parameter.asnumpy(), name, pattern) for name, p in outward_names(rows, renames).items()}
+    mappings = outward_names([mapping for mapping in parameter_mappings(net) if not mapping.is_fixed], renames)
+    return {name: outward(p, p.parameter.asnumpy(), name, pattern) for name, p in mappings.items()}
 
 
 def save_state_dict(
@@ -134,10 +134,8 @@ def save_state_dict(
 ) -> None:
     """Write `state_dict` to a file of safetensors, which PyTorch and Hugging Face read.
 
-    Raises as `state_dict`, GraphFileError where the file cannot be written, GraphRuntimeError where safetensors is not
-    installed.
-
-    Raises GraphTypeError for a path that is neither a string nor a path, GraphValueError where two parameters would
+    Raises as `state_dict`, GraphFileError if the file cannot be written, GraphRuntimeError if safetensors is not
+    installed, GraphTypeError for a path that is neither a string nor a path, GraphValueError if two parameters would
     have one name.
 
     Examples:
@@ -154,18 +152,18 @@ def save_state_dict(
     write_bytes(as_path(path), safetensors_format.encode(arrays, {"format": "pt"}))
 
 
-def _check_fit(chosen: Chosen, origin: str, tensors: Tensors) -> None:
+def _check_fit(matches: Matches, origin: str, tensors: Tensors) -> None:
     """Raise GraphValueError for tensors whose shape or kind of numbers is not that of their parameter."""
-    wrong = [(found, text) for place, found in chosen if (text := misfit(place.parameter, place.path, found))]
+    wrong = [(match, text) for mapping, match in matches if (text := misfit(mapping.parameter, mapping.path, match))]
     if wrong:
-        projections = (_projection(name, tensors) for found, _ in wrong for name in found.names)
+        projections = (_projection(name, tensors) for match, _ in wrong for name in match.names)
         advice = next(filter(None, projections), "")
         misfits = listed(text for _, text in wrong)
         raise GraphValueError(f"The weights in {origin} do not fit the network: {misfits}{advice}.")
 
 
 def _projection(name: str, tensors: Tensors) -> str:
-    """What to do about an LSTM that projects its hidden states; "" for a tensor of anything else."""
+    """Advice for an LSTM that projects its hidden states; "" for any other tensor."""
     of = re.sub(r"weight_hh(_l\d+(_reverse)?)$", r"weight_hr\1", name)
     if of == name or of not in tensors.arrays:
         return ""
@@ -176,20 +174,21 @@ def _projection(name: str, tensors: Tensors) -> str:
     )
 
 
-def _report(origin: str, chosen: Chosen, found: Iterable[tuple[Place, Found | None]], tensors: Tensors) -> Report:
-    rows = [*found]
-    loaded = {id(place.parameter) for place, _ in chosen}
+def _report(
+    origin: str, matches: Matches, candidates: Sequence[tuple[ParameterMapping, Match | None]], tensors: Tensors
+) -> Report:
+    loaded = {id(mapping.parameter) for mapping, _ in matches}
     missing = {
-        id(place.parameter): place.path for place, _ in rows if id(place.parameter) not in loaded and not place.is_fixed
+        id(p.parameter): p.path for p, _ in candidates if id(p.parameter) not in loaded and not p.is_fixed
     }
-    used = {name for _, each in rows if each is not None for name in each.names}
+    used = {name for _, match in candidates if match is not None for name in match.names}
     rest = {part: array for name, array in tensors.arrays.items() for part in tensors.originals[name]}
     rest = {part: array for part, array in rest.items() if part not in used}
     ignored = tuple(name for name, array in rest.items() if _is_no_weight(name, array))
     return Report(
         origin,
         tuple(
-            Loaded(p.path, p.parameter.shape, f.names, (*f.changes, *cast_changes(p.parameter, f))) for p, f in chosen
+            Loaded(p.path, p.parameter.shape, m.names, (*m.changes, *cast_changes(p.parameter, m))) for p, m in matches
         ),
         tuple(missing.values()),
         tuple(name for name in rest if name not in ignored),
@@ -201,8 +200,8 @@ def _is_no_weight(name: str, array: Array) -> bool:
     return bool(NO_WEIGHTS.fullmatch(name) or (array.ndim == 4 and MASKS.fullmatch(name)))
 
 
-def _lacks(report: Report, names: Mapping[str, str]) -> str:
-    """What lacks on both sides, with what may have been meant."""
+def _mismatch(report: Report, names: Mapping[str, str]) -> str:
+    """The error sentence for missing parameters and unused tensors, with the closest names."""
     parts = []
     if report.missing:
         missing = [_with_nearest(path, names[path], report.unused) for path in report.missing]
@@ -220,7 +219,7 @@ def _with_nearest(path: str, name: str, unused: Sequence[str]) -> str:
 
 
 def _warn(net: Cell) -> None:
-    """Warn of settings of the network that weights of PyTorch were hardly trained with."""
+    """Warn of settings of the network with which weights of PyTorch are unlikely to have been trained."""
     for kind, attribute, trap in SETTINGS:
         paths: dict[Any, list[str]] = {}
         for path, cell in net.cells_and_names():

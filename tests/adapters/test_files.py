@@ -129,5 +129,5 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     written(tmp_path)
     for text in ("{", "[" * 100_000):
         (tmp_path / "adapter_config.json").write_text(text, encoding="utf-8")
-        with pytest.raises(GraphFileError, match="What adapters are cannot be read"):
+        with pytest.raises(GraphFileError, match="The settings of adapters cannot be read"):
             adapters.load_adapters(network(), tmp_path)

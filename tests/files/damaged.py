@@ -31,7 +31,7 @@ from graphls.base.reporting import checked
 from graphls.cli.dump import read_graph
 from graphls.cli.training.columns import read_columns
 from graphls.interop import torch
-from graphls.interop.formats import torch_writer
+from graphls.interop.formats import torch as torch_format
 from graphls.ir.errors import GraphlsError
 from graphls.ir.verify import verify
 from graphls.onnx.training import parameters
@@ -141,9 +141,9 @@ KINDS: dict[str, Kind] = {
                  lambda f: train.load_checkpoint(f / "a.ckpt", dense())),
     "safetensors": Kind("a.safetensors", lambda f: train.save_checkpoint(dense(), f / "a", format="safetensors"),
                         lambda f: train.load_checkpoint(f / "a.safetensors", dense())),
-    "torch": Kind("a.pt", lambda f: (f / "a.pt").write_bytes(torch_writer.encode(_weights())),
+    "torch": Kind("a.pt", lambda f: (f / "a.pt").write_bytes(torch_format.encode(_weights())),
                   lambda f: torch.load_state_dict(dense(), f / "a.pt", strict=False)),
-    "torch optimizer": Kind("a.pt", lambda f: (f / "a.pt").write_bytes(torch_writer.encode(_optimizer_state())),
+    "torch optimizer": Kind("a.pt", lambda f: (f / "a.pt").write_bytes(torch_format.encode(_optimizer_state())),
                             _load_optimizer),
     "onnx": Kind("net.onnx", _write_onnx, _run_onnx),
     "step.json": Kind("step.json", lambda f: graphls.compile(training(), X, Y).export(f), lambda f: _step(f)),

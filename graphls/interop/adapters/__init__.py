@@ -1,4 +1,4 @@
-"""Adapters of low rank (LoRA) for any network: trained beside its frozen weights, saved apart, or merged into them."""
+"""Low-rank adapters (LoRA) for any network: trained beside its frozen weights, saved apart, or merged into them."""
 
 from graphls.interop.adapters.files import load_adapters, save_adapters
 from graphls.interop.adapters.lora import lora, merge

@@ -1,4 +1,4 @@
-"""Files of adapters as PEFT has them: a safetensors file with the tensors, and a JSON file that says what they are."""
+"""Reads and writes adapters in PEFT's format: a safetensors file with the tensors, and a JSON file with settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import numpy as np
 from graphls.base.errors import GraphFileError, GraphlsError, GraphValueError
 from graphls.base.files.files import as_path, parse_json, read_bytes, write_bytes, write_text
 from graphls.frontend.tensors.parameter import Parameter
-from graphls.interop.adapters.finding import Site, sites
-from graphls.interop.adapters.lora import Adapters, adapters_of, attach, detach, holder, require_cell
+from graphls.interop.adapters.lora import Adapters, Site, adapters_of, attach, detach, holder, require_cell, sites
 from graphls.interop.formats.checkpoint import Entry
 from graphls.interop.formats.safetensors import decode, encode
 from graphls.nn.cell import Cell
@@ -25,19 +24,18 @@ from graphls.passes.adapters.lora import adapter_names
 PREFIX, TENSORS, CONFIGURATION = "base_model.model.", "adapter_model.safetensors", "adapter_config.json"
 _ADAPTER = re.compile(r"(?P<module>.+)\.lora_(?P<which>[AB])(?:\.default)?\.weight")
 Pairs = dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
-_STRANGE = ("use_dora", "rank_pattern", "alpha_pattern", "layer_replication", "lora_bias")
-"""Settings of PEFT, off by default, that make something else of the tensors."""
+_UNSUPPORTED = ("use_dora", "rank_pattern", "alpha_pattern", "layer_replication", "lora_bias")
+"""Settings of PEFT, off by default, that change the meaning of the tensors."""
 
 
 def save_adapters(net: Cell, path: object) -> None:
-    """Write the adapters of a network, and what else it trains, so that `load_adapters` and PEFT read them.
+    """Write the adapters of a network, and its other trained parameters, in the format of `load_adapters` and PEFT.
 
     `path` is a file that ends with `.safetensors`, or a folder for `adapter_model.safetensors`; `adapter_config.json`
-    lies beside. Names are PEFT's: `base_model.model.<module>.lora_A.weight` of the shape [rank, inputs] and
-    `lora_B.weight` of [outputs, rank]. Raises GraphValueError for a network without adapters, GraphFileError where a
-    file cannot be written, GraphRuntimeError where safetensors is not installed.
-
-    Raises GraphTypeError for a path that is neither a string nor a path.
+    is written beside it. Names are PEFT's: `base_model.model.<module>.lora_A.weight` of the shape [rank, inputs] and
+    `lora_B.weight` of [outputs, rank]. Raises GraphValueError for a network without adapters, GraphFileError if a file
+    cannot be written, GraphRuntimeError if safetensors is not installed, GraphTypeError for a path that is neither a
+    string nor a path.
 
     Examples:
         >>> import os
@@ -55,11 +53,11 @@ def save_adapters(net: Cell, path: object) -> None:
     for site in adapters.sites:
         for own, name in zip(adapter_names(site.path), adapter_names(f"{site.module}.weight"), strict=True):
             entries[PREFIX + name] = parameters[own].asnumpy()
-    whole = float(adapters.alpha).is_integer()
+    is_integral = float(adapters.alpha).is_integer()
     settings = {
         "peft_type": "LORA",
         "r": adapters.rank,
-        "lora_alpha": int(adapters.alpha) if whole else adapters.alpha,
+        "lora_alpha": int(adapters.alpha) if is_integral else adapters.alpha,
         "target_modules": [site.module for site in adapters.sites],
         "modules_to_save": sorted({path.rpartition(".")[0] or path for path in adapters.others}) or None,
         "lora_dropout": 0.0,
@@ -72,16 +70,15 @@ def save_adapters(net: Cell, path: object) -> None:
 
 
 def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
-    """Give a network the adapters of a file of `save_adapters` or PEFT; returns the names of the modules.
+    """Load the adapters of a file of `save_adapters` or PEFT into a network; returns the names of the modules.
 
-    A network that has adapters gets the numbers only. Another is frozen first and gets adapters where the file has
-    some, as by `lora`, which says what `inputs` are for. A module of the file is the one of the network that is called
-    so, or the only one whose name ends so, or that ends its name.
+    A network with adapters gets only the numbers. Another one is frozen first and gets the adapters of the file, as by
+    `lora`, whose documentation explains `inputs`. A module of the file is the one of the network with that name, or the
+    only one whose name ends with it, or which is the end of it.
 
     Raises GraphFileError for a file that cannot be read, GraphValueError for one that does not fit the network, or that
-    holds what graphls does not compute, such as DoRA.
-
-    Raises GraphTypeError for what is no cell and for a path that is neither a string nor a path.
+    needs another method than LoRA, such as DoRA, GraphTypeError for anything but a cell, and for a path that is neither
+    a string nor a path.
 
     Examples:
         >>> import numpy as np
@@ -100,11 +97,11 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
     is_new = adapters_of(net) is None
     if is_new:
         rank, alpha = _size(pairs, settings)
-        found = {site.module: site for site in sites(net, inputs)}
-        meant = {_fitting(module, found) for module in pairs}
-        chosen = [site for module, site in found.items() if module in meant]
+        modules = {site.module: site for site in sites(net, inputs)}
+        names = {_matching(module, modules) for module in pairs}
+        selected = [site for module, site in modules.items() if module in names]
         paths = dict(net.parameters_and_names())
-        attach(net, chosen, rank, alpha, [_fitting(name, paths) for name in others])
+        attach(net, selected, rank, alpha, [_matching(name, paths) for name in others])
     cell, adapters = holder(net)
     try:
         _fill(cell, adapters, pairs, others)
@@ -116,18 +113,18 @@ def load_adapters(net: Cell, path: object, *inputs: object) -> list[str]:
 
 
 def _fill(cell: Cell, adapters: Adapters, pairs: Pairs, others: Mapping[str, Any]) -> None:
-    """Give the adapters of a cell, and what else is trained, the numbers of a file."""
+    """Set the adapters of a cell, and its other trained parameters, to the numbers of a file."""
     parameters = dict(cell.parameters_and_names())
     modules = {site.module: site for site in adapters.sites}
     for module, arrays in pairs.items():
-        for name, array in zip(adapter_names(modules[_fitting(module, modules)].path), arrays, strict=True):
+        for name, array in zip(adapter_names(modules[_matching(module, modules)].path), arrays, strict=True):
             _set(parameters[name], array)
     for name, array in others.items():
-        _set(parameters[_fitting(name, parameters)], array)
+        _set(parameters[_matching(name, parameters)], array)
 
 
 def _files(path: Path) -> tuple[Path, Path]:
-    """The two files that a path means."""
+    """The two files of a path."""
     tensors = path if path.suffix == ".safetensors" else path / TENSORS
     return tensors, tensors.with_name(CONFIGURATION)
 
@@ -140,19 +137,20 @@ def _decoded(path: Path) -> dict[str, Entry]:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """What the JSON file says, nothing without one; raises GraphValueError for what graphls does not compute."""
+    """The settings of the JSON file, {} without one; raises GraphValueError for unsupported ones."""
     try:
-        found = parse_json(read_bytes(path)) if os.path.lexists(path) else {}
+        settings = parse_json(read_bytes(path)) if os.path.lexists(path) else {}
     except ValueError as error:
-        raise GraphFileError(f"What adapters are cannot be read from {path}: {error}.") from None
-    strange = [name for name in _STRANGE if found.get(name)] if isinstance(found, dict) else ["no settings"]
-    if strange:
-        raise GraphValueError(f"{path} has {', '.join(strange)}, which graphls does not compute; it takes plain LoRA.")
-    return dict(found)
+        raise GraphFileError(f"The settings of adapters cannot be read from {path}: {error}.") from None
+    unsupported = [n for n in _UNSUPPORTED if settings.get(n)] if isinstance(settings, dict) else ["no settings"]
+    if unsupported:
+        text = f"{path} has {', '.join(unsupported)}, which graphls does not compute"
+        raise GraphValueError(f"{text}; it takes plain LoRA.")
+    return dict(settings)
 
 
 def _sorted(entries: Mapping[str, Entry]) -> tuple[Pairs, dict[str, Any]]:
-    """A and B by module, and the other tensors; raises GraphValueError where one of a pair is missing."""
+    """A and B by module, and the other tensors; raises GraphValueError for an incomplete pair."""
     halves: dict[str, dict[str, Any]] = {}
     others: dict[str, Any] = {}
     for name, array in entries.items():
@@ -162,17 +160,17 @@ def _sorted(entries: Mapping[str, Entry]) -> tuple[Pairs, dict[str, Any]]:
             others[name] = array
         else:
             halves.setdefault(match["module"], {})[match["which"]] = array
-    lonely = [module for module, pair in halves.items() if len(pair) != 2]
-    strange = [name for name in others if ".lora_" in name]
+    single = [module for module, pair in halves.items() if len(pair) != 2]
+    unknown = [name for name in others if ".lora_" in name]
     flat = [f"{module!r} of shape {a.shape}" for module, pair in halves.items() for a in pair.values() if a.ndim < 2]
-    if lonely or strange or flat or not halves:
-        what = f"of {lonely[0]!r} it has one tensor of two" if lonely else f"it has {strange or flat or 'no adapters'}"
+    if single or unknown or flat or not halves:
+        what = f"of {single[0]!r} it has one tensor of two" if single else f"it has {unknown or flat or 'no adapters'}"
         raise GraphValueError(f"The file holds no adapters that graphls computes: {what}.")
     return {module: (pair["A"], pair["B"]) for module, pair in halves.items()}, others
 
 
 def _size(pairs: Pairs, settings: Mapping[str, Any]) -> tuple[int, float]:
-    """The rank and alpha of adapters; raises GraphValueError where they have several ranks."""
+    """The rank and alpha of adapters; raises GraphValueError for different ranks."""
     ranks = {len(first) for first, _ in pairs.values()}
     rank = min(ranks)
     numbers = [settings.get(name, rank) for name in ("r", "lora_alpha")]
@@ -183,15 +181,15 @@ def _size(pairs: Pairs, settings: Mapping[str, Any]) -> tuple[int, float]:
     return rank, numbers[1] * math.sqrt(rank) if settings.get("use_rslora") else float(numbers[1])
 
 
-def _fitting(name: str, known: Mapping[str, Site | Parameter]) -> str:
-    """The one of the known names that a name of a file means; raises GraphValueError for none and for several."""
+def _matching(name: str, known: Mapping[str, Site | Parameter]) -> str:
+    """The known name that matches a name of a file; raises GraphValueError unless there is exactly one."""
     if name in known:
         return name
-    found = list(_endings(name, known))
-    if len(found) != 1:
-        listed = f"; {', '.join(map(repr, found))} could be meant" if found else ""
+    matches = list(_endings(name, known))
+    if len(matches) != 1:
+        listed = f"; {', '.join(map(repr, matches))} could be meant" if matches else ""
         raise GraphValueError(f"The network has nothing that is called {name!r}, as the file of adapters has{listed}.")
-    return found[0]
+    return matches[0]
 
 
 def _endings(name: str, known: Mapping[str, Site | Parameter]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""MindSpore's checkpoint files.
+"""Reads and writes MindSpore's checkpoint files.
 
 A file is a protocol buffer of `Checkpoint`, in the syntax of version 2:
 
@@ -15,8 +15,8 @@ A file is a protocol buffer of `Checkpoint`, in the syntax of version 2:
       required bytes tensor_content = 3;
     }
 
-A tensor of shape () has no dims, and contents are little endian. What is larger than a slice stands in several values
-of one tag, one after the other, each with all dims. A string has the type "str", dims [0] and 4 bytes for each
+A tensor of shape () has no dims, and contents are little endian. A tensor larger than a slice is split into several
+consecutive values of one tag, each with all dims. A string has the type "str", dims [0] and 4 bytes for each
 character. A file may end in `crc_num` and the CRC-32 of everything before it, in 10 bytes, big endian.
 """
 
@@ -34,7 +34,7 @@ from graphls.base.files.wire import as_bytes, bytes_field, bytes_head, fields, n
 from graphls.ir.types import DTYPES, DType, as_dtype, bool_, token
 
 Entry = np.ndarray[Any, Any] | str
-"""What a checkpoint holds under a name."""
+"""A value in a checkpoint: an array or a string."""
 
 Part = bytes | memoryview
 
@@ -46,13 +46,13 @@ TYPES: dict[str, DType] = {
 NAMES = {dtype: name for name, dtype in TYPES.items()}
 STRING = "str"
 IGNORED = "random_op"
-"""The tag of the state of MindSpore's random kernels, which mean nothing elsewhere."""
+"""The tag of the state of MindSpore's random kernels, which has no meaning elsewhere."""
 
 SLICE_BYTES = 512 * 1024 * 1024
 CRC_MARK, CRC_LENGTH = b"crc_num", 10
 CRC_TOTAL = len(CRC_MARK) + CRC_LENGTH
 MOST_AXES, LARGEST = 32, 1 << 48
-"""Axes and elements of the largest tensor that is believed."""
+"""Limits of the axes and elements of a tensor; files with more are damaged."""
 
 
 class Piece(NamedTuple):
@@ -67,7 +67,7 @@ class Piece(NamedTuple):
 
 
 def encode(entries: Mapping[str, Entry], crc_check: bool = False, slice_bytes: int = SLICE_BYTES) -> Iterator[Part]:
-    """The parts of a checkpoint file; raises GraphTypeError and GraphValueError for what it cannot hold."""
+    """The parts of a checkpoint file; raises GraphTypeError for dtypes that it cannot hold."""
     crc = 0
     for name, entry in entries.items():
         for part in _encoded(name, entry, slice_bytes):
@@ -97,7 +97,7 @@ def _value(name: str, dims: Sequence[int], kind: str, content: memoryview) -> It
 
 
 def text_bytes(text: str) -> bytes:
-    """A string as NumPy stores it."""
+    """A string in NumPy's encoding."""
     return text.encode("utf-32-le") or bytes(4)
 
 
@@ -105,10 +105,9 @@ def text_bytes(text: str) -> bytes:
 
 
 def decode(data: bytes, crc_check: bool = False) -> dict[str, Entry]:
-    """What a checkpoint file holds, by name; arrays share the memory of `data` where they can.
+    """The values of a checkpoint file by name; arrays share the memory of `data` where possible.
 
-    Raises GraphValueError for everything that MindSpore would not have written; with `crc_check` also where the
-    content does not fit its CRC.
+    Raises GraphValueError for contents that MindSpore does not write, and with `crc_check` for a wrong CRC.
     """
     pieces: dict[str, list[Piece]] = {}
     last = None
@@ -118,11 +117,11 @@ def decode(data: bytes, crc_check: bool = False) -> dict[str, Entry]:
         pieces.setdefault(tag, []).append(piece)
         last = tag
     pieces.pop(IGNORED, None)
-    return {tag: _joined(tag, found) for tag, found in pieces.items()}
+    return {tag: _joined(tag, slices) for tag, slices in pieces.items()}
 
 
 def has_crc(data: bytes) -> bool:
-    """Whether a file ends in a CRC."""
+    """Tells whether a file ends in a CRC."""
     return data[-CRC_TOTAL:-CRC_LENGTH] == CRC_MARK
 
 
@@ -153,15 +152,15 @@ def _piece(tensor: memoryview) -> Piece:
 
 def _message(message: memoryview, names: Mapping[int, str], repeated: str = "") -> dict[str, list[int | memoryview]]:
     """The fields of a message by name."""
-    found: dict[str, list[int | memoryview]] = {}
+    parts: dict[str, list[int | memoryview]] = {}
     for number, value in fields(message):
         name = names.get(number)
         if name is None:
             raise GraphValueError(f"a value has a field {number}, which checkpoints do not have")
-        if name in found and name != repeated:
+        if name in parts and name != repeated:
             raise GraphValueError(f"a value has two fields {name!r}")
-        found.setdefault(name, []).append(value)
-    return found
+        parts.setdefault(name, []).append(value)
+    return parts
 
 
 def _required(parts: Mapping[str, list[int | memoryview]], name: str) -> memoryview:
@@ -178,11 +177,11 @@ def _text(content: memoryview) -> str:
 
 
 def _joined(tag: str, pieces: list[Piece]) -> Entry:
-    """The tensor that stands in one or several values."""
+    """The tensor or string of one value or of several slices."""
     dims, kind, content = pieces[0]
     if any(piece[:2] != (dims, kind) for piece in pieces):
         raise GraphValueError(f"the slices of {tag!r} differ in shape or dtype")
-    if len(pieces) > 1:  # an array, which whoever loads it can keep; bytes would have to be copied once more
+    if len(pieces) > 1:  # the caller can keep an array; bytes would need another copy
         content = np.concatenate([np.frombuffer(piece.content, np.uint8) for piece in pieces]).data
     if kind == STRING:
         return _string(tag, content)
@@ -213,7 +212,7 @@ def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -
 def array_of_bytes(
     name: str, shape: Sequence[int], dtype: DType, content: memoryview | bytearray
 ) -> np.ndarray[Any, Any]:
-    """The array of so many bytes; raises GraphValueError for impossible shapes and for booleans that are none."""
+    """The array in some bytes; raises GraphValueError for impossible shapes and invalid booleans."""
     _check_shape(name, tuple(shape))
     if dtype is bool_ and len(content) and np.frombuffer(content, np.uint8).max() > 1:
         raise GraphValueError(f"{name!r} holds booleans that are neither 0 nor 1")
@@ -221,7 +220,7 @@ def array_of_bytes(
 
 
 def _check_shape(name: str, dims: tuple[int, ...]) -> None:
-    """Raise GraphValueError for a shape that no array has, also where it has no elements."""
+    """Raise GraphValueError for an impossible shape, also of an empty array."""
     if len(dims) > MOST_AXES or min(dims, default=0) < 0 or prod(n or 1 for n in dims) > LARGEST:
         raise GraphValueError(f"{name!r} has the impossible shape {_shortened(dims)}")
 

@@ -1,4 +1,4 @@
-"""Checkpoints in the format of safetensors; strings stand in the metadata of the file."""
+"""Reads and writes safetensors files, with strings in the metadata of the file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ METADATA, OURS = "__metadata__", "graphls:"
 
 
 def encode(entries: Mapping[str, Entry], notes: Mapping[str, str] | None = None) -> bytes:
-    """The content of a file, with `notes` in its metadata as they are.
+    """The content of a file, with `notes` as further metadata.
 
-    Raises GraphRuntimeError where safetensors is not installed.
+    Raises GraphValueError for a tensor with a reserved name, GraphRuntimeError if safetensors is not installed.
     """
     arrays = {name: _dense(entry) for name, entry in entries.items() if not isinstance(entry, str)}
     texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)} | dict(notes or {})
@@ -31,17 +31,17 @@ def encode(entries: Mapping[str, Entry], notes: Mapping[str, str] | None = None)
 
 
 def decode(data: bytes) -> dict[str, Entry]:
-    """What a file holds, by name, strings last.
+    """The values of a file by name, strings last.
 
-    Raises GraphValueError for a file that is damaged, GraphRuntimeError where safetensors is not installed.
+    Raises GraphValueError for a damaged file, GraphRuntimeError if safetensors is not installed.
     """
     package = _package()
     try:
-        found = package.deserialize(data)
+        tensors = package.deserialize(data)
     except package.SafetensorError as error:
         raise GraphValueError(f"it is no file of safetensors ({error})") from None
     header = _header(data)
-    arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
+    arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in tensors}
     return dict(sorted(arrays.items())) | _strings(header)
 
 
@@ -62,25 +62,25 @@ def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """The header of a file that safetensors has read, which takes the last of two tensors of one name."""
+    """The header of a file that safetensors has read; raises GraphValueError for duplicate names, which it accepts."""
     end = 8 + int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8:end], object_pairs_hook=_distinct)
     return header
 
 
 def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise GraphValueError(f"the name {name!r} stands in it twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _strings(header: dict[str, Any]) -> dict[str, str]:
     """The strings in the metadata of a file."""
-    found = header.get(METADATA) or {}
-    return {key.removeprefix(OURS): text for key, text in found.items() if key.startswith(OURS)}
+    texts = header.get(METADATA) or {}
+    return {key.removeprefix(OURS): text for key, text in texts.items() if key.startswith(OURS)}
 
 
 def _package() -> Any:
