@@ -126,7 +126,7 @@ class DynamicFallback:
         return model
 
     def run(self, sources: Mapping[str, Array], names: tuple[str, ...]) -> list[Array]:
-        """Compute tensors of the model from arrays of others."""
+        """Compute some tensors of the model from others."""
         key = (tuple(sources), tuple(a.dtype.name for a in sources.values()), names)
         if key not in self.pieces:
             self.pieces[key] = _runner(self._piece(sources, names))

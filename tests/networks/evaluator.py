@@ -23,7 +23,7 @@ from graphls.ir.graph import Graph
 from graphls.runtime.host_random import HostValues
 from graphls.runtime.lowering.lowering import Lowered
 from graphls.runtime.lowering.protos import graphs
-from graphls.runtime.lowering.roundings import REPEATED
+from graphls.runtime.lowering.target import REPEATED
 from tests.networks.kernels import KERNELS
 
 Array = np.ndarray[Any, Any]

@@ -148,7 +148,7 @@ def test_a_step_that_no_memory_holds_says_so(total: bool) -> None:
 
 def test_attributes_that_no_operator_has_are_an_error_where_it_has_another_form() -> None:
     e = Writer("main", target())
-    x = e.take_parameter("x", Type(float32, (2,)))
+    x = e.add_parameter("x", Type(float32, (2,)))
     with pytest.raises(GraphTypeError, match="Unrecognized attribute: axis for operator Relu"):
         e.operator("Relu", [x], {"axis": 3})
     with pytest.raises(GraphTypeError, match=r"Relu cannot have an attribute 'axis' of \{\}"):

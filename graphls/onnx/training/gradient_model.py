@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from graphls.base.errors import GraphlsError, GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Node
 from graphls.nn.tracing import trace_graph
 from graphls.onnx.cell import OnnxCell, cell_of
 from graphls.onnx.importing.files import Original
@@ -21,8 +21,7 @@ from graphls.ops.gradients import value_and_grad
 from graphls.passes import as_pipeline
 from graphls.runtime.lowering import Lowered, lower
 from graphls.runtime.lowering.dynamic_sizes import with_dynamic_sizes
-from graphls.runtime.lowering.model_random import draws_itself
-from graphls.runtime.lowering.protos import rename, replace_items
+from graphls.runtime.lowering.protos import copied, rename, replace_items
 from graphls.step.export.dynamic_sizes import PASSES, Point, derive
 
 GRADIENT, UPDATED = "_grad", ".updated"
@@ -107,7 +106,7 @@ class _Tracing:
     def model(self, lowered: Sequence[tuple[Lowered, dict[str, Parameter]]], sizes: Sequence[Point]) -> TrainingModel:
         """The training model for all sizes."""
         first, states = lowered[0]
-        model = with_dynamic_sizes([draws_itself(each) for each, _ in lowered], sizes)
+        model = with_dynamic_sizes([_with_random_operators(each) for each, _ in lowered], sizes)
         written = [self.names[id(states[name])] for name in first.writes if id(states[name]) in self.names]
         self._hold_constants(model, first, states, written)
         self._name(model, first, states)
@@ -150,3 +149,44 @@ class _Tracing:
         names |= dict(zip(lowered.outputs, results, strict=True))
         names |= {tensor: self.names.get(id(states[name]), name) + UPDATED for name, tensor in lowered.writes.items()}
         rename(model.graph, names)
+
+
+def _with_random_operators(lowered: Lowered) -> ModelProto:
+    """The model with random operators of ONNX in place of its random inputs, which draws other numbers than graphls.
+
+    The state of random numbers is removed. Raises GraphValueError for a distribution without an operator of ONNX.
+    """
+    model = copied(lowered.model)
+    graph, random = model.graph, {name for _, name in lowered.host}
+    state = {node.inputs[0].name for node, _ in lowered.host}
+    removed = random | {lowered.states[name] for name in state if name in lowered.states}
+    nodes: list[NodeProto] = []
+    for number, (node, name) in enumerate(lowered.host):
+        shape = f"random.shape.{number}"
+        graph.initializer.append(numpy_helper.from_array(np.array(node.output.type.shape, np.int64), shape))
+        nodes += _random_operators(node, name, shape)
+    replace_items(graph.input, [info for info in graph.input if info.name not in removed])
+    removed_outputs = {lowered.writes[name] for name in state if name in lowered.writes}
+    replace_items(graph.output, [info for info in graph.output if info.name not in removed_outputs])
+    nodes += [node for node in graph.node if not removed_outputs.intersection(node.output)]
+    replace_items(graph.node, nodes)
+    return model
+
+
+def _random_operators(node: Node, name: str, shape: str) -> list[NodeProto]:
+    """The operators that draw the random tensor of a node."""
+    primitive = node.primitive.name
+    zeros = helper.make_node("ConstantOfShape", [shape], [f"{name}.zeros"], f"{name}.zeros")
+    kinds = {"random_uniform": "RandomUniformLike", "random_normal": "RandomNormalLike"}
+    if primitive in kinds:
+        return [zeros, helper.make_node(kinds[primitive], [f"{name}.zeros"], [name], name)]
+    if primitive != "random_bernoulli":
+        text = f"A model that runs without graphls cannot draw as {primitive} does; leave that out."
+        raise GraphValueError(text, node.loc)
+    probability = numpy_helper.from_array(np.array(node.attrs["probability"], np.float32))
+    return [
+        zeros,
+        helper.make_node("RandomUniformLike", [f"{name}.zeros"], [f"{name}.uniform"], f"{name}.uniform"),
+        helper.make_node("Constant", [], [f"{name}.probability"], f"{name}.probability", value=probability),
+        helper.make_node("Less", [f"{name}.uniform", f"{name}.probability"], [name], name),
+    ]

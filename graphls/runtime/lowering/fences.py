@@ -8,26 +8,26 @@ from graphls.ir.graph import Node, Value, captures
 
 
 def is_alias(node: Node) -> bool:
-    """Whether a node gives its operand, which its result is another name of."""
+    """True for a node whose result is its operand under another name."""
     return node.primitive.onnx == "Identity" and node.primitive.half == "native"
 
 
 def captured(nodes: Sequence[Node], waiting: Collection[Value]) -> set[Value]:
     """The values of a block that branches and bodies of operators read; `waiting` are those that an If may compute.
 
-    Where two Casts in a row give the type that there was before, the runtime removes both at each level of its
-    optimizations, and branches that read the second one find nothing. So a Reshape to the same shape, which copies
-    nothing and which no optimization removes, stands behind a Cast that branches read.
+    Where two Casts in a row restore the original type, the runtime removes both at each level of its optimizations,
+    and branches that read the second one find nothing. So a Reshape to the same shape, which copies nothing and which
+    no optimization removes, stands behind a Cast that branches read.
     """
-    found = {v for node in nodes for v in _read_in_bodies(node, waiting)}
+    values = {v for node in nodes for v in _read_in_bodies(node, waiting)}
     for node in reversed(nodes):
-        if found and is_alias(node) and node.output in found:
-            found.add(node.inputs[0])
-    return found
+        if values and is_alias(node) and node.output in values:
+            values.add(node.inputs[0])
+    return values
 
 
 def _read_in_bodies(node: Node, waiting: Collection[Value]) -> Iterator[Value]:
-    """Those that its regions capture; all operands where the node is lowered as an If or waits for one."""
+    """The values that its regions capture; all operands of a node that is lowered as an If or waits for one."""
     for region in () if node.primitive.is_inlined else node.regions:
         yield from captures(region)
     is_around = node.primitive.takes_values or any(v.type.stacked for v in node.inputs)
@@ -36,17 +36,17 @@ def _read_in_bodies(node: Node, waiting: Collection[Value]) -> Iterator[Value]:
 
 
 def fenced(nodes: Sequence[Node], captured: set[Value]) -> set[Value]:
-    """The values of a block that branches or loops read, `captured`, and that may be computed by a convolution.
+    """The `captured` values of a block, read by branches or loops, that a convolution may compute.
 
-    Where nothing but an If reads the result of a Conv, ConvActivationFusion of the runtime before 1.24 looks for an
-    operand that the If does not have, which ends the process. What a convolution adds, multiplies or passes on may be
-    fused with it before, so each value as large as its result counts as computed by it.
+    Where only an If reads the result of a Conv, ConvActivationFusion of the runtime before 1.24 looks for an operand
+    that the If does not have, which ends the process. Elementwise operators behind a convolution may be fused with it
+    first, so each value as large as its result counts as computed by it.
     """
-    found: set[Value] = set()
+    computed: set[Value] = set()
     for node in nodes if captured else ():
-        sizes = {v.type.size for v in node.inputs if v in found}
-        found.update(v for v in node.outputs if _is_like(node, v, sizes))
-    return found & captured
+        sizes = {v.type.size for v in node.inputs if v in computed}
+        computed.update(v for v in node.outputs if _is_like(node, v, sizes))
+    return computed & captured
 
 
 def _is_like(node: Node, value: Value, sizes: set[int]) -> bool:

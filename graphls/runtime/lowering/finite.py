@@ -16,40 +16,40 @@ from graphls.primitives.reduction import reduced
 from graphls.runtime.lowering.values import Values
 
 PART = 64
-"""How many tensors share one exact test, because loading an If takes quadratic time."""
+"""The number of tensors that share one exact check, because loading an If takes quadratic time."""
 
 LEAST = 1 << 14
 """Elements from which on a product is bounded by its operands."""
 
 MANY = 1 << 17
-"""Elements from which on a norm may be taken of the norms of rows, which are one kernel more."""
+"""Elements from which on a norm may be computed from the norms of rows, which takes one kernel more."""
 
 FEWEST_ROWS = 16
 
 LARGEST = float(np.finfo(np.float32).max) / 8
-"""A bound below this is one in spite of rounding."""
+"""A computed bound below this is valid in spite of rounding."""
 
 
 def any_not_finite(e: Values, values: Sequence[Value], is_finite: str = "") -> str:
-    """Whether a float tensor among `values` holds an infinity or nan.
+    """True if a float tensor among `values` has an infinity or nan.
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
-    a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only; what is
-    added to zeros by index is bounded by its sum of absolute values. Where
-    the sum of all bounds is finite nothing else runs; else an If looks at every element. An If would wait for a GPU,
-    which looks at once. `is_finite` is what `are_bounded` gives, where that has been computed.
+    a matrix product or a gradient of kernels (Cauchy and Schwarz), which costs a pass over the operands only; elements
+    that are added to zeros by index are bounded by their sum of absolute values. If the sum of all bounds is finite,
+    nothing else runs; else an If checks every element. On a GPU, for which an If would wait, every element is checked
+    at once. `is_finite` is the result of `are_bounded`, if that has been computed.
     """
     if e.is_gpu or not values:
-        return _exactly(e, values) if values else e.const(False)
+        return _exact_check(e, values) if values else e.const(False)
     is_finite = is_finite or are_bounded(e, values)
-    found = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
-    while len(found) > 1:
-        found[:2] = [e.Or(found[0], found[1])]
-    return found[0]
+    flags = [_part(e, is_finite, values[i : i + PART]) for i in range(0, len(values), PART)]
+    while len(flags) > 1:
+        flags[:2] = [e.Or(flags[0], flags[1])]
+    return flags[0]
 
 
 def are_bounded(e: Values, values: Sequence[Value]) -> str:
-    """Whether the sum of all bounds of float tensors is finite, and so each of their elements."""
+    """True if the sum of all bounds of float tensors is finite, and so each of their elements."""
     return e.Less(Bound(e, values).number(), e.const(LARGEST, float32))
 
 
@@ -58,43 +58,43 @@ def _part(e: Values, is_finite: str, values: Sequence[Value]) -> str:
     with e.branch_body(finite):
         e.yield_from_branch(e.Identity(e.const(False)), Type(bool_))
     with e.branch_body(exact):
-        _compute_here(e, values)
-        e.yield_from_branch(_exactly(e, values), Type(bool_))
+        _compute_deferred(e, values)
+        e.yield_from_branch(_exact_check(e, values), Type(bool_))
     return e.operator("If", [is_finite], {"then_branch": finite, "else_branch": exact})
 
 
-def _compute_here(e: Values, values: Iterable[Value]) -> None:
-    """Compute in this branch what of these values has been left for the check, or is computed once more for it."""
+def _compute_deferred(e: Values, values: Iterable[Value]) -> None:
+    """Compute in this branch the values that are deferred to the check, or recomputed for it."""
     check = e.node
-    e.each(dict.fromkeys(node for value in values for node in _left_before(e, value)))
+    e.each(dict.fromkeys(node for value in values for node in _deferred_nodes(e, value)))
     e.node = check
 
 
-def _left_before(e: Values, value: Value) -> list[Node]:
-    """The node of a value, if it has been left for the check, behind those of its operands."""
-    node = _left(e, value)
-    return [] if node is None else [*(n for v in node.inputs for n in _left_before(e, v)), node]
+def _deferred_nodes(e: Values, value: Value) -> list[Node]:
+    """The node of a value that is deferred to the check, behind those of its operands."""
+    node = _deferred_node(e, value)
+    return [] if node is None else [*(n for v in node.inputs for n in _deferred_nodes(e, v)), node]
 
 
-def _left(e: Values, value: Value) -> Node | None:
-    """The node of a value, if the check does not read it where it is computed for others."""
-    return e.delayed.get(value) or e.again.get(value)
+def _deferred_node(e: Values, value: Value) -> Node | None:
+    """The node of a value, if it is computed in the check alone or once more for it."""
+    return e.deferred.get(value) or e.recomputed.get(value)
 
 
-def _exactly(e: Values, values: Sequence[Value]) -> str:
-    """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
+def _exact_check(e: Values, values: Sequence[Value]) -> str:
+    """The exact check: x - x is nan where x is an infinity or nan, and so is a sum with such a term."""
     names = [(e.form(v, e.computed(v.type).dtype), e.computed(v.type)) for v in values]
     zeros = [e.as_single(e.ReduceSum(e.Sub(name, name), keepdims=0), kind) for name, kind in names]
     return e.IsNaN(e.total(zeros))
 
 
 class Bound:
-    """A number that no element of some values exceeds, nor of those in between; infinity or nan where it is unknown.
+    """An upper bound of the elements of some values, and of those in between; infinity or nan where it is unknown.
 
-    It is a sum with a term for each of them: the sum of absolute values, or the squares of the Euclidean norms of a
-    product's operands, which are together more than the product of these. With the count of what is summed up at most
-    that is more than what a column of an operand comes to, too. What is some factors times such a value is bounded by
-    the sum times these: the sum is taken with the factors of each value, so that one pass over an array serves all.
+    It is a sum with a term for each value: the sum of absolute values, or the squares of the Euclidean norms of a
+    product's operands, which together exceed the product of the norms. With the largest count of summed elements, it
+    also exceeds the sum of a column of an operand. Such a value times some factors is bounded by the sum times these
+    factors: the sum is multiplied by the factors of each value, so that one pass over an array serves all.
     """
 
     def __init__(self, e: Values, values: Sequence[Value]) -> None:
@@ -130,7 +130,7 @@ class Bound:
         return self.e.ReduceL1(name, keepdims=0) if factor.type.rank else self.e.Abs(name)
 
     def _factors(self, value: Value) -> tuple[Value, ...]:
-        """Take note of what has to be looked at for a value; gives the factors with which it bounds it."""
+        """Record the arrays whose norms bound a value; returns the factors of the bound."""
         node = self.e.definer.get(value)
         if node is not None and self._is_cheap(node) and not node.primitive.is_product:
             return self._factors_of_sum(node.inputs[0])
@@ -146,7 +146,7 @@ class Bound:
         return self._factors_of_sum(value)
 
     def _factors_of_sum(self, value: Value) -> tuple[Value, ...]:
-        """Let the sum of absolute values bound a value and all that is summed up of it."""
+        """Record a value that is bounded by its sum of absolute values, which also bounds sums of its elements."""
         self.summed[value] = None
         return ()
 
@@ -156,7 +156,7 @@ class Bound:
         return factors
 
     def _stripped(self, value: Value) -> tuple[Value, tuple[Value, ...]]:
-        """What a value is some factors times of, and these."""
+        """The value without its scalar factors, and the factors."""
         node = self.e.definer.get(value)
         if node is None or not _is_multiple(node):
             return value, ()
@@ -165,12 +165,12 @@ class Bound:
         return inner, (*factors, factor)
 
     def _is_known(self, value: Value) -> bool:
-        """Whether operands of products bound a value."""
+        """True for a value that operands of products bound."""
         node = self.e.definer.get(value)
         if node is None:
             return False
-        left = _is_multiple(node) and _left(self.e, value) and self._is_known(scalar_first(node)[1])
-        return bool(left) or self._is_cheap(node) or self._summed_up(node) is not None
+        deferred = _is_multiple(node) and _deferred_node(self.e, value) and self._is_known(scalar_first(node)[1])
+        return bool(deferred) or self._is_cheap(node) or self._summed_up(node) is not None
 
     def _summed_up(self, node: Node | None) -> Value | None:
         """The operand that a node sums, if it is an operand of a product."""
@@ -178,14 +178,14 @@ class Bound:
         return node.inputs[0] if node and is_sum and self._stripped(node.inputs[0])[0] in self.operands else None
 
     def _is_cheap(self, node: Node) -> bool:
-        """Whether a node is a product whose operands are smaller than it, or that the check does not read."""
+        """True for a product whose operands are smaller than its result, or that is deferred to the check."""
         if not _is_bounded(node):
             return False
         size, operands = node.output.type.size, sum(v.type.size for v in node.inputs)
-        return _left(self.e, node.output) is not None or (size >= LEAST and operands + LEAST <= size)
+        return _deferred_node(self.e, node.output) is not None or (size >= LEAST and operands + LEAST <= size)
 
     def _sums(self) -> list[str]:
-        """The sums of absolute values; small arrays are put behind each other for that."""
+        """The sums of absolute values; small arrays are concatenated first."""
         e, kinds = self.e, {v: self.e.computed(v.type) for v in self.summed}
         small = {v: None for v, kind in kinds.items() if kind.dtype is float32 and 1 < kind.size <= LEAST}
         if len(small) < 2:
@@ -199,26 +199,26 @@ class Bound:
         return joined + [e.as_single(e.ReduceL1(self._in_rows(v, kind), keepdims=0), kind) for v, kind in others]
 
     def _is_for_rows(self, value: Value) -> bool:
-        """Whether a norm is quicker of the norms of rows: 40 us for 786k elements that took OpenVINO 110 at once."""
+        """True if the norm of the norms of rows is faster: 40 us rather than 110 for 786k elements on OpenVINO."""
         is_plain = value.type.dtype is float32 and _count_of_rows(value.type) > 1
         return is_plain and self.e.target.sums_rows and value.type.size >= MANY
 
     def _by_rows(self, norm: str, values: Iterable[Value]) -> str:
-        """A norm of all elements of some values; a constant keeps the runtime from making one pass of both again."""
-        e, found = self.e, [self.e.const(np.zeros(1), float32)]
+        """A norm of all elements of some values; a constant keeps the runtime from merging both passes into one."""
+        e, norms = self.e, [self.e.const(np.zeros(1), float32)]
         for value in values:
             rows = e.Reshape(e.form(value, float32), e.ints((_count_of_rows(value.type), -1)))
-            found.append(reduced(e, norm, rows, (1,), keepdims=False))
-        return e.operator(norm, [e.operator("Concat", found, {"axis": 0})], {"keepdims": 0})
+            norms.append(reduced(e, norm, rows, (1,), keepdims=False))
+        return e.operator(norm, [e.operator("Concat", norms, {"axis": 0})], {"keepdims": 0})
 
     def _in_rows(self, value: Value, kind: Type) -> str:
-        """A value as a matrix: OpenVINO (2026.4.1) sums up more axes eight times as slowly where the last are short."""
+        """A value as a matrix: OpenVINO (2026.4.1) reduces more axes eight times as slowly if the last are short."""
         name = self.e.form(value, kind.dtype)
         return self.e.Reshape(name, self.e.ints((0, -1))) if kind.rank > 2 and kind.size else name
 
 
 def _count_of_rows(kind: Type) -> int:
-    """Of how many rows a norm is taken, so that there are enough for all threads: those of the first axes."""
+    """The number of rows for a norm, from the first axes, so that there are enough for all threads."""
     counts = accumulate(kind.shape, mul)
     return next((n for n in counts if n >= FEWEST_ROWS), 1)
 
@@ -229,29 +229,30 @@ def scalar_first(node: Node) -> tuple[Value, Value]:
     return (a, b) if a.type.size == 1 else (b, a)
 
 
-def only_checked(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, Node]:
-    """The bounded products, and numbers times such, that nothing but overflow checks of this block looks at."""
+def only_checked(nodes: Sequence[Node], yielded: Iterable[Value]) -> dict[Value, Node]:
+    """The bounded products, and scalar multiples of such, that only overflow checks of this block read."""
     candidates: dict[Value, Node] = {}
     for node in nodes:
-        if _can_wait(node, candidates):
+        if _can_be_deferred(node, candidates):
             candidates[node.output] = node
-    needed = set(kept)
+    read = set(yielded)
     for node in reversed(nodes):
-        waits = any(v in candidates and v not in needed for v in node.outputs)
-        if not (waits or node.primitive.is_check):
-            needed.update(uses(node))
-    return {v: n for v, n in candidates.items() if v not in needed}
+        is_deferred = any(v in candidates and v not in read for v in node.outputs)
+        if not (is_deferred or node.primitive.is_check):
+            read.update(uses(node))
+    return {v: n for v, n in candidates.items() if v not in read}
 
 
-def checked_and_given(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, Node]:
-    """The bounded products, and numbers times something, that a block yields and only its overflow checks look at."""
+def checked_and_yielded(nodes: Sequence[Node], yielded: Iterable[Value]) -> dict[Value, Node]:
+    """The bounded products, and scalar multiples, that a block yields and only its overflow checks read."""
     read = {v for node in nodes if not node.primitive.is_check for v in uses(node)}
-    given = set(kept) - read
-    return {v: node for node in nodes for v in node.outputs if v in given and (_is_bounded(node) or _is_multiple(node))}
+    only_yielded = set(yielded) - read
+    results = ((v, node) for node in nodes for v in node.outputs if v in only_yielded)
+    return {v: node for v, node in results if _is_bounded(node) or _is_multiple(node)}
 
 
-def _can_wait(node: Node, candidates: dict[Value, Node]) -> bool:
-    """Whether the bounds know a node's result without it: a bounded product, or such a product times a number."""
+def _can_be_deferred(node: Node, candidates: dict[Value, Node]) -> bool:
+    """True if a node's result can be bounded without it: a bounded product, or such a product times a scalar."""
     if _is_bounded(node):
         return candidates.keys().isdisjoint(node.inputs)
     if not _is_multiple(node):
@@ -265,6 +266,6 @@ def _is_bounded(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Whether a node is a number times something, in float32."""
+    """True for a scalar times a value, in float32."""
     is_product = node.primitive.name == "mul" and node.output.type.dtype is float32
     return is_product and scalar_first(node)[0].type.size == 1

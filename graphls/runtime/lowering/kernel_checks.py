@@ -14,37 +14,37 @@ from graphls.runtime.lowering.types import ELEMENT_TYPES
 
 Array = np.ndarray[Any, Any]
 Run = Callable[..., Array]
-"""`run(operator, *inputs, **attributes)` gives the last output of one operator."""
+"""`run(operator, *inputs, **attributes)` returns the last output of one operator."""
 
 _LANES = 64
-"""How often a number is repeated, so that the vector unit computes it, whose kernels are the ones that go wrong."""
+"""Repetitions of a number, so that the vector unit computes it: its kernels are the ones that go wrong."""
 
 _LARGE = 1 << 60
-"""float64, by way of which a GPU compares int64, has neither this number and one nor this number less one."""
+"""float64, in which a GPU compares int64, represents neither this number plus one nor this number minus one."""
 
 
 def is_right_by(run: Run, operator: str, dtype: DType) -> bool:
-    """Whether a kernel gives what NumPy gives, at the numbers that are known to need care."""
+    """True if a kernel agrees with NumPy at special numbers."""
     return _CHECKS[operator](dtype, run)
 
 
 def model_of(operator: str, inputs: tuple[Array, ...], outputs: int, opset: int, **attributes: Any) -> ModelProto:
-    """A model of one operator, that takes arrays like these as x0, x1 and so on and gives its last result."""
+    """A model of one operator with inputs like these arrays, called x0, x1 and so on, and its last result."""
     names = [f"x{i}" for i in range(len(inputs))]
     kinds = [ELEMENT_TYPES[as_dtype(array.dtype)] for array in inputs]
-    given = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(names, kinds, inputs, strict=True)]
+    infos = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(names, kinds, inputs, strict=True)]
     results = [f"y{i}" for i in range(outputs)]
     last = helper.make_empty_tensor_value_info(results[-1])
-    graph = helper.make_graph([helper.make_node(operator, names, results, **attributes)], operator, given, [last])
+    graph = helper.make_graph([helper.make_node(operator, names, results, **attributes)], operator, infos, [last])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version(opset))
 
 
-def _elementwise(operator: str, function: Callable[[Array], Array], *places: float) -> Callable[[DType, Run], bool]:
-    """A check at these places and at numbers that are denormal."""
+def _elementwise(operator: str, function: Callable[[Array], Array], *numbers: float) -> Callable[[DType, Run], bool]:
+    """A check at these numbers and at denormal ones."""
 
     def check(dtype: DType, run: Run) -> bool:
         tiny = np.finfo(dtype.numpy).tiny / 1024
-        x = np.repeat(np.array([*places, tiny, -tiny], dtype.numpy), _LANES)
+        x = np.repeat(np.array([*numbers, tiny, -tiny], dtype.numpy), _LANES)
         with np.errstate(all="ignore"):
             expected = function(x)
         return _agree(run(operator, x), expected)
@@ -67,7 +67,7 @@ def _reduction(operator: str, sign: int) -> Callable[[DType, Run], bool]:
 
 
 def _integers(operator: str, function: Callable[..., Any]) -> Callable[[DType, Run], bool]:
-    """A check of integers: what is too large wraps, and is not the largest number instead."""
+    """A check of integers: overflow wraps around rather than saturates."""
 
     def check(dtype: DType, run: Run) -> bool:
         x = np.array([np.iinfo(dtype.numpy).max, 5, 7], dtype.numpy)
@@ -98,8 +98,8 @@ _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
 }
 
 
-def _agree(found: Array, expected: Array) -> bool:
-    """Whether they are equal within a few roundings, zeros and infinities with their signs."""
-    close = np.isclose(found, expected, rtol=4 * float(np.finfo(found.dtype).eps), atol=0, equal_nan=True)
-    same_sign = (np.signbit(found) == np.signbit(expected)) | np.isnan(expected)
+def _agree(actual: Array, expected: Array) -> bool:
+    """True for arrays that are equal within a few roundings, with the same signs of zeros and infinities."""
+    close = np.isclose(actual, expected, rtol=4 * float(np.finfo(actual.dtype).eps), atol=0, equal_nan=True)
+    same_sign = (np.signbit(actual) == np.signbit(expected)) | np.isnan(expected)
     return bool(np.all(close & same_sign))

@@ -1,7 +1,7 @@
 """Tables of the kernels of each ONNX Runtime provider (kernel_tables.json).
 
-The tables are facts: for an operator the versions of its schema that a kernel takes, and its types. Where each one
-comes from stands beside it under "sources".
+The tables are facts: for each operator the versions of its schema that a kernel takes, and its types. The origin of
+each table is recorded under "sources".
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ OLDEST, NEWEST = 17, 25
 """The versions of the operators of ONNX (opsets) that the lowering can write."""
 
 PORTABLE = 18
-"""The opset of a model that is made for no runtime in particular: every table has the kernels of this one."""
+"""The opset of a model for no runtime in particular: every table has the kernels of this one."""
 
 NEWEST_CHOSEN = 21
-"""The newest opset that is chosen where nobody asks for one: the oldest package of ONNX that is taken, 1.16, has it."""
+"""The newest opset that is chosen by default: the oldest supported package of ONNX, 1.16, has it."""
 
 IR_VERSIONS = {23: 11, 24: 12, 25: 13}
-"""The versions of the file format by opset; 10 before, which has what a model tells of itself (metadata_props)."""
+"""The versions of the file format by opset; 10 before, which has `metadata_props`."""
 
 DEVICES = ("cpu", "cuda")
 OLDEST_RUNTIME = "{}.{}.0".format(*OLDEST_VERSION)
-"""The oldest version of ONNX Runtime that has a table: what it has a kernel for, later ones have, too, at PORTABLE."""
+"""The oldest version of ONNX Runtime that has a table: later versions have all of its kernels at PORTABLE, too."""
 
 FIRST_UNKNOWN = (1, 24)
 """The first version that has more kernels than those of the oldest table, that of 1.19.2."""
 
 Types = Mapping[str, str]
-"""The element types of what an operator takes and gives, by the names of its parameters and of its type variables."""
+"""The element types of an operator's inputs and outputs, by the names of its parameters and of its type variables."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel: the versions of the schema, and for each type variable the types, that it takes."""
+    """A kernel: the supported versions of the schema, and the supported types of each type variable."""
 
     since: int
     until: int | None
     types: Mapping[str, frozenset[str]]
 
     def takes_version(self, since: int) -> bool:
-        """Whether the runtime takes it for a node whose schema is of version `since`.
+        """True if the runtime selects it for a node whose schema is of version `since`.
 
         A row without an end takes the schema of its own version only, not newer ones.
         """
         return self.since == since or (self.until is not None and self.since <= since <= self.until)
 
     def takes(self, types: Types) -> bool:
-        """Whether the types are among its own; those that are not known count as such."""
+        """True if it supports the types; unknown types count as supported."""
         return all(self.takes_type(name, types) for name in self.types)
 
     def takes_type(self, name: str, types: Types) -> bool:
-        """Whether the type of one variable is among its own."""
+        """True if it supports the type of one variable."""
         return types.get(name, "") in {"", *self.types[name]}
 
 
@@ -79,12 +79,12 @@ class KernelTable:
         """The kernels of an operator."""
         key = domain, operator
         if key not in self._read:
-            found = self._rows.get(domain, {}).get(operator, ())
-            self._read[key] = [Row(a, b, {name: self._sets[i] for name, i in types.items()}) for a, b, types in found]
+            entries = self._rows.get(domain, {}).get(operator, ())
+            self._read[key] = [Row(a, b, {name: self._sets[i] for name, i in types.items()}) for a, b, types in entries]
         return self._read[key]
 
     def lacks(self, operator: str, since: int, types: Types, domain: str = "") -> str:
-        """Why a node finds no kernel, "" where it finds one; `since` is the version of its schema."""
+        """The reason why a node has no kernel, "" if it has one; `since` is the version of its schema."""
         rows = self.rows(operator, domain)
         if not rows:
             return f"no kernel of {operator}"
@@ -103,9 +103,9 @@ class KernelTable:
 
 @dataclass(frozen=True)
 class Signature:
-    """The signature of an operator: its parameters with their type variables, or types where those are fixed.
+    """The signature of an operator: its parameters with their type variables, or with fixed types.
 
-    One that `is_composed` is defined by other operators, which the runtime puts in its place where it has no kernel.
+    One that `is_composed` is defined by other operators, which the runtime inlines if it has no kernel.
     """
 
     since: int
@@ -116,17 +116,17 @@ class Signature:
 
     def types(self, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
         """The element types by parameters and type variables; the last parameter stands for all that follow it."""
-        found: dict[str, str] = {}
-        for parameters, given in ((self.inputs, inputs), (self.outputs, outputs)):
-            for place, kind in enumerate(given):
+        types: dict[str, str] = {}
+        for parameters, kinds in ((self.inputs, inputs), (self.outputs, outputs)):
+            for number, kind in enumerate(kinds):
                 if kind and parameters:
-                    name, variable = parameters[min(place, len(parameters) - 1)]
-                    found.setdefault(name, kind)
-                    found.setdefault(variable, kind)
-        return found
+                    name, variable = parameters[min(number, len(parameters) - 1)]
+                    types.setdefault(name, kind)
+                    types.setdefault(variable, kind)
+        return types
 
     def refuses(self, types: Types) -> str:
-        """Why the schema itself does not take these types, or ""."""
+        """The reason why the schema itself rejects these types, or ""."""
         bad = sorted({types[name] for name, kinds in self.variables.items() if types.get(name, "") not in {"", *kinds}})
         return f"ONNX has no {' and '.join(bad)} in version {self.since} of" if bad else ""
 
@@ -138,7 +138,7 @@ def ir_version(opset: int) -> int:
 
 @cache
 def signature(operator: str, opset: int, domain: str = "") -> Signature | None:
-    """The signature of an operator at an opset; None for one that is not known there."""
+    """The signature of an operator at an opset; None for an unknown one."""
     schema = _schema(operator, opset, domain)
     if schema is None:
         return _signature_of_table(operator) if domain == "com.microsoft" else None
@@ -149,10 +149,10 @@ def signature(operator: str, opset: int, domain: str = "") -> Signature | None:
 
 
 def _signature_of_table(operator: str) -> Signature | None:
-    found = _data()["signatures"].get(operator)
-    if found is None:
+    entry = _data()["signatures"].get(operator)
+    if entry is None:
         return None
-    inputs, outputs = (tuple(_parameter(text) for text in side.split()) for side in found)
+    inputs, outputs = (tuple(_parameter(text) for text in side.split()) for side in entry)
     return Signature(1, inputs, outputs, {})
 
 
@@ -168,10 +168,10 @@ def plain(kind: str) -> str:
 
 def version_of(runtime: str) -> tuple[int, int]:
     """The first two numbers of a version; raises GraphValueError for other texts and for one that is too old."""
-    found = re.match(r"(\d+)\.(\d+)", runtime)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)", runtime)
+    if match is None:
         raise GraphValueError(f"{runtime!r} is not a version of ONNX Runtime; write one such as 1.19.2.")
-    version = int(found[1]), int(found[2])
+    version = int(match[1]), int(match[2])
     if version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
         raise GraphValueError(f"The kernels of ONNX Runtime {runtime} are not known; graphls needs {oldest} or newer.")
@@ -179,15 +179,15 @@ def version_of(runtime: str) -> tuple[int, int]:
 
 
 def table(device: str, runtime: str) -> KernelTable:
-    """The kernels that a version of ONNX Runtime has on "cpu" or "cuda", as far as they are known; see `unknown`.
+    """The known kernels of a version of ONNX Runtime on "cpu" or "cuda"; see `unknown`.
 
-    They are those of the newest table that is no newer, else of the oldest one.
+    They are those of the newest table that is not newer than the version, else of the oldest one.
     """
     return _table(f"{device} {_release(device, runtime)}")
 
 
 def _release(device: str, runtime: str) -> str:
-    """The release whose table is taken for a version of the runtime."""
+    """The release whose table applies to a version of the runtime."""
     if device not in DEVICES:
         known = ", ".join(map(repr, DEVICES))
         raise GraphValueError(f"There is no table of kernels of {device!r}; use one of {known}.")
@@ -198,7 +198,7 @@ def _release(device: str, runtime: str) -> str:
 
 
 def unknown(device: str, runtime: str) -> str:
-    """The gaps of the tables for a version of ONNX Runtime, as a sentence; "" where they tell all."""
+    """The gaps of the tables for a version of ONNX Runtime, as a sentence; "" if they are complete."""
     release = _release(device, runtime)
     if device != "cuda" or version_of(runtime) < FIRST_UNKNOWN or version_of(release) >= FIRST_UNKNOWN:
         return ""
@@ -223,16 +223,16 @@ def _data() -> Any:
 def best_opset(runtime: str) -> int:
     """The opset at which most operators have a kernel on CUDA in a version of the runtime, the newest of equals.
 
-    It serves the CPU as well, which has kernels for all of them.
+    It suits the CPU as well, which has kernels for all of them.
     """
     kernels = table("cuda", runtime)
     return max(range(OLDEST, NEWEST_CHOSEN + 1), key=lambda opset: (_served(kernels, opset), opset))
 
 
 def chosen_opset(opset: int | None, runtime: str | None) -> int:
-    """The opset that is asked for, or the one that serves a version of the runtime, or all of them, best.
+    """The requested opset, or the best one for a version of the runtime, or for all of them.
 
-    Raises GraphValueError for one that the lowering, or the package of ONNX at hand, does not know.
+    Raises GraphValueError for an opset that the lowering, or the installed package of ONNX, does not support.
     """
     if opset is None:
         return PORTABLE if runtime is None else best_opset(runtime)
@@ -246,13 +246,13 @@ def chosen_opset(opset: int | None, runtime: str | None) -> int:
 
 
 def _served(kernels: KernelTable, opset: int) -> int:
-    """How many operators have a kernel at an opset."""
-    found = ((name, _schema(name, opset)) for name in kernels.operators())
-    return sum(any(row.takes_version(s.since_version) for row in kernels.rows(name)) for name, s in found if s)
+    """The number of operators that have a kernel at an opset."""
+    schemas = ((name, _schema(name, opset)) for name in kernels.operators())
+    return sum(any(row.takes_version(s.since_version) for row in kernels.rows(name)) for name, s in schemas if s)
 
 
 def _schema(operator: str, opset: int, domain: str = "") -> Any:
-    """The ONNX schema of an operator at an opset; None where it is not there."""
+    """The ONNX schema of an operator at an opset; None if there is none."""
     try:
         return onnx.defs.get_schema(operator, opset, domain)
     except Exception:  # SchemaError, which no public module of onnx has

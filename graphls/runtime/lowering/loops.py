@@ -1,4 +1,4 @@
-"""Lowers `scan` and `while_loop` to Scan and Loop."""
+"""Lowers `scan` and `while_loop` to Scan and Loop, or a scan to its unrolled iterations."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from onnx import GraphProto
 
 from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
-from graphls.runtime.lowering.unrolled import unrolled
-from graphls.runtime.lowering.values import Values
+from graphls.primitives.shape import concatenated
+from graphls.runtime.lowering.values import Forms, Values
 
 Lower = Callable[[], Sequence[str]]
-"""Appends operators to the body that is current and returns the names of their results."""
+"""Appends operators to the current body and returns the names of their results."""
 
 
 def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """A scan as Scan; one along stacks only where there are rounds, because Scan takes no arrays without elements."""
+    """A scan as Scan; one along stacks runs only if there are iterations, because Scan takes no empty arrays."""
     _widen(e, node.regions)
     if e.target.unrolls:
-        return unrolled(e, node, names)
+        return _unrolled(e, node, names)
     if node.attrs["length"] is not None:
         return _scan(e, node, names)
     types = [v.type for v in node.outputs]
@@ -29,7 +29,7 @@ def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def if_iterations(e: Values, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
-    """The tensors of `some()` where a stack has any iteration, else those of `none()`; both make their own."""
+    """The tensors of `some()` if a stack has any iteration, else those of `none()`, as an If."""
     node = e.node
     bodies = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
     is_some = e.Reshape(e.Greater(e.Shape(stack, start=0, end=1), e.ints([0])), e.ints([]))
@@ -42,7 +42,7 @@ def if_iterations(e: Values, stack: str, some: Lower, none: Lower, types: Sequen
 
 
 def _nothing(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """The results of a scan that never runs: its carry, and stacks without elements."""
+    """The results of a scan without iterations: its carry, and empty stacks."""
     carries = node.attrs["carries"]
     stacks = (v.type for v in node.outputs[carries:])
     empty = [e.const(np.empty((0, *kind.shape)), kind.dtype) for kind in stacks]
@@ -50,18 +50,18 @@ def _nothing(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """Scan takes one array at least: where there is none, one that its body does not look at."""
+    """The results of a Scan, which takes one array at least: if there is none, an array that its body does not read."""
     (region,) = node.regions
     carries, arrays = names[: node.attrs["carries"]], list(names[node.attrs["carries"] :])
     body = GraphProto(name=e.names.fresh(region.name))
     with e.branch_body(body):
-        taken = e.take_parameters(region.inputs)
+        used = e.add_parameters(region.inputs)
         if not arrays:
             arrays = [e.const([False] * node.attrs["length"], bool_)]
-            taken.add(e.take_parameter("unused", Type(bool_)))
+            used.add(e.add_parameter("unused", Type(bool_)))
         e.nodes(region.nodes, region.outputs)
         for value in region.outputs:
-            e.result(value, value.type, taken)
+            e.result(value, value.type, used)
     e.node = node
     attrs: dict[str, Any] = {"body": body, "num_scan_inputs": len(arrays)}
     if node.attrs.get("reverse"):
@@ -71,26 +71,26 @@ def _scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def lower_while(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """A while loop as Loop: its body also computes the condition for the next time, which is asked once before."""
+    """A while loop as Loop: the condition is computed once before it, and in its body for the next iteration."""
     test, region = node.regions
     _widen(e, node.regions)
     first = _condition(e, test, names)
     body = GraphProto(name=e.names.fresh(region.name))
     with e.branch_body(body):
-        e.take_parameter("iteration", Type(int64))
-        e.take_parameter("running", Type(bool_))
-        taken = e.take_parameters(region.inputs)
+        e.add_parameter("iteration", Type(int64))
+        e.add_parameter("running", Type(bool_))
+        used = e.add_parameters(region.inputs)
         e.nodes(region.nodes, region.outputs)
         again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs[: len(names)]])
-        e.yielded(again, Type(bool_), taken)
+        e.yielded(again, Type(bool_), used)
         for value in region.outputs:
-            e.result(value, value.type, taken)
+            e.result(value, value.type, used)
     e.node = node
     return e.results("Loop", ["", first, *names], {"body": body}, len(node.outputs))
 
 
 def _condition(e: Values, test: Graph, names: Sequence[str]) -> str:
-    """The nodes of the condition on these tensors, in the graph or body that is current."""
+    """The condition of a loop for these tensors, in the current graph or body."""
     with e.branch_body(e.body):
         for value, name in zip(test.inputs, names, strict=True):
             e.forms[value] = {value.type.dtype: name}
@@ -99,7 +99,55 @@ def _condition(e: Values, test: Graph, names: Sequence[str]) -> str:
 
 
 def _widen(e: Values, regions: Sequence[Graph]) -> None:
-    """Make the float32 copies of captured 16-bit floats once and not each time."""
+    """Cast captured 16-bit floats to float32 once, rather than in each iteration."""
     for value in (v for region in regions for v in captures(region)):
         if e.computed(value.type) != value.type and value.type.dtype.is_half:
             e.form(value, float32)
+
+
+def _unrolled(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+    """The results of a scan of known length, with the operators of its body repeated for each iteration.
+
+    Scanned arrays are split, and the results of iterations concatenated, along their own first axis: a Reshape of each
+    part, which adds or removes the axis of iterations, would be a fifth of all operators.
+    """
+    (region,), count, length = node.regions, node.attrs["carries"], node.attrs["length"]
+    carried: list[Forms] = [{v.type.dtype: name} for v, name in zip(region.inputs, names[:count], strict=False)]
+    elements = [
+        _elements(e, name, value.type, length) for name, value in zip(names[count:], region.inputs[count:], strict=True)
+    ]
+    stacks: list[list[Forms]] = [[{}] * length for _ in node.outputs[count:]]
+    for i in range(length)[:: -1 if node.attrs["reverse"] else 1]:
+        with e.branch_body(e.body):
+            for value, forms in zip(region.inputs, (*carried, *(parts[i] for parts in elements)), strict=True):
+                e.forms[value] = forms
+            e.nodes(region.nodes, region.outputs)
+            for value in region.outputs:
+                e.form(value, value.type.dtype)
+            carried = [e.forms[v] for v in region.outputs[:count]]
+            for stack, value in zip(stacks, region.outputs[count:], strict=True):
+                stack[i] = e.forms[value]
+    e.node = node
+    kinds = (v.type for v in region.outputs[count:])
+    last = (forms[v.type.dtype] for v, forms in zip(region.outputs[:count], carried, strict=True))
+    return (*last, *(_stack(e, parts, kind) for parts, kind in zip(stacks, kinds, strict=True)))
+
+
+def _elements(e: Values, array: str, kind: Type, length: int) -> Sequence[Forms]:
+    """The elements of an array along its first axis; for the result of another scan, the elements that it computed."""
+    if array in e.elements:
+        return e.elements[array]
+    rows = kind.shape[0] if kind.rank else 1
+    if kind.rank:
+        array = e.Reshape(array, e.ints((length * rows, *kind.shape[1:])))
+    parts = e.results("Split", [array, e.ints([rows] * length)], {"axis": 0}, length) if length > 1 else (array,)
+    return [{kind.dtype: part if kind.rank else e.Reshape(part, e.ints([]))} for part in parts]
+
+
+def _stack(e: Values, parts: Sequence[Forms], kind: Type) -> str:
+    """The results of all iterations as one array, whose elements other scans read directly."""
+    names = [forms[kind.dtype] if kind.rank else e.Reshape(forms[kind.dtype], e.ints([1])) for forms in parts]
+    rows = concatenated(e, names, axis=0)
+    array = e.Reshape(rows, e.ints((len(parts), *kind.shape))) if kind.rank else rows
+    e.elements[array] = parts
+    return array

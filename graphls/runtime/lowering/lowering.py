@@ -17,7 +17,7 @@ from graphls.ir.reachability import computes_nothing
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
 from graphls.primitives.faults import missing
 from graphls.runtime.lowering.fences import captured, fenced, is_alias
-from graphls.runtime.lowering.finite import any_not_finite, checked_and_given, only_checked
+from graphls.runtime.lowering.finite import any_not_finite, checked_and_yielded, only_checked
 from graphls.runtime.lowering.indices import FAULT, Indices
 from graphls.runtime.lowering.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.runtime.lowering.loops import if_iterations, lower_scan, lower_while
@@ -32,9 +32,9 @@ from graphls.runtime.lowering.values import Forms
 class Lowered(Ports):
     """A model with its ports.
 
-    `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
-    are the arrays that the model does not hold, by the names of their tensors; see weights.py. `tensors` has the names
-    of values that the model has in their own dtypes.
+    `origins` maps the name of each operator of the model and of its subgraphs to the node that it computes. `outside`
+    has the arrays that are not in the model, by the names of their tensors; see weights.py. `tensors` maps values to
+    their tensors in their own dtypes.
     """
 
     model: ModelProto
@@ -49,17 +49,17 @@ def lower(
 ) -> Lowered:  # fmt: skip
     """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
-    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
-    model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
-    serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
-    for a primitive that cannot be lowered.
+    `Target` describes the differences of devices. An operator is composed of others if `kernel_is_right` is False for
+    it. The model is for a version of ONNX Runtime, `runtime`, by default for all of them, and at the best opset for it
+    or at another one. Raises GraphValueError for an unsupported opset and, with the user's line, for a primitive that
+    cannot be lowered.
     """
     target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
     return Lowering(graph, target, kernel_is_right).lower()
 
 
 class Lowering(Rules):
-    """The tensors of every value of a graph, which the rules of its nodes append to the model.
+    """A lowering of a graph: the tensors of every value, which the rules of its nodes append to the model.
 
     `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
     """
@@ -74,14 +74,14 @@ class Lowering(Rules):
         self.forms: ChainMap[Value, Forms] = ChainMap()
         self.elements: dict[str, Sequence[Forms]] = {}
         self.definer: dict[Value, Node] = {}
-        self.delayed: dict[Value, Node] = {}
-        self.again: dict[Value, Node] = {}
+        self.deferred: dict[Value, Node] = {}
+        self.recomputed: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
         self.indices = Indices(self)
 
     def lower(self) -> Lowered:
-        """The whole graph as a model."""
+        """The graph as a model."""
         inputs = tuple(self.declare(v) for v in self.graph.inputs)
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
@@ -97,38 +97,38 @@ class Lowering(Rules):
         return Lowered(*ports, self.model(), self.origins, outside, tensors)
 
     def declare(self, value: Value) -> str:
-        """Make a value an input of the model."""
+        """Add a value as an input of the model."""
         name, kind = self.names.fresh(value.name), exchanged(value.type)
         describe(self.main.input.add(), name, kind)
         self.forms[value] = {kind.dtype: name}
         return name
 
-    def graph_output(self, value: Value, taken: set[str]) -> str:
-        """Make a value an output of the model; a copy of it belongs to the node that defines it."""
+    def graph_output(self, value: Value, used: set[str]) -> str:
+        """Add a value as an output of the model; a copy of it belongs to the node that defines it."""
         self.node = self.definer.get(value)
-        return self.result(value, exchanged(value.type), taken)
+        return self.result(value, exchanged(value.type), used)
 
-    def result(self, value: Value, kind: Type, taken: set[str]) -> str:
-        """Make a value an output of the current graph; inputs and repeated ones through a copy."""
-        return self.yielded(self.form(value, kind.dtype), kind, taken)
+    def result(self, value: Value, kind: Type, used: set[str]) -> str:
+        """Add a value as an output of the current graph; inputs and repeated outputs are copied."""
+        return self.yielded(self.form(value, kind.dtype), kind, used)
 
-    def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
-        """Lower a block that yields `kept`, but for what only its overflow checks may need."""
-        kept = set(kept)
-        waiting = {} if self.is_gpu else only_checked(nodes, kept)
-        again = checked_and_given(nodes, kept) if self.target.copies_what_is_read else {}
-        self.delayed.update(waiting)
-        self.again.update(again)
-        read = captured(nodes, {**waiting, **again})
+    def nodes(self, nodes: Sequence[Node], yielded: Iterable[Value]) -> None:
+        """Lower a block that yields some values, except the nodes that only its overflow checks read."""
+        yielded = set(yielded)
+        deferred = {} if self.is_gpu else only_checked(nodes, yielded)
+        recomputed = checked_and_yielded(nodes, yielded) if self.target.copies_what_is_read else {}
+        self.deferred.update(deferred)
+        self.recomputed.update(recomputed)
+        read = captured(nodes, {**deferred, **recomputed})
         self.captured |= read
         self.fenced |= fenced(nodes, read)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
-            if not (node.outputs and node.outputs[0] in waiting):
+            if not (node.outputs and node.outputs[0] in deferred):
                 self.each((node,))
 
     def each(self, nodes: Iterable[Node]) -> None:
-        """Lower these nodes; errors of their rules say the user's line."""
+        """Lower these nodes; errors of their rules have the user's line."""
         for node in nodes:
             self.node = node
             try:
@@ -137,9 +137,9 @@ class Lowering(Rules):
                 raise error.at(node.loc) from None
 
     def lower_node(self, node: Node) -> None:
-        """Make the tensors of the results of a node."""
+        """Emit the tensors of the results of a node."""
         if not node.outputs:
-            return  # a loop or a condition whose results nothing needs
+            return  # a loop or a condition without results
         if node.primitive.on_host:
             self.host.append((node, self.declare(node.output)))
         elif is_alias(node):
@@ -151,29 +151,29 @@ class Lowering(Rules):
             self._by_rule(node)
 
     def _by_rule(self, node: Node) -> None:
-        """The results by the rule of a primitive."""
+        """Emit the results by the rule of the primitive."""
         primitive = node.primitive
         if primitive.onnx is None:
             raise missing(primitive, "onnx")
         names, out_types = self.lowered_results(node)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
-            self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+            self.set_form(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
     def computed(self, kind: Type) -> Type:
-        """The type in which a value takes part in computation."""
+        """The type in which a value is computed."""
         return self.target.computed(kind)
 
-    def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
-        """Take a tensor as the form of a value in a dtype, or one that is rounded to the dtype of the value."""
+    def set_form(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
+        """Set the tensor of a value in a dtype, after rounding it to the dtype of the value if need be."""
         if dtype is not value.type.dtype and (rounds or not dtype.is_float):
             name, dtype = self.cast(name, value.type.dtype), value.type.dtype
         if value in self.fenced or (value in self.captured and name in self.casts):
-            rounds_as_they_are = (0,) * value.type.stacked
-            name = self.Reshape(name, self.ints(rounds_as_they_are + value.type.shape))
+            same_iterations = (0,) * value.type.stacked
+            name = self.Reshape(name, self.ints(same_iterations + value.type.shape))
         self.forms[value] = {dtype: name}
 
     def form(self, value: Value, dtype: DType) -> str:
-        """The name of a value in its own dtype or, for a half, of its float32 copy; each made once."""
+        """The name of a value in its own dtype or, for a half, of its float32 copy; each is emitted once."""
         if value.type == TOKEN:
             return ""
         forms = self.forms[value]
@@ -183,18 +183,18 @@ class Lowering(Rules):
         return self.forms[value][dtype]
 
     def scalar(self, value: float) -> str:
-        """A number as a constant of the dtype in which the current node is computed; with its axes, if elementwise."""
+        """A number as a constant of the dtype of the current node; with its rank, for an elementwise node."""
         kind = self.in_types[0]
         is_alike = self.node is not None and self.node.primitive.elementwise and kind.shape[-1:] == (1,)
         return self.const(np.full((1,) * kind.rank if is_alike else (), value), kind.dtype)
 
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
-        """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+        """True if the kernel of an operator is right, in the dtype of the current node or another."""
         dtype = dtype or self.in_types[0].dtype
         return dtype is not bfloat16 and self.kernel_is_right(operator, dtype)
 
     def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
-        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        """True if the device has a kernel of an operator, for the dtype of the current node or another."""
         return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
 
     def branch(self, condition: str) -> tuple[str, ...]:
@@ -210,14 +210,14 @@ class Lowering(Rules):
         body = GraphProto(name=self.names.fresh(region.name))
         with self.branch_body(body):
             self.nodes(region.nodes, region.outputs)
-            taken: set[str] = set()
+            used: set[str] = set()
             for value in region.outputs:
-                self.result(value, value.type, taken)
+                self.result(value, value.type, used)
         return body
 
     @contextmanager
     def branch_body(self, body: GraphProto) -> Iterator[None]:
-        """Append operators to the body of a branch; forms that are made in it end with it."""
+        """Append operators to the body of a branch; its forms are visible in it only."""
         self.forms = self.forms.new_child()
         try:
             with super().branch_body(body):
@@ -234,10 +234,10 @@ class Lowering(Rules):
         self.node, self.out_types = node, tuple(v.type for v in node.outputs)
         return tuple(self.form(v, v.type.dtype) for v in region.outputs)
 
-    def take_parameters(self, values: Iterable[Value]) -> set[str]:
-        """Make values inputs of the body that is current; returns their names."""
+    def add_parameters(self, values: Iterable[Value]) -> set[str]:
+        """Add values as inputs of the current body; returns their names."""
         for value in values:
-            self.forms[value] = {value.type.dtype: self.take_parameter(value.name, value.type)}
+            self.forms[value] = {value.type.dtype: self.add_parameter(value.name, value.type)}
         return {info.name for info in self.body.input}
 
     def scan(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -251,25 +251,25 @@ class Lowering(Rules):
         return lower_while(self, self.node, names)
 
     def if_iterations(self, stack: str, some: Callable[[], str]) -> str:
-        """The result of the current node where a stack holds any round, else zeros."""
+        """The result of the current node if a stack has any iteration, else zeros."""
         (kind,) = self.out_types
         zeros = np.zeros(kind.shape, kind.dtype.numpy)
         return if_iterations(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def any_not_finite(self, values: Sequence[Value]) -> str:
-        """Whether a float tensor holds an infinity or nan."""
+        """True if a float tensor has an infinity or nan."""
         return any_not_finite(self, [v for v in values if v.type.size])
 
 
 def results_of_nothing(node: Node) -> list[Any]:
     """The results of a node that computes nothing, as constants.
 
-    Optimizers of ONNX Runtime divide by the sizes of what an operator takes, which ends the process.
+    Optimizers of ONNX Runtime divide by the sizes of operands, which ends the process for a size of 0.
     """
     if not any(v.type.size for v in node.outputs):
         return [np.zeros(v.type.shape) for v in node.outputs]
     kinds = [v.type for v in node.inputs]
-    shapes = [(0, *kind.shape) if kind.stacked else kind.shape for kind in kinds]  # however many a stack will have
+    shapes = [(0, *kind.shape) if kind.stacked else kind.shape for kind in kinds]  # for any number of iterations
     operands = tuple(np.zeros(shape, kind.dtype.numpy) for shape, kind in zip(shapes, kinds, strict=True))
     with np.errstate(all="ignore"):
         return list(node.primitive.evaluate(operands, node.attrs, tuple(v.type for v in node.outputs)))

@@ -1,4 +1,4 @@
-"""Documentation inside a saved model: phases, cells, user lines and states.
+"""Documentation in a saved model: phases, cells, user lines and states.
 
 Viewers such as Netron show the documentation string and the `metadata_props` of a node, an input and an output, and
 the types in `value_info` on edges. `namespace` is the key under which PyTorch's exporter keeps the path of a node.
@@ -16,23 +16,22 @@ from graphls.base.version import __version__
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import declarations, lines
 from graphls.runtime.lowering import Lowered
-from graphls.runtime.lowering.names import clean
-from graphls.runtime.lowering.protos import copied, graphs, with_types
+from graphls.runtime.lowering.protos import clean, copied, graphs, with_types
 
 NAMESPACE = "namespace"
 PHASE, SCOPE, PRIMITIVE, LOCATION = (f"graphls.{key}" for key in ("phase", "scope", "primitive", "location"))
 ROLE, STATE, IN_PLACE = "graphls.role", "graphls.state", "graphls.in_place"
 GRAPH, STATES, VERSION = "graphls.graph", "graphls.states", "graphls.base.version"
 LONGEST = 1000
-"""Characters of a line of IR text that are kept; constants can be far longer."""
+"""Characters of the longest line of IR text; constants are truncated to it."""
 
 
 def described(lowered: Lowered, graph: Graph) -> ModelProto:
-    """A copy of a lowered model that tells of every operator which node of `graph` it computes.
+    """A copy of a lowered model that documents for every operator the node of `graph` that it computes.
 
     Each operator has the node's line of IR text as its documentation string and phase, cell path, primitive and
-    user's line in `metadata_props`; inputs and outputs have their role there, and the states that they hold. Every
-    tensor whose type follows from the standard operators has it in `value_info`. The numbers are the same.
+    user's line in `metadata_props`; inputs and outputs have their role and their state there. Every tensor whose type
+    follows from the standard operators has it in `value_info`. The computation is the same.
     """
     model = copied(lowered.model)
     _describe_nodes(model, lowered.origins, _texts(graph))

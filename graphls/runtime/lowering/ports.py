@@ -11,12 +11,12 @@ from graphls.ir.graph import Graph, Node, walk
 
 @dataclass(frozen=True)
 class Ports:
-    """Which of the inputs and outputs of a model is what.
+    """The roles of the inputs and outputs of a model.
 
-    `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
-    name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
-    outputs the session computes and feeds, with the names of the tensors that take them. Where nodes are `guarded`,
-    the model has one more output, `fault`, which says of which of them an index is out of range; see indices.py.
+    `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` map the name of a state to
+    its tensor, all in the dtypes of `exchanged`; `host` are the nodes that the session computes on the host and feeds,
+    with the names of their tensors. If nodes are `guarded`, the model has one more output, `fault`, the number of one
+    with an index out of range; see indices.py.
     """
 
     inputs: tuple[str, ...]
@@ -29,7 +29,7 @@ class Ports:
 
 
 def table_of(graph: Graph, ports: Ports) -> dict[str, Any]:
-    """The ports of a model of a graph as plain data, with the nodes by their numbers."""
+    """The ports of a model of a graph as plain data, with nodes represented by their numbers."""
     numbers = {node: number for number, node in enumerate(walk(graph))}
     plain = ("inputs", "outputs", "states", "writes", "fault")
     table: dict[str, Any] = {name: getattr(ports, name) for name in plain}
@@ -38,7 +38,7 @@ def table_of(graph: Graph, ports: Ports) -> dict[str, Any]:
 
 
 def ports_of(graph: Graph, table: Mapping[str, Any], inputs: Iterable[str], outputs: Iterable[str]) -> Ports:
-    """The ports of which this is the table, of a model with these inputs and outputs.
+    """The ports of a model with these inputs and outputs, from their table.
 
     Raises KeyError, TypeError, AttributeError or ValueError for the table of another graph or model.
     """
@@ -53,10 +53,10 @@ def ports_of(graph: Graph, table: Mapping[str, Any], inputs: Iterable[str], outp
         table["fault"],
     )
     sizes = len(ports.inputs), len(ports.outputs), set(ports.states), set(ports.writes)
-    told = {v.name for v in graph.states}, {w.state.name for w in graph.writes}
-    taken = {*ports.inputs, *ports.states.values(), *(name for _, name in ports.host)}
-    given = {*ports.outputs, *ports.writes.values(), ports.fault} - {""}
-    is_of_graph = sizes == (len(graph.inputs), len(graph.outputs), *told)
-    if not (is_of_graph and taken.issubset(inputs) and given.issubset(outputs)):
+    state_names = {v.name for v in graph.states}, {w.state.name for w in graph.writes}
+    model_inputs = {*ports.inputs, *ports.states.values(), *(name for _, name in ports.host)}
+    model_outputs = {*ports.outputs, *ports.writes.values(), ports.fault} - {""}
+    is_of_graph = sizes == (len(graph.inputs), len(graph.outputs), *state_names)
+    if not (is_of_graph and model_inputs.issubset(inputs) and model_outputs.issubset(outputs)):
         raise ValueError("It is the table of another graph or model.")
     return ports

@@ -14,30 +14,29 @@ from onnx import NodeProto
 from graphls.ir.graph import Node
 from graphls.ir.types import Type, bfloat16
 from graphls.primitives.faults import is_ours
-from graphls.runtime.lowering.foreign import results_of
 from graphls.runtime.lowering.indices import Indices
-from graphls.runtime.lowering.roundings import rounds_once
-from graphls.runtime.lowering.target import Target
+from graphls.runtime.lowering.plugin_rules import results_of
+from graphls.runtime.lowering.target import Target, rounds_once
 from graphls.runtime.lowering.values import Values
 
 _MANY = 256
-"""Elements from which on another kernel, which gives an operand more axes, pays."""
+"""Elements from which on a Reshape of an operand to more axes pays."""
 
 Results = tuple[tuple[str, ...], tuple[Type, ...]]
 """The names of the results of a node, and the types in which they are computed."""
 
 
 class Rules(Values):
-    """What a rule appends in 16 bits is taken back where float32, rounded at the end, would be another number."""
+    """Applies rules in 16 bits, and again in float32 with one rounding at the end where the results would differ."""
 
     indices: Indices
 
     def lowered_results(self, node: Node) -> Results:
-        """The results of a node; in float32 where the rule would round more than once in 16 bits."""
+        """The results of a node; in float32 if the rule would round more than once in 16 bits."""
         return self._in_bfloat16(node) or self._in_float16(node)
 
     def _in_float16(self, node: Node) -> Results:
-        """The results by a rule, in float32 where it would round more than once in float16; and their types."""
+        """The results by a rule, in float32 if it would round more than once in float16, and their types."""
         operands, out_types = self._operands(node, self.target)
         begun = self.position()
         names = self._results(node, operands)
@@ -49,10 +48,10 @@ class Rules(Values):
         return names, out_types
 
     def _in_bfloat16(self, node: Node) -> Results | None:
-        """The results by kernels of bfloat16 and their types, where the target has them and they give the same bits.
+        """The results by bfloat16 kernels and their types, if the target has them and they give the same bits.
 
-        Only products, single operators and what moves elements are tried: other rules may know no such dtype. Operands
-        that are there in float32 only are rounded for products, which that makes faster, and for nothing else.
+        Only products, single operators and moves of elements are tried: other rules may not support the dtype. Operands
+        that exist in float32 only are rounded for products alone, which become faster.
         """
         primitive = node.primitive
         is_simple = primitive.is_product or isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
@@ -70,7 +69,7 @@ class Rules(Values):
         return None
 
     def _is_correct(self, operator: NodeProto) -> bool:
-        """Whether a kernel of bfloat16 gives the bits of float32 rounded, and its constants are what they should be."""
+        """True if a bfloat16 kernel gives the bits of a rounded float32 result, and its constants are exact."""
         is_known = operator.op_type in self.target.bfloat16 and self.target.has_kernel(operator.op_type, bfloat16)
         return is_known and self.inexact.isdisjoint(operator.input)
 
@@ -88,10 +87,10 @@ class Rules(Values):
         return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
 
     def _is_broadcast_slowly(self, node: Node) -> bool:
-        """Whether an operand of one element meets one that ends with an axis of size 1, as kernels of 1x1 convolutions.
+        """True if an operand of one element meets one that ends with an axis of size 1, as kernels of 1x1 convolutions.
 
-        Unless it has as many axes, the runtime's kernels on a CPU go element by element: thirty times as long (1.19 to
-        1.31), which was a fifth of a step of a ResNet-50.
+        Unless it has the same rank, the runtime's kernels on a CPU go element by element, thirty times as slowly (1.19
+        to 1.31): a fifth of a step of a ResNet-50.
         """
         shape = max((t.shape for t in self.out_types), key=len, default=())
         is_large = prod(shape) >= _MANY and shape[-1:] == (1,)
@@ -99,7 +98,7 @@ class Rules(Values):
         return node.primitive.elementwise and is_large and is_broadcast and not self.is_gpu
 
     def _of_one_rank(self, names: Sequence[str]) -> list[str]:
-        """The operands, those of one element with as many axes as the result."""
+        """The operands, with those of one element reshaped to the rank of the result."""
         rank = self.out_types[0].rank
         ones = self.ints((1,) * rank)
         singles = [t.size == 1 and t.rank < rank for t in self.in_types]
@@ -109,7 +108,7 @@ class Rules(Values):
         return [self.Reshape(n, ones) if is_single else n for n, is_single in zip(names, singles, strict=True)]
 
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
-        """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
+        """Append the operators of a node; rules of loops lower their regions, too, in types of their own."""
         if not is_ours(node.primitive):
             return results_of(self, node, operands, partial(self._rule_results, node, operands))
         return self._rule_results(node, operands)
@@ -120,7 +119,7 @@ class Rules(Values):
         if isinstance(rule, str):
             return (self.operator(rule, operands, node.attrs),)
         assert rule is not None
-        with np.errstate(over="ignore"):  # of constants that 16 bits do not hold, where all is computed in float32
+        with np.errstate(over="ignore"):  # of constants beyond the range of 16 bits, which are then computed in float32
             result = rule(self, *operands, **node.attrs)
         names: tuple[str, ...] = result if isinstance(result, tuple) else (result,)
         return names

@@ -12,11 +12,11 @@ from graphls.runtime.lowering.size_terms import Formula, Sizes, Sum, float_formu
 
 Array = np.ndarray[Any, Any]
 MOST_NUMBERS = 64
-"""Numbers of an array of one shape for which formulas are looked for one by one."""
+"""Elements of the largest array of one shape whose elements get formulas of their own."""
 
 
 class SizeArrays:
-    """The operators and constants that are written so far; `sources` says where each size is to be read."""
+    """The operators and constants emitted so far; `sources` has the input and the axis of each size."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
@@ -27,7 +27,7 @@ class SizeArrays:
         self.count = 0
 
     def add(self, arrays: Sequence[Array]) -> str | None:
-        """The tensor that is each of the arrays at its sizes; None where none is found."""
+        """The tensor that equals each of the arrays at its sizes; None if there is no formula."""
         kinds = {(array.dtype, array.ndim) for array in arrays}
         if len(kinds) > 1:
             return None
@@ -103,9 +103,9 @@ class SizeArrays:
         return self._numbers([np.array(array.shape, np.int64) for array in arrays])
 
     def _spread(self, arrays: Sequence[Array]) -> str | None:
-        """An array that is the same along the axes whose sizes are open."""
-        open_axes = _open_axes(arrays)
-        cores = [array[tuple(slice(0, 1) if i in open_axes else slice(None) for i in range(array.ndim))]
+        """An array that is constant along its dynamic axes."""
+        dynamic = _dynamic_axes(arrays)
+        cores = [array[tuple(slice(0, 1) if i in dynamic else slice(None) for i in range(array.ndim))]
                  for array in arrays]  # fmt: skip
         pairs = zip(arrays, cores, strict=True)
         if not all(np.array_equal(core, cores[0]) for core in cores) or not all(
@@ -116,7 +116,7 @@ class SizeArrays:
         return None if shape is None else self.node("Expand", [self.constant(cores[0]), shape])
 
     def _counted(self, arrays: Sequence[Array]) -> str | None:
-        """Numbers that count along the axes, such as positions and places in a flat array."""
+        """Numbers that are linear in the indices, such as positions and offsets in a flat array."""
         if arrays[0].dtype.kind not in "iuf":
             return None
         slopes, starts = [_slopes(array) for array in arrays], [array.reshape(-1)[0].item() for array in arrays]
@@ -131,9 +131,9 @@ class SizeArrays:
         return self.node("Expand", [self.cast(counted, arrays[0].dtype), shape])
 
     def _mask(self, arrays: Sequence[Array]) -> str | None:
-        """One of two values on each side of a diagonal of the last two axes, as masks of attention are.
+        """One of two values on each side of a diagonal of the last two axes, as in masks of attention.
 
-        What is below is where the row plus `start` is more than the column.
+        An element is below the diagonal if its row plus `start` is more than its column.
         """
         if arrays[0].ndim < 2 or any(len(np.unique(array)) != 2 for array in arrays):
             return None
@@ -160,7 +160,7 @@ class SizeArrays:
     def _positions(
         self, arrays: Sequence[Array], slopes: Sequence[Sequence[float]], starts: Sequence[float]
     ) -> str | None:
-        """The sum of indices times slopes, and a start, with all axes; of each of these as many as there are arrays."""
+        """The sum of indices times slopes, plus a start; slopes and starts have a number for each array."""
         result = self._integer(starts)
         for axis, slope in enumerate(slopes):
             if not any(slope):
@@ -177,7 +177,7 @@ class SizeArrays:
     def _integer(self, values: Sequence[float]) -> str | None:
         return self._number([int(value) for value in values], np.dtype(np.int64))
 
-    # Writing.
+    # Emission.
 
     def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
         """Append an operator; the name of its result."""
@@ -204,18 +204,18 @@ class SizeArrays:
         return self.node("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
-def _open_axes(arrays: Sequence[Array]) -> set[int]:
+def _dynamic_axes(arrays: Sequence[Array]) -> set[int]:
     return {axis for axis, sizes in enumerate(zip(*(a.shape for a in arrays), strict=True)) if len(set(sizes)) > 1}
 
 
 def _slopes(array: Array) -> list[float]:
     """The difference between the first two elements along each axis."""
     array, first = array.astype(np.float64), (0,) * array.ndim
-    found = []
+    slopes = []
     for axis, size in enumerate(array.shape):
         second = tuple(int(i == axis) for i in range(array.ndim))
-        found.append((array[second] - array[first]).item() if size > 1 else 0)
-    return found
+        slopes.append((array[second] - array[first]).item() if size > 1 else 0)
+    return slopes
 
 
 def _line(shape: Sequence[int], slopes: Sequence[float], start: float) -> Array:

@@ -9,18 +9,18 @@ from itertools import combinations, combinations_with_replacement
 from math import prod
 
 CLOSE, DENOMINATOR = 2e-6, 4096
-"""How near a formula comes to a number of float32, and the largest denominator of its factors."""
+"""The relative tolerance of a formula for float32 numbers, and the largest denominator of its factors."""
 
 SHIFTS = (1, -1, 2, -2)
-"""Numbers that are added to a size inside of a product, as for a token in front of all others."""
+"""Numbers that are added to a size inside of a product, as for a class token."""
 
 Sizes = Sequence[Mapping[str, int]]
-"""The open sizes by name, one mapping for each model."""
+"""The dynamic sizes by name, one mapping for each model."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of open sizes and a number."""
+    """A sum of dynamic sizes and a number."""
 
     names: tuple[str, ...]
     more: int = 0
@@ -32,7 +32,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Term:
-    """A product of sums of open sizes and a number: `(Sum((batch,)), Sum((length,), 1))` is batch * (length + 1)."""
+    """A product of sums: `(Sum((batch,)), Sum((length,), 1))` is batch * (length + 1)."""
 
     factors: tuple[Sum, ...]
 
@@ -52,7 +52,7 @@ class Formula:
 
     @property
     def size(self) -> str | None:
-        """The open size that it is, if it is just one."""
+        """The dynamic size that it equals, if it is just one."""
         is_plain = self.scale == self.power == 1 and self.shift == 0 and len(self.term.factors) == 1
         only = self.term.factors[0]
         return only.names[0] if is_plain and len(only.names) == 1 and not only.more else None
@@ -64,7 +64,7 @@ class Formula:
 
 
 def terms(names: Sequence[str]) -> Iterator[Term]:
-    """The terms that are looked for, simple ones first."""
+    """The candidate terms, simple ones first."""
     plain = [Sum((name,)) for name in names]
     sums = plain + [Sum(pair) for pair in combinations(names, 2)]
     for count in (1, 2, 3):
@@ -75,15 +75,15 @@ def terms(names: Sequence[str]) -> Iterator[Term]:
 
 
 def integer_formula(values: Sequence[int], sizes: Sizes) -> Formula | None:
-    """The formula that gives an integer at each of the sizes; None where there is none."""
-    found = (_line(term, values, sizes) for term in terms(list(sizes[0])))
-    lines = [line for line in found if line is not None and line.scale.denominator == line.shift.denominator == 1]
+    """The formula that gives an integer at each of the sizes; None if there is none."""
+    candidates = (_line(term, values, sizes) for term in terms(list(sizes[0])))
+    lines = [line for line in candidates if line is not None and line.scale.denominator == line.shift.denominator == 1]
     exact = [line for line in lines if all(line.at(of) == value for value, of in zip(values, sizes, strict=True))]
     return min(exact, key=_complexity, default=None)
 
 
 def float_formula(values: Sequence[float], sizes: Sizes) -> Formula | None:
-    """The formula that comes near a float at each of the sizes; None where there is none."""
+    """The formula that approximates a float at each of the sizes; None if there is none."""
     if not all(0 < abs(value) < float("inf") for value in values):
         return None
     for power in (Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2)):
@@ -98,13 +98,13 @@ def float_formula(values: Sequence[float], sizes: Sizes) -> Formula | None:
 
 
 def _complexity(formula: Formula) -> tuple[bool, int, Fraction, Fraction]:
-    """Products without a shift are what shapes are made of."""
+    """The rank of a formula: products without a shift come first, as shapes consist of them."""
     width = sum(len(factor.names) + (factor.more != 0) for factor in formula.term.factors)
     return formula.shift != 0, width, abs(formula.shift), abs(formula.scale)
 
 
 def _line(term: Term, values: Sequence[float], sizes: Sizes) -> Formula | None:
-    """The multiple of a term, with a shift if need be, that all values lie on."""
+    """The linear function of a term, without a shift if possible, that fits all values."""
     at = [term.at(of) for of in sizes]
     if len(set(at)) < len(at):
         return None

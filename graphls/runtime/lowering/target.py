@@ -1,25 +1,50 @@
-"""Lowering targets: the device, opset and runtime that a model is for."""
+"""Lowering targets: the device, opset and runtime of a model, and how its kernels round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+
+from onnx import NodeProto
 
 from graphls.ir.types import DType, Type, float16, float32
 from graphls.runtime.lowering.kernel_tables import KernelTable, signature, table
-from graphls.runtime.lowering.roundings import CORRECT
 from graphls.runtime.lowering.types import COMPUTED, KINDS
 
+MOVES = {"Concat", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape", "Slice"}
+MOVES |= {"Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"}
+
+EXACT = MOVES | {"Abs", "Cast", "Max", "Min", "Neg", "ReduceMax", "ReduceMin", "Relu"}
+"""Operators that commute with a rounding.
+
+Operators that compare, find positions or round to integers do not: 2047.9 is 2048 in 16 bits, which has another floor.
+"""
+
+REPEATED = {"CumSum", "ScatterElements", "ScatterND", "Softsign", "Sum"}
+"""Operators whose kernels on CUDA round to 16 bits after each of several steps (1.31.1)."""
+
+CORRECT = MOVES | {"Abs", "Add", "Div", "Mul", "Neg", "Sqrt", "Sub"}
+"""Operators whose bfloat16 kernels on CUDA give the bits of a rounded float32 result.
+
+They move elements, or compute in float32 and round once; others, such as Max, may treat nan differently.
+"""
+
 KernelCheck = Callable[[str, DType], bool]
-"""Whether the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
+"""A predicate: the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
 
 Form = Callable[..., str]
-"""`form(e, inputs, attributes)` appends to a model what stands for an operator, and returns the name of its result."""
+"""`form(e, inputs, attributes)` appends an equivalent of an operator to a model; returns the name of its result."""
 
 
 def trust_kernels(operator: str, dtype: DType) -> bool:
-    """The KernelCheck of a portable model: its operators do what the standard says."""
+    """The KernelCheck of a portable model: its operators conform to the standard."""
     return True
+
+
+def rounds_once(operators: Iterable[NodeProto]) -> bool:
+    """True if these operators, in 16 bits, give the same results as in float32 with one rounding at the end."""
+    rounding = [operator.op_type for operator in operators if operator.op_type not in EXACT]
+    return len(rounding) <= 1 and REPEATED.isdisjoint(rounding)
 
 
 @dataclass(frozen=True)
@@ -27,15 +52,15 @@ class Target:
     """A kind of device: how it computes, and how it differs from a CPU.
 
     With `native_half`, float16 is computed as such; else in float32 and rounded after every primitive, which gives
-    the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` says the same of bfloat16, which is
-    tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of float32 that is
-    rounded. A device that `is_gpu` has memory of its own, waits where a condition decides what runs next, and has the
-    kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
-    kernels do not look whether indices are in range, `guards_indices` says so. With `runs_as_written`,
-    kernels are those of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device
-    that `unrolls` has no loops: a scan of known length is written out, iteration by iteration. With
-    `copies_what_is_read`, a result of the model that another operator reads is copied to where the model gives it. With
-    `sums_rows`, kernels that reduce one axis are quicker than those that reduce all.
+    the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` is the same for bfloat16, which is
+    tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of a rounded
+    float32 result. A device that `is_gpu` has its own memory, waits where a condition decides what runs next, and has
+    only the kernels of a table. `opset` is the version of operators; `forms` replace operators whose kernels are
+    wrong. With `guards_indices`, kernels do not check the range of indices. With `runs_as_written`, kernels are those
+    of ONNX Runtime on a CPU, some of which are faster in another form of the same products. A device that `unrolls`
+    has no loops: a scan of known length is unrolled. With `copies_what_is_read`, a result of the model that another
+    operator reads is copied to the output buffer. With `sums_rows`, kernels that reduce one axis are faster than those
+    that reduce all.
     """
 
     native_half: bool
@@ -52,18 +77,18 @@ class Target:
     sums_rows: bool = False
 
     def for_any_runtime(self, native_half: bool) -> Target:
-        """The same for models that other runtimes run, too, in forms that are not chosen for one of them."""
+        """The target of models for other runtimes as well, without forms that are chosen for one of them."""
         return replace(self, native_half=native_half, runs_as_written=False)
 
     def computed(self, kind: Type) -> Type:
-        """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
+        """The type in which a value is computed: narrow integers have hardly any kernels."""
         if kind.dtype.is_half:
             is_native = self.native_half if kind.dtype is float16 else self.native_bfloat16
             return kind if is_native else kind.with_dtype(float32)
         return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
 
     def has_kernel(self, operator: str, dtype: DType) -> bool:
-        """Whether the device has a kernel of an operator for this dtype of its first variable; a CPU is not asked."""
+        """True if the device has a kernel of an operator for this dtype of its first variable; a CPU always has."""
         if self.kernels is None:
             return True
         its = signature(operator, self.opset)

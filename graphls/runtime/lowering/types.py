@@ -23,7 +23,7 @@ from graphls.ir.types import (
 )
 
 KINDS: dict[DType, str] = {d: d.long_name for d in DTYPES if d is not token} | {float32: "float", float64: "double"}
-"""What ONNX calls a dtype in the signatures of operators."""
+"""The names of dtypes in ONNX's signatures of operators."""
 
 ELEMENT_TYPES: dict[DType, int] = {dtype: TensorProto.DataType.Value(kind.upper()) for dtype, kind in KINDS.items()}
 
@@ -31,7 +31,7 @@ COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16:
 """Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""
 
 EXCHANGED: dict[DType, DType] = {bfloat16: float32}
-"""What a value of a dtype is outside of a model: no runtime takes arrays of bfloat16, and float32 holds all of them."""
+"""The dtypes of inputs and outputs: no runtime takes arrays of bfloat16, whose values float32 represents exactly."""
 
 
 def exchanged(kind: Type) -> Type:
@@ -40,7 +40,7 @@ def exchanged(kind: Type) -> Type:
 
 
 def describe(info: ValueInfoProto, name: str, kind: Type) -> None:
-    """Give an input or output of a graph its name and type; how long a stack is stays open."""
+    """Set the name and type of an input or output of a graph; the length of a stack stays dynamic."""
     info.name = name
     tensor = info.type.tensor_type
     tensor.elem_type = ELEMENT_TYPES[kind.dtype]

@@ -15,21 +15,21 @@ Forms = dict[DType, str]
 
 
 class Values(Writer, Emitter):
-    """A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
+    """The tensors of values: each has `forms` by dtype, itself and, for a 16-bit float on a CPU, a float32 copy of it.
 
-    `delayed` values are computed where only an overflow check needs them, and `again` are those that it computes once
-    more; `definer` has the node of each value. Where iterations are written out, `elements` has what each of them gave,
-    by the array that these make together.
+    `deferred` values are computed in the overflow check that alone reads them, `recomputed` ones once more in it;
+    `definer` has the node of each value. For unrolled scans, `elements` has the results of the iterations by the array
+    of all of them.
     """
 
     forms: ChainMap[Value, Forms]
     elements: dict[str, Sequence[Forms]]
     definer: dict[Value, Node]
-    delayed: dict[Value, Node]
-    again: dict[Value, Node]
+    deferred: dict[Value, Node]
+    recomputed: dict[Value, Node]
 
-    def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
-        """Lower a block that yields `kept`."""
+    def nodes(self, nodes: Sequence[Node], yielded: Iterable[Value]) -> None:
+        """Lower a block that yields some values."""
         raise NotImplementedError
 
     def each(self, nodes: Iterable[Node]) -> None:
@@ -41,13 +41,13 @@ class Values(Writer, Emitter):
         raise NotImplementedError
 
     def computed(self, kind: Type) -> Type:
-        """The type in which a value takes part in computation."""
+        """The type in which a value is computed."""
         raise NotImplementedError
 
-    def result(self, value: Value, kind: Type, taken: set[str]) -> str:
-        """Make a value an output of the current graph."""
+    def result(self, value: Value, kind: Type, used: set[str]) -> str:
+        """Add a value as an output of the current graph."""
         raise NotImplementedError
 
-    def take_parameters(self, values: Iterable[Value]) -> set[str]:
-        """Make values inputs of the body that is current; returns their names."""
+    def add_parameters(self, values: Iterable[Value]) -> set[str]:
+        """Add values as inputs of the current body; returns their names."""
         raise NotImplementedError

@@ -1,6 +1,7 @@
-"""External data of a model: large arrays in a file beside it, as a protocol buffer holds 2 GiB at most.
+"""External data of a model: large arrays in a file beside it, as a protocol buffer has 2 GiB at most.
 
-What does not fit is a tensor whose data lies elsewhere: a session is given the arrays, a file has another beside it.
+The tensors of arrays that do not fit refer to external data: sessions get the arrays, and a saved model has a file of
+them beside it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from graphls.base.errors import GraphValueError
 from graphls.base.files.files import write_bytes, write_parts
 
 INSIDE = 2**30
-"""Bytes of arrays that a model has in itself; the rest of 2 GiB is for operators and what they tell."""
+"""Bytes of arrays inside of a model; the rest of 2 GiB is for operators and metadata."""
 
 SMALLEST = 2**16
-"""Bytes from which on an array may lie outside; those of shapes and axes must be there to infer types."""
+"""Bytes from which on an array may be external; type inference needs shapes and axes inside of the model."""
 
 PAGE = 4096
-"""What the place of an array in a file is a multiple of, so that it can be mapped into memory."""
+"""The alignment of arrays in a file, so that they can be mapped into memory."""
 
 Array = np.ndarray[Any, Any]
 
 
 class Arrays(MutableMapping[str, Array]):
-    """Arrays by names, each made when it is read, and not kept, so that they are never all in memory."""
+    """Arrays by names, each computed anew when it is read, so that they are never all in memory."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
         self.makers = dict(makers)
@@ -56,9 +57,9 @@ def _itself(array: Array) -> Array:
 
 
 class Weights:
-    """The arrays of a model: how many bytes are inside of it, and the others by the names of their tensors.
+    """The arrays of a model: the number of bytes inside of it, and the external arrays by the names of their tensors.
 
-    With a `threshold`, arrays of so many bytes and more that are made later lie outside, whatever the model holds.
+    With a `threshold`, arrays of `fill_later` of so many bytes and more are external, whatever the size of the model.
     """
 
     def __init__(
@@ -69,32 +70,29 @@ class Weights:
         self.threshold = threshold
 
     def fill(self, tensor: TensorProto, array: Array) -> None:
-        """Give a tensor its data, or say that it lies elsewhere; no session takes an array of bfloat16."""
+        """Set the data of a tensor, or make it external; bfloat16 stays inside, as no session takes arrays of it."""
         if array.nbytes < SMALLEST or array.dtype.name == "bfloat16" or self.inside + array.nbytes <= INSIDE:
             self.inside += array.nbytes
             tensor.raw_data = array.tobytes()
         else:
-            self._put_outside(tensor, array.nbytes, partial(_itself, array))
+            self._make_external(tensor, array.nbytes, partial(_itself, array))
 
     def fill_later(self, tensor: TensorProto, size: int, array: Callable[[], Array]) -> None:
-        """Give a tensor its data, of `size` bytes, or say that it lies elsewhere, where it is made when it is read."""
-        if self.threshold is None:
-            lies_inside = size < SMALLEST or self.inside + size <= INSIDE
-        else:
-            lies_inside = size < self.threshold
-        if lies_inside:
+        """Set the data of a tensor, of `size` bytes, or make it external, to be computed when it is read."""
+        fits = size < SMALLEST or self.inside + size <= INSIDE
+        if fits if self.threshold is None else size < self.threshold:
             self.inside += size
             tensor.raw_data = array().tobytes()
         else:
-            self._put_outside(tensor, size, array)
+            self._make_external(tensor, size, array)
 
-    def _put_outside(self, tensor: TensorProto, size: int, array: Callable[[], Array]) -> None:
+    def _make_external(self, tensor: TensorProto, size: int, array: Callable[[], Array]) -> None:
         self.outside.makers[tensor.name] = array
-        _lie_in(tensor, "elsewhere", 0, size)
+        _set_location(tensor, "elsewhere", 0, size)
 
 
 def complete(model: ModelProto, outside: Mapping[str, Array]) -> ModelProto:
-    """The same model, in place, with all of its data; larger than 2 GiB it cannot be serialised."""
+    """Load all external data into a model, in place; above 2 GiB it cannot be serialised."""
     for tensor in model.graph.initializer:
         if tensor.name in outside:
             tensor.ClearField("external_data")
@@ -104,46 +102,45 @@ def complete(model: ModelProto, outside: Mapping[str, Array]) -> ModelProto:
 
 
 def write_model(path: Path, model: ModelProto, outside: Mapping[str, Array]) -> None:
-    """Write a model, and beside it what lies outside, as `name.onnx.data`; raises GraphFileError as `write_parts` does.
+    """Write a model, and beside it its external data as `name.onnx.data`; raises GraphFileError as `write_parts` does.
 
-    Each of the two files is written at once or not at all, the data first.
+    Each of the two files is written atomically, the data first.
     """
     if outside:
-        path = Path(os.path.realpath(path))  # a link stays one, and both files lie where it leads
+        path = Path(os.path.realpath(path))  # a link stays one, and both files go to its target
         data = path.with_name(f"{path.name}.data")
         write_parts(data, _parts(model, outside, data.name))
     write_bytes(path, serialised(model))
 
 
 def _parts(model: ModelProto, outside: Mapping[str, Array], name: str) -> Iterator[bytes | memoryview]:
-    """The arrays one after the other, each at the beginning of a page, which its tensor is told."""
-    place = 0
+    """The arrays one after the other, each at the beginning of a page, with the offsets set in their tensors."""
+    offset = 0
     for tensor in model.graph.initializer:
         if tensor.name in outside:
             array = outside[tensor.name]
-            _lie_in(tensor, name, place, array.nbytes)
+            _set_location(tensor, name, offset, array.nbytes)
             yield bytes_of(array)
-            filling = -array.nbytes % PAGE
-            yield bytes(filling)
-            place += array.nbytes + filling
+            padding = -array.nbytes % PAGE
+            yield bytes(padding)
+            offset += array.nbytes + padding
 
 
 def bytes_of(array: Array) -> memoryview:
     """The memory of an array, in row-major order."""
-    flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return memoryview(flat)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def serialised(model: ModelProto) -> bytes:
-    """A model as bytes; raises GraphValueError for one that is larger than the format can hold."""
+    """A model as bytes; raises GraphValueError for one that is larger than the format allows."""
     try:
         return bytes(model.SerializeToString())
     except Exception as error:  # EncodeError of protobuf, which no public module of onnx has
         raise GraphValueError(f"The model takes more than the 2 GiB that ONNX can hold ({error}).") from None
 
 
-def _lie_in(tensor: TensorProto, file: str, place: int, count: int) -> None:
+def _set_location(tensor: TensorProto, file: str, offset: int, count: int) -> None:
     tensor.data_location = TensorProto.EXTERNAL
     del tensor.external_data[:]
-    for key, value in (("location", file), ("offset", str(place)), ("length", str(count))):
+    for key, value in (("location", file), ("offset", str(offset)), ("length", str(count))):
         tensor.external_data.add(key=key, value=value)

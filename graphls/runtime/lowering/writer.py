@@ -12,29 +12,37 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from graphls.base.errors import GraphTypeError
+from graphls.ir.build import Names
 from graphls.ir.graph import Node
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.runtime.lowering.kernel_tables import ir_version
-from graphls.runtime.lowering.names import TensorNames, clean
-from graphls.runtime.lowering.protos import names_read
+from graphls.runtime.lowering.protos import clean, names_read
 from graphls.runtime.lowering.target import Target
 from graphls.runtime.lowering.types import ELEMENT_TYPES, describe
 from graphls.runtime.lowering.weights import SMALLEST, Weights, bytes_of
 
 
+class TensorNames(Names):
+    """Distinct names of tensors, which are UTF-8 and not empty."""
+
+    def fresh(self, wish: str) -> str:
+        """The wish, with lone surrogates escaped, or with a number behind it."""
+        return super().fresh(clean(wish) or "value")
+
+
 class Position(NamedTuple):
-    """How many operators the current graph has, and how many constants the model."""
+    """A position of the writer: the number of operators in the current graph, and of constants in the model."""
 
     operators: int
     constants: int
 
 
 class Writer:
-    """A model while it is written.
+    """A model under construction.
 
-    Operators are appended to `body`, the graph of the model or the body of an operator, in the name of `node`, the one
-    that is being lowered. `casts` and `pads` are the results of Cast and Pad, and `origins` tells the node of each
-    operator by its name. `inexact` are constants that had to be rounded.
+    Operators are appended to `body`, the graph of the model or the body of an operator, on behalf of `node`, the one
+    that is being lowered. `casts` and `pads` are the results of Cast and Pad, and `origins` maps the name of each
+    operator to its node. `inexact` are constants that had to be rounded.
     """
 
     def __init__(self, name: str, target: Target) -> None:
@@ -50,22 +58,22 @@ class Writer:
         self.pads: set[str] = set()
         self.origins: dict[str, Node] = {}
         self._domains: set[str] = set()
-        self._made: tuple[GraphProto | None, set[str]] = (None, set())
+        self._defined: tuple[GraphProto | None, set[str]] = (None, set())
         self._read: tuple[GraphProto | None, set[str]] = (None, set())
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
+        """True in a model for a GPU, which has its own kernels and gaps among them."""
         return self.target.is_gpu
 
     @property
     def runs_as_written(self) -> bool:
-        """Whether operators run in the form they are written in, so that rules choose the fastest one."""
+        """True if the runtime keeps the emitted operators, so that rules choose the fastest form."""
         return self.target.runs_as_written
 
     @property
     def opset(self) -> int:
-        """The version of the operators of ONNX that the model is made of."""
+        """The ONNX opset version of the model."""
         return self.target.opset
 
     def model(self) -> ModelProto:
@@ -78,9 +86,9 @@ class Writer:
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
-        """Append an operator of ONNX, or of another domain such as "com.microsoft"; the name of its one result.
+        """Append an operator of ONNX, or of another domain such as "com.microsoft"; returns the name of its result.
 
-        Where the target has another form of it, that is appended instead.
+        If the target has another form of the operator, that is appended instead.
         """
         form = self.target.forms.get(kind)
         if form is not None:
@@ -92,7 +100,7 @@ class Writer:
     def results(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any], count: int, domain: str = ""
     ) -> tuple[str, ...]:
-        """Append an operator that has several results; their names."""
+        """Append an operator with several results; returns their names."""
         hint = self.node.outputs[0].name if self.node is not None and self.node.outputs else kind.lower()
         names = tuple(self.names.fresh(hint) for _ in range(count))
         proto = self.body.node.add(op_type=kind, name=self._node_name(names[0], kind), domain=domain)
@@ -111,12 +119,12 @@ class Writer:
             self.origins[proto.name] = self.node
         if domain:
             self._domains.add(domain)
-        if self._made[0] is self.body:
-            self._made[1].update(names)
+        if self._defined[0] is self.body:
+            self._defined[1].update(names)
         return names
 
     def _check_attributes(self, kind: str, attributes: Mapping[str, Any]) -> None:
-        """Raise GraphTypeError for attributes that an operator cannot have, which its other form may never read."""
+        """Raise GraphTypeError for invalid attributes of an operator, which its other form may never read."""
         _set_attributes(NodeProto(op_type=kind), attributes)
         unknown = attributes.keys() - onnx.defs.get_schema(kind, self.opset).attributes.keys()
         if unknown:
@@ -129,7 +137,7 @@ class Writer:
         return "/".join(filter(None, (node.phase if node is not None else "", scope, kind, output)))
 
     def is_padded(self, name: str) -> bool:
-        """Whether a tensor is the result of Pad."""
+        """True for the result of a Pad."""
         return name in self.pads
 
     def cast(self, name: str, dtype: DType) -> str:
@@ -149,11 +157,11 @@ class Writer:
         return Position(len(self.body.node), len(self.constants))
 
     def written_since(self, position: Position) -> Sequence[NodeProto]:
-        """The operators that have been appended since then to the current graph, which is the same one."""
+        """The operators appended since a position of the current graph."""
         return list(self.body.node[position.operators :])
 
     def remove_since(self, position: Position) -> None:
-        """Remove what has been appended since then to the current graph, and constants that only this needs."""
+        """Remove the operators appended since a position of the current graph, and the constants added for them."""
         for operator in self.written_since(position):
             self.origins.pop(operator.name, None)
         del self.body.node[position.operators :]
@@ -164,47 +172,47 @@ class Writer:
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """A constant array or number; equal ones are stored once."""
-        given = np.asarray(value)
-        array = np.ascontiguousarray(given.astype((dtype or as_dtype(given.dtype)).numpy)).reshape(given.shape)
+        exact = np.asarray(value)
+        array = np.ascontiguousarray(exact.astype((dtype or as_dtype(exact.dtype)).numpy)).reshape(exact.shape)
         kind = type_of(array)
         key = (kind, array.tobytes() if array.nbytes <= SMALLEST else blake2b(bytes_of(array)).digest())
         if key not in self.constants:
             name = self.constants[key] = self.names.fresh("constant")
             tensor = self.main.initializer.add(name=name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape)
             self.weights.fill(tensor, array)
-        if kind.dtype.is_half and not np.array_equal(array.astype(given.dtype), given):
+        if kind.dtype.is_half and not np.array_equal(array.astype(exact.dtype), exact):
             self.inexact.add(self.constants[key])
         return self.constants[key]
 
     def ints(self, values: Iterable[int]) -> str:
-        """A constant list of int64, as shapes and axes are given."""
+        """A constant list of int64, such as a shape or axes."""
         return self.const(np.array(list(values), np.int64))
 
-    def take_parameter(self, wish: str, kind: Type) -> str:
+    def add_parameter(self, wish: str, kind: Type) -> str:
         """A new input of the current graph."""
         name = self.names.fresh(wish)
         describe(self.body.input.add(), name, kind)
         return name
 
-    def yielded(self, name: str, kind: Type, taken: set[str]) -> str:
-        """Make a tensor an output of the current graph, or a copy of it where it is one of `taken` or from outside."""
-        if name in taken or name not in self._made_here() or self._is_read_on_the_host(name, kind):
+    def yielded(self, name: str, kind: Type, used: set[str]) -> str:
+        """Add a tensor as an output of the current graph; `used` and captured tensors are copied first."""
+        if name in used or name not in self._defined_here() or self._is_read_on_the_host(name, kind):
             name = self.operator("Identity", [name])
-        taken.add(name)
+        used.add(name)
         self.yield_from_branch(name, kind)
         return name
 
     def yield_from_branch(self, name: str, kind: Type) -> None:
-        """Make a tensor an output of the current graph as it is."""
+        """Add a tensor as an output of the current graph without a copy."""
         describe(self.body.output.add(), name, kind)
 
-    def _made_here(self) -> set[str]:
-        if self._made[0] is not self.body:
-            self._made = self.body, {name for proto in self.body.node for name in proto.output}
-        return self._made[1]
+    def _defined_here(self) -> set[str]:
+        if self._defined[0] is not self.body:
+            self._defined = self.body, {name for proto in self.body.node for name in proto.output}
+        return self._defined[1]
 
     def _is_read_on_the_host(self, name: str, kind: Type) -> bool:
-        """Whether an operator of a GPU may read a tensor in host memory, as conditions and indices are.
+        """True if an operator of a GPU may read a tensor in host memory, such as a condition or indices.
 
         ONNX Runtime (1.31.1) writes an output into the buffer that is bound for it, in the memory of the GPU, and an If
         that has it as its condition ends the process; so such an output of a graph or a body is a copy.
@@ -217,7 +225,7 @@ class Writer:
 
     @contextmanager
     def branch_body(self, body: GraphProto) -> Iterator[None]:
-        """Append operators to the body of a branch, which sees what was made before it."""
+        """Append operators to the body of a branch, which may capture tensors defined before it."""
         outer, self.body = self.body, body
         try:
             yield

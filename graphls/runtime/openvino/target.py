@@ -20,8 +20,7 @@ from graphls.primitives.logic import Comparison
 from graphls.primitives.windows import Geometry
 from graphls.runtime.lowering.kernel_checks import Array, is_right_by, model_of
 from graphls.runtime.lowering.kernel_tables import PORTABLE
-from graphls.runtime.lowering.roundings import MOVES
-from graphls.runtime.lowering.target import Form, Target
+from graphls.runtime.lowering.target import MOVES, Form, Target
 from graphls.runtime.lowering.writer import Writer
 from graphls.runtime.openvino.runtime import compiled, core, has_bfloat16
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto
 
 from graphls.runtime.lowering.protos import operators
-from graphls.runtime.lowering.roundings import EXACT
+from graphls.runtime.lowering.target import EXACT
 from tests.networks.agreement import Prepared
 from tests.networks.evaluator import HALVES, Array, Rounding, declared, to_nearest
 from tests.networks.faults.fault import Faulty, Generator, one

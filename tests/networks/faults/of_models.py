@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from graphls.runtime.lowering.protos import graphs, operators
-from graphls.runtime.lowering.roundings import EXACT
+from graphls.runtime.lowering.target import EXACT
 from tests.networks.agreement import Prepared
 from tests.networks.evaluator import Array, declared
 from tests.networks.faults.fault import Faulty, Generator, one
