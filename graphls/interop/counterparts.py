@@ -11,7 +11,7 @@ from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.foreign import offers_array
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.tensors.tensor import Tensor
-from graphls.interop.fitting import listed
+from graphls.interop.matching import listed
 from graphls.interop.optimizer_sources import OptimizerState, number_of
 from graphls.interop.parameter_order import Row
 from graphls.interop.report import counted

@@ -10,8 +10,7 @@ import numpy as np
 from graphls.base.errors import GraphValueError
 from graphls.frontend.tensors.parameter import Parameter
 from graphls.interop.counterparts import Counterpart
-from graphls.interop.fitting import misfit
-from graphls.interop.matching import Tensors, assembled
+from graphls.interop.matching import Tensors, assembled, misfit
 from graphls.interop.optimizer_sources import OptimizerState, number_of
 from graphls.interop.parameter_mapping import ParameterMapping
 from graphls.interop.parameter_order import ADVICE, Row

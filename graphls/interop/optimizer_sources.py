@@ -12,8 +12,8 @@ import numpy as np
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, read_bytes
 from graphls.frontend.tensors.foreign import offers_array
-from graphls.interop.fitting import listed
 from graphls.interop.formats import torch as torch_format
+from graphls.interop.matching import listed
 from graphls.interop.sources import PICKLES, Arrays, array_of
 
 INSIDE = ("optimizer", "optimizer_state_dict", "optim", "optimizer_states")

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from graphls.base.checks import boolean
 from graphls.base.errors import GraphTypeError, GraphValueError
 from graphls.base.files.files import as_path, write_bytes
-from graphls.interop.counterparts import Counterpart, check_settings, counterpart_of
-from graphls.interop.fitting import check_network, check_pattern, listed, outward_names
+from graphls.interop.counterparts import Counterpart, asgd_rate, check_settings, counterpart_of, settings_of
 from graphls.interop.formats.torch import encode
-from graphls.interop.matching import check_rename
+from graphls.interop.matching import check_network, check_pattern, check_rename, listed, outward, outward_names
 from graphls.interop.optimizer_loading import Loading, counts_after
-from graphls.interop.optimizer_saving import array_saved, group_settings_saved, groups_saved, tensors_saved
 from graphls.interop.optimizer_sources import OptimizerState, optimizer_state_of
+from graphls.interop.parameter_mapping import ParameterMapping
 from graphls.interop.parameter_order import ADVICE, mappings_of, matched, names_in_order
 from graphls.interop.report import Report, counted
-from graphls.interop.sources import Array
+from graphls.interop.sources import Array, Arrays
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 
 __all__ = ["load_optimizer_state_dict", "optimizer_state_dict", "save_optimizer_state_dict"]
 
 LOADING = "load_optimizer_state_dict"
+Named = dict[str, ParameterMapping]
+"""Parameters by name in PyTorch."""
 
 
 def load_optimizer_state_dict(
@@ -116,15 +119,15 @@ def optimizer_state_dict(
     pattern = check_pattern("optimizer_state_dict", transposed)
     counterpart, count = counterpart_of(optimizer), int(optimizer.global_step.item())
     named = outward_names([each[0] for each in mappings_of(optimizer, net)], renames)
-    groups = groups_saved(optimizer, named, names)
-    settings = [group_settings_saved(optimizer, counterpart, group, count, changed) for group in groups]
+    groups = _named_groups(optimizer, named, names)
+    settings = [_group_settings(optimizer, counterpart, group, count, changed) for group in groups]
     numbers = iter(range(len(named)))
     states: dict[int, dict[str, Array]] = {}
     for group, own in zip(groups, settings, strict=True):
         own["params"] = [next(numbers) for _ in group]
         for number, (name, mapping) in zip(own["params"], group.items(), strict=True):
-            tensors = tensors_saved(optimizer, counterpart, mapping, own, count)
-            states[number] = {key: array_saved(mapping, array, name, pattern) for key, array in tensors.items()}
+            tensors = _state_arrays(optimizer, counterpart, mapping, own, count)
+            states[number] = {key: _in_torch_layout(mapping, array, name, pattern) for key, array in tensors.items()}
     rows = [{"params": own.pop("params"), **own} for own in settings]
     return {"state": {number: state for number, state in states.items() if state}, "param_groups": rows}
 
@@ -182,3 +185,79 @@ def _mismatch(report: Report) -> str:
         parts.append(f"no parameter takes {count}, of {listed(map(repr, report.unused))}")
     text = f"The state in {report.origin} is not that of the optimizer: {'; '.join(parts)}"
     return f"{text}; {ADVICE}, or strict=False."
+
+
+def _named_groups(optimizer: Optimizer, named: Named, names: Sequence[str] | None) -> list[Named]:
+    """The parameters of each group by name, in the order of PyTorch."""
+    if names is not None:
+        order = {name: i for i, name in enumerate(names)}
+        absent = [name for name in named if name not in order]
+        if absent:
+            raise GraphValueError(f"The names have no {absent[0]!r}, which is a parameter of the optimizer.")
+        named = dict(sorted(named.items(), key=lambda pair: order[pair[0]]))
+    number = {id(p): i for i, group in enumerate(optimizer.groups) for p in group.parameters}
+    count = len(optimizer.groups)
+    return [{n: p for n, p in named.items() if number[id(p.parameter)] == i} for i in range(count)]
+
+
+def _group_settings(
+    optimizer: Optimizer, counterpart: Counterpart, group: Named, count: int, changed: Collection[str]
+) -> dict[str, Any]:
+    """The settings of a group; raises GraphValueError if they mean something else in PyTorch."""
+    each = [settings_of(optimizer, counterpart, mapping.parameter, count) for mapping in group.values()]
+    for name, mapping in group.items():
+        if settings_of(optimizer, counterpart, mapping.parameter, count) != each[0]:
+            raise GraphValueError(
+                f"In a group, {name!r} decays or not otherwise than {next(iter(group))!r}, and these are two groups in "
+                "PyTorch; give the optimizer groups with a weight_decay each.",
+            )
+    if counterpart.kind == "Rprop" and each[0]["weight_decay"]:
+        raise GraphValueError("Rprop of PyTorch has no weight decay, and that here has one.")
+    differences = {n: text for n, text in counterpart.differences(optimizer, each[0], count) if n not in changed}
+    if differences:
+        raise GraphValueError(
+            f"PyTorch would go on in another way: {listed(differences.values())}; changed={tuple(differences)!r} "
+            "writes its state all the same.",
+        )
+    if counterpart.kind == "Adagrad":
+        each[0].setdefault("eps", 1e-10)  # PyTorch's default; the formula here has no eps
+    if counterpart.kind == "Rprop":  # which has no decay in PyTorch
+        del each[0]["weight_decay"]
+    return each[0]
+
+
+def _state_arrays(
+    optimizer: Optimizer, counterpart: Counterpart, mapping: ParameterMapping, settings: Mapping[str, Any], count: int
+) -> Arrays:
+    """The state of a parameter by PyTorch's names."""
+    index = next(i for i, p in enumerate(optimizer.parameters) if p is mapping.parameter)
+    used = [key for key in counterpart.states if _is_used(key, optimizer, counterpart, settings)]
+    arrays = {key: getattr(optimizer, counterpart.states[key])[index].asnumpy() for key in used}
+    if counterpart.kind == "SGD" and not count and not any(array.any() for array in arrays.values()):
+        return {}  # before the first update; a loaded state may lack a count
+    if "mu_product" in arrays:
+        arrays["mu_product"] = arrays["mu_product"].reshape(-1)[:1].reshape(())
+    step = {} if counterpart.kind == "SGD" else {"step": np.array(count, np.float32)}
+    return {**step, **arrays, **_asgd_states(settings, count)}
+
+
+def _is_used(key: str, optimizer: Optimizer, counterpart: Counterpart, settings: Mapping[str, Any]) -> bool:
+    """Tells whether PyTorch stores a state with these settings."""
+    if key == "grad_avg":
+        return bool(settings["centered"])
+    if key == "momentum_buffer":
+        return bool(settings["momentum"])
+    return hasattr(optimizer, counterpart.states[key])
+
+
+def _asgd_states(settings: Mapping[str, Any], count: int) -> Arrays:
+    """Further states of ASGD: the rate and the averaging coefficient of the coming update."""
+    if "lambd" not in settings:
+        return {}
+    mu = 1 / max(1.0, count - settings["t0"])
+    return {"eta": np.array(asgd_rate(settings, count), np.float32), "mu": np.array(mu, np.float32)}
+
+
+def _in_torch_layout(mapping: ParameterMapping, array: Array, name: str, pattern: str | None) -> Array:
+    """A state in PyTorch's layout, if it has the shape of its parameter."""
+    return outward(mapping, array, name, pattern) if array.shape == mapping.parameter.shape else array

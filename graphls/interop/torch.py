@@ -10,20 +10,26 @@ from graphls.base.checks import boolean
 from graphls.base.errors import GraphValueError
 from graphls.base.files.files import as_path, write_bytes
 from graphls.frontend.names.traps import EPSILON, MOMENTUM, CallArguments, Trap, warn_where
-from graphls.interop.fitting import (
+from graphls.interop.formats import safetensors as safetensors_format
+from graphls.interop.matching import (
+    Match,
     Matches,
+    Tensors,
     cast_changes,
     check_network,
     check_pattern,
+    check_rename,
     converted,
     distinct_matches,
     listed,
+    match_for,
     misfit,
+    names_of,
+    nearest,
     outward,
     outward_names,
+    prefixes,
 )
-from graphls.interop.formats import safetensors as safetensors_format
-from graphls.interop.matching import Match, Tensors, check_rename, match_for, names_of, nearest, prefixes
 from graphls.interop.optimizers import load_optimizer_state_dict, optimizer_state_dict, save_optimizer_state_dict
 from graphls.interop.parameter_mapping import ParameterMapping, parameter_mappings
 from graphls.interop.report import Loaded, Report, counted
