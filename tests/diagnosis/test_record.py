@@ -10,8 +10,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.inspect.diagnosis import watched
-from graphls.inspect.diagnosis.recording import Recording
-from graphls.inspect.diagnosis.statistics import PIECE, Statistics
+from graphls.inspect.diagnosis.recording import PIECE, Recording, Statistics
 from graphls.ir import parse
 from graphls.ir.types import Type
 

@@ -1,6 +1,6 @@
-"""What overflowed, where, and whether it was the forward or the backward; see docs/overflow.md.
+"""Diagnosis of overflows: explanations, gradient ranges and a monitor of the loss scale; see docs/overflow.md.
 
-A plain `import graphls` leaves this package alone, and a step that is not asked pays nothing for it.
+A plain `import graphls` does not load this package, and a step that is not diagnosed has no cost from it.
 """
 
 from graphls.inspect.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source

@@ -1,4 +1,4 @@
-"""The diagnosis of one compiled step: what is compiled for it, once, and what it answers."""
+"""The diagnosis of a compiled step: overflow explanations and gradient ranges, by variants that are compiled once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from graphls.frontend.trace.inputs import InputCheck
 from graphls.inspect.diagnosis.explain import HIGHEST, explain, largest_fitting
 from graphls.inspect.diagnosis.explanation import OverflowExplanation
 from graphls.inspect.diagnosis.gradients import GradientRange, GradientRanges, gradient_range
-from graphls.inspect.diagnosis.probe import Array, Probe
-from graphls.inspect.diagnosis.watched import WatchedStep
+from graphls.inspect.diagnosis.watched import Array, Probe, WatchedStep
 from graphls.ir.graph import Graph, Node, Value, definers, walk
 from graphls.ir.types import DType
 from graphls.passes import Pipeline
@@ -25,21 +24,21 @@ from graphls.passes.simplify.dce import Dce
 from graphls.runtime.step import Step
 
 USUAL_FACTOR = 2.0
-"""By how much a scale is lowered after an overflow where the step does not say it."""
+"""The factor by which a scale is lowered after an overflow, assumed where no cell of the step has one."""
 
 SAFETY = 4.0
-"""How much smaller the suggested scale is than the largest one that fits."""
+"""The ratio of the largest scale that fits to the suggested one."""
 
 
 def _may_have_changed(cell: object) -> bool:
-    """Whether an update cell changed the scale in its last step; true where it does not count them."""
+    """Whether an update cell may have changed the scale in its last step; true where it does not count steps."""
     if not (hasattr(cell, "current_iterator_step") and hasattr(cell, "last_overflow_iterator_step")):
         return True
     return int(cell.last_overflow_iterator_step) == int(cell.current_iterator_step) - 1
 
 
 class Diagnosis:
-    """Answers about a step; what it compiles for them is kept."""
+    """Diagnoses of a step, by variants of it that are compiled at the first use."""
 
     def __init__(
         self, step: Step, cells: Iterable[tuple[object, object]], traced: Graph, pipeline: Pipeline, inputs: InputCheck,
@@ -67,7 +66,7 @@ class Diagnosis:
         return explain(self.watched, arrays, gradients(self.traced), self.lowered_by())
 
     def lowered_by(self) -> float:
-        """By how much the last step may have divided its scale: the `scale_factor` of its update cell.
+        """The factor by which the last step may have divided its scale: the `scale_factor` of its update cell.
 
         1 where the counters of that cell say that the last step did not change the scale.
         """
@@ -87,7 +86,7 @@ class Diagnosis:
         return GradientRanges(ranges, scale, largest, largest and largest / SAFETY)
 
     def has_halves(self) -> bool:
-        """Whether float16 values are made on the way; bfloat16 has the range of float32."""
+        """Whether the step computes float16 values; bfloat16 has the range of float32."""
         values = (v for node in walk(self.watched.graph) for v in node.outputs)
         return any(v.type.dtype.long_name == "float16" for v in values)
 
@@ -98,20 +97,20 @@ class Diagnosis:
         if scale is None:
             return None
         factor = largest_fitting(lambda factor: step.is_finite(targets, arrays, factor), scale)
-        found = None if factor is None else factor * scale
-        return None if found == 2.0**HIGHEST else found
+        largest = None if factor is None else factor * scale
+        return None if largest == 2.0**HIGHEST else largest
 
 
 def gradients(traced: Graph) -> dict[str, tuple[Value, ...]]:
     """The gradients of every state that the outer `gradient` nodes of a traced graph take, by its name."""
-    found: dict[str, tuple[Value, ...]] = {}
+    by_state: dict[str, tuple[Value, ...]] = {}
     top = set(traced.nodes)
     for node in reversed([n for n in outer_gradients(traced) if n in top]):
         start = 2 * node.attrs["of"]
         for source, gradient in zip(node.inputs[start : start + node.attrs["wrt"]], node.outputs, strict=True):
             if source.is_state:
-                found[source.name] = (*found.get(source.name, ()), gradient)
-    return found
+                by_state[source.name] = (*by_state.get(source.name, ()), gradient)
+    return by_state
 
 
 @dataclass(frozen=True)
@@ -124,19 +123,19 @@ class Backward:
     """The scaled gradients of a step, in two probes: as they are, and with the backward in float32."""
 
     def __init__(self, traced: Graph, pipeline: Pipeline, open_probe: Callable[[Graph], Probe]) -> None:
-        found = gradients(traced)
-        if not found:
+        by_state = gradients(traced)
+        if not by_state:
             message = "This step takes no gradients of parameters, or only inside of branches."
             raise GraphValueError(message)
-        wanted = tuple(v for values in found.values() for v in values)
-        named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted)
-        made = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph
-        names = [name for name, values in found.items() for _ in values]
-        definer = definers(made.nodes)
-        leaves = [(n, leaf) for n, v in zip(names, made.outputs, strict=False) for leaf in parts(v, definer)]
+        targets = tuple(v for values in by_state.values() for v in values)
+        named = traced.replace(name=f"{traced.name}_gradients", outputs=targets)
+        graph = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph
+        names = [name for name, values in by_state.items() for _ in values]
+        definer = definers(graph.nodes)
+        leaves = [(n, leaf) for n, v in zip(names, graph.outputs, strict=False) for leaf in parts(v, definer)]
         self.parts = [_Part(name, leaf.type.dtype) for name, leaf in leaves]
         outputs = tuple(leaf for _, leaf in leaves)
-        only = made.replace(outputs=outputs, writes=())
+        only = graph.replace(outputs=outputs, writes=())
         self.narrow = open_probe(Pipeline((Dce(),)).run(only, keep=False).graph)
         self.wide = open_probe(Pipeline((Widen(), Cse(), Dce())).run(only, keep=False).graph)
 
@@ -147,14 +146,14 @@ class Backward:
 
     def ranges(self, arrays: Sequence[Array]) -> tuple[GradientRange, ...]:
         """The range of every gradient, for these inputs, at the present scale."""
-        found = list(zip(self.parts, self.narrow.run(arrays), self.wide.run(arrays), strict=True))
+        triples = list(zip(self.parts, self.narrow.run(arrays), self.wide.run(arrays), strict=True))
         keys: Iterable[_Part] = dict.fromkeys(self.parts)
-        groups: Mapping[_Part, list[tuple[Any, Any]]] = {k: [(n, w) for p, n, w in found if p == k] for k in keys}
+        groups: Mapping[_Part, list[tuple[Any, Any]]] = {k: [(n, w) for p, n, w in triples if p == k] for k in keys}
         return tuple(gradient_range(k.name, k.dtype, *zip(*pairs, strict=True)) for k, pairs in groups.items())
 
 
 def parts(value: Value, definer: Mapping[Value, Node]) -> list[Value]:
-    """The 16-bit values that a gradient is the sum of behind casts; the gradient itself where there are none."""
+    """The 16-bit values whose sum, behind casts, is a gradient; the gradient itself where there are none."""
     return list(dict.fromkeys(_halves(value, definer))) or [value]
 
 
@@ -164,6 +163,6 @@ def _halves(value: Value, definer: Mapping[Value, Node]) -> list[Value]:
         return [value]
     if node is None or not (node.primitive.is_transparent or node.primitive.name == "add"):
         return []
-    if node.inputs[0].type.size != value.type.size:  # a number that is repeated is a part with other elements
+    if node.inputs[0].type.size != value.type.size:  # a broadcast number has other elements
         return []
     return [half for v in node.inputs for half in _halves(v, definer)]

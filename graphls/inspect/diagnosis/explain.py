@@ -1,4 +1,4 @@
-"""Finding what overflowed first in a watched step."""
+"""Finds the value of a watched step that overflowed first."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from graphls.inspect.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
-from graphls.inspect.diagnosis.probe import Array
-from graphls.inspect.diagnosis.watched import Ranges, WatchedStep, sources
+from graphls.inspect.diagnosis.watched import Array, Ranges, WatchedStep, sources
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.reachability import reached
 from graphls.ir.text import reference
@@ -32,9 +31,15 @@ def explain(
             return _explained(step, arrays, before, names, scale, lowered_by)
     if faults.symptoms:
         return _explained(step, arrays, faults, names, scale, 1.0)
-    found = OverflowExplanation(False, False, sources=faults.given(names), scale=scale, present_scale=scale)
     unseen = faults.unseen
-    return found if unseen is None else replace(found, unseen=_non_finite(step.definer[unseen], unseen, ranges))
+    return OverflowExplanation(
+        overflowed=False,
+        skipped=False,
+        sources=faults.non_finite_sources(names),
+        scale=scale,
+        present_scale=scale,
+        unseen=None if unseen is None else _non_finite(step.definer[unseen], unseen, ranges),
+    )
 
 
 def _explained(
@@ -45,11 +50,11 @@ def _explained(
     explanation = OverflowExplanation(
         overflowed=True,
         skipped=faults.is_seen,
-        sources=faults.given(parameters),
+        sources=faults.non_finite_sources(parameters),
         scale=run,
         present_scale=scale,
-        all_values=len(faults.made),
-        all_elements=sum(r.type.size for r in faults.made.values()),
+        all_values=len(faults.computed),
+        all_elements=sum(r.type.size for r in faults.computed.values()),
     )
     if faults.first is None:
         return explanation
@@ -69,7 +74,7 @@ def _explained(
 def _fitting(
     step: WatchedStep, arrays: Sequence[Array], targets: Iterable[Value], scale: float | None, factor: float
 ) -> float | None:
-    """The factor of the scale of the run with which the targets are finite."""
+    """The largest factor of the scale of the run with which the targets are finite."""
     known = 1.0 if scale is None else scale
     if not (math.isfinite(known) and known > 0):
         return None
@@ -78,60 +83,60 @@ def _fitting(
 
 
 class Faults:
-    """What is not finite in one run of a watched step.
+    """The values of one run of a watched step that are not finite.
 
-    `targets` are the values that are checked or, where all of those are finite, that leave the step, and `symptoms`
-    those of them that are not finite. `causes` are what symptoms come from by a chain of values that are not finite: an
-    infinity that goes no further, such as that of a mask, is none. `first` is the first cause that the step makes, and
-    `origins` are those that it makes from finite values only.
+    `targets` are the checked values or, where all of those are finite, the results of the step, and `symptoms` the
+    targets that are not finite. `causes` are the values from which a chain of values that are not finite leads to a
+    symptom: an infinity that goes no further, such as that of a mask, is none. `first` is the first cause that a node
+    computes, and `origins` are the causes that are computed from finite values only.
     """
 
     def __init__(self, step: WatchedStep, ranges: Ranges) -> None:
         self.step, self.ranges = step, ranges
         self.bad = {v: r for v, r in ranges.items() if r.not_finite}
-        self.made = {v: r for v, r in ranges.items() if v in step.definer and r.was_made}
+        self.computed = {v: r for v, r in ranges.items() if v in step.definer and r.was_made}
         self.is_seen = not self.bad.keys().isdisjoint(step.checked)
         self.targets = step.checked if self.is_seen else step.results
         self.symptoms = [v for v in self.targets if v in self.bad]
         self.causes = set(reached(self.symptoms, self.causes_of))
-        made = [v for node in step.nodes for v in node.outputs if v in self.causes]
-        self.first = made[0] if made else None
-        self.origins = [v for v in made if not self.causes_of(v)]
+        ordered = [v for node in step.nodes for v in node.outputs if v in self.causes]
+        self.first = ordered[0] if ordered else None
+        self.origins = [v for v in ordered if not self.causes_of(v)]
 
     @property
     def unseen(self) -> Value | None:
-        """The first value that a node makes infinite or nan of finite ones; a constant, as of a mask, is meant so."""
-        made = (v for n in self.step.nodes if n.primitive.name != "constant" for v in n.outputs if v in self.bad)
-        return next((v for v in made if not self.causes_of(v)), None)
+        """The first value that is not finite though its operands are; constants, such as masks, are intended so."""
+        values = (v for n in self.step.nodes if n.primitive.name != "constant" for v in n.outputs if v in self.bad)
+        return next((v for v in values if not self.causes_of(v)), None)
 
     def causes_of(self, value: Value) -> list[Value]:
-        """The values that are not finite and that a value is made from."""
+        """The operands of a value that are not finite."""
         node = self.step.definer.get(value)
         if node is None:
             return []
         if node.primitive.is_branch:
             at = node.outputs.index(value)
-            made: Iterable[Value] = (region.outputs[at] for region in node.regions)
+            operands: Iterable[Value] = (region.outputs[at] for region in node.regions)
         else:
-            made = uses(node)
-        return [v for v in made if v in self.bad]
+            operands = uses(node)
+        return [v for v in operands if v in self.bad]
 
     def affected(self, first: Value) -> list[Value]:
-        """The values that are not finite because of one."""
-        found = {first}
+        """The values that are not finite because of `first`, itself included."""
+        values = {first}
         for node in self.step.nodes:
-            if not found.isdisjoint(sources(node)):
-                found.update(v for v in node.outputs if v in self.bad)
-        return list(found)
+            if not values.isdisjoint(sources(node)):
+                values.update(v for v in node.outputs if v in self.bad)
+        return list(values)
 
-    def given(self, parameters: frozenset[str]) -> tuple[Source, ...]:
-        """The inputs and states that are not finite, those that symptoms come from first."""
+    def non_finite_sources(self, parameters: frozenset[str]) -> tuple[Source, ...]:
+        """The inputs and states that are not finite, causes of symptoms first."""
         graph = self.step.graph
-        found = []
+        rows = []
         for value in (v for v in (*graph.inputs, *graph.states) if v in self.bad):
             kind = "input" if not value.is_state else "parameter" if value.name in parameters else "state"
-            found.append(Source(kind, value.name, self.bad[value], value in self.causes))
-        return tuple(sorted(found, key=lambda source: not source.reaches))
+            rows.append(Source(kind, value.name, self.bad[value], value in self.causes))
+        return tuple(sorted(rows, key=lambda source: not source.reaches))
 
 
 def _non_finite(node: Node, value: Value, ranges: Ranges) -> NonFinite:

@@ -1,4 +1,4 @@
-"""What `step.explain_overflow` answers, as an object, as text and as HTML."""
+"""The result of `step.explain_overflow`, as an object, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphls.inspect.diagnosis.ranges import Range, number, power
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a node; `range` is None for what is no float, or has no elements.
+    """An operand of a node; `range` is None for a tensor that is no float or has no elements.
 
     Examples:
         >>> import numpy as np
@@ -37,8 +37,8 @@ class Operand:
 class Source:
     """An input or a state that is not finite before the step begins.
 
-    `kind` is "input", "parameter" (a state that takes gradients) or "state". `reaches` says whether what overflowed
-    comes from it; a moving average may hold infinities that only an earlier overflow has left there.
+    `kind` is "input", "parameter" (a state that takes gradients) or "state". `reaches` says whether the overflow comes
+    from it; a moving average may hold infinities that only an earlier overflow has left there.
 
     Examples:
         >>> import numpy as np
@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True)
 class NonFinite:
-    """The value that stopped being finite, and the node that made it.
+    """The value that stopped being finite, and the node that computed it.
 
     `cell` is the path of the cell, `file` and `line` the user's line and `code` its text, each empty where it is
     not known. `phase` is "forward", "backward", "check" or "update".
@@ -98,15 +98,15 @@ class OverflowExplanation:
     """Why a step is not finite.
 
     `overflowed` says whether a value that is checked, returned or written is not finite, `skipped` whether the check
-    of the step sees it. `first` is the first value in the order of execution that is not finite and from which those
-    are. `scale` is the loss scale of the run that is explained, `present_scale` the one that the step has now; None
+    of the step sees it. `first` is the first value in the order of execution that is not finite and causes that.
+    `scale` is the loss scale of the run that is explained, `present_scale` the one that the step has now; None
     for a step that has none. `depends_on_scale` says whether `first` is computed from the scale. If it is,
-    `fitting_factor` is the largest factor of the scale, with which the scale is a power of two, that the step ran with
-    and did not overflow, and `fitting_scale` that scale; None where even 2^-60 did not help. `sources` are the inputs
+    `fitting_factor` is the largest factor that makes the scale a power of two with which the step ran and did not
+    overflow, and `fitting_scale` that scale; None where even 2^-60 did not help. `sources` are the inputs
     and states that were not finite before. `values` of `all_values` values, and `elements` of `all_elements` elements
-    in them, come from `first` and are not finite; `others` values stopped being finite independently of it. Where
-    nothing overflowed, `unseen` is the first value that stopped being finite and from which finite ones were made, such
-    as a divisor; no check sees it, and what it makes is 0.
+    in them, are not finite because of `first`; `others` values stopped being finite independently of it. Where
+    nothing overflowed, `unseen` is the first value that stopped being finite though the results from it are finite,
+    such as a divisor; no check sees it, and a quotient by it is 0.
 
     Examples:
         >>> import numpy as np
@@ -147,7 +147,7 @@ class OverflowExplanation:
 
     @property
     def summary(self) -> str:
-        """The answer in one line."""
+        """The explanation in one line."""
         if self.sources and self.sources[0].reaches:
             return f"{self.sources[0]}."
         if self.first is None:
@@ -158,7 +158,7 @@ class OverflowExplanation:
 
     @property
     def remedy(self) -> str:
-        """What a scale can do about it."""
+        """A sentence on whether another scale helps, and which one."""
         if self.sources and self.sources[0].reaches:
             return f"no scale can help while {self.sources[0].name!r} is not finite."
         if self.first is not None and self.first.primitive == "constant":
@@ -174,7 +174,7 @@ class OverflowExplanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else is to be said, one sentence each."""
+        """Further observations, one sentence each."""
         return tuple(_notes(self))
 
     def __str__(self) -> str:
@@ -197,7 +197,7 @@ _PHASES = {"forward": "The forward", "backward": "The backward", "check": "The c
 
 
 def _facts(of: OverflowExplanation, first: NonFinite) -> list[tuple[str, str]]:
-    """What there is to say about the first value, line by line."""
+    """The facts about the first value, each with its label."""
     line = f"{shown(str(Location(first.file, first.line)))}  {first.code}".rstrip() if first.file else "not known"
     facts = [
         ("phase", first.phase),

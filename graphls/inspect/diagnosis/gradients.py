@@ -1,4 +1,4 @@
-"""What `step.gradient_ranges` answers: how much room the gradients have in the dtype they are computed in."""
+"""The result of `step.gradient_ranges`: the ranges of the gradients in the dtypes that they are computed in."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class GradientRange:
     """The gradient of one parameter, times the loss scale, in the dtype that the backward computes it in.
 
     `least` and `largest` are magnitudes of its finite elements, `least` of those that are not zero; None where
-    there is none. `wide_largest` is the largest magnitude that the backward gives in float32 in place of 16-bit floats,
-    on the values of the same forward. `flushed` is the share of elements that are zero and are not so there (None for
+    there is none. `wide_largest` is the largest magnitude with the backward in float32 in place of 16-bit floats, on
+    the values of the same forward. `flushed` is the share of elements that are zero but not zero there (None for
     wider dtypes), `subnormal` the share of those below the smallest normal number, `not_finite` that of infinities and
-    nans. `head_room` is log2(largest number of the dtype / `wide_largest`): by how many powers of two the scale can
-    grow before this gradient overflows; negative where it does.
+    nans. `head_room` is log2(largest number of the dtype / `wide_largest`): the powers of two that the scale can grow
+    by before this gradient overflows; negative where it does.
 
     Examples:
         >>> import graphls
@@ -58,7 +58,7 @@ class GradientRange:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """What a table shows of it."""
+        """The row of the table."""
         flushed = "-" if self.flushed is None else f"{self.flushed:.1%}"
         room = "-" if self.head_room is None else f"{self.head_room:.1f}"
         shares = f"{self.subnormal:.1%}", f"{self.not_finite:.1%}"
@@ -67,7 +67,7 @@ class GradientRange:
 
     @property
     def shown(self) -> Range:
-        """What a picture shows of it."""
+        """The range as the picture shows it."""
         note = f"{self.dtype.long_name}, {number(self.least)} to {number(self.largest)}"
         note += f", {self.flushed:.1%} flushed to zero" if self.flushed else ""
         note += f", {self.not_finite:.1%} not finite" if self.not_finite else ""
@@ -81,7 +81,7 @@ class GradientRanges(Sequence[GradientRange]):
 
     `largest_scale` is the largest power of two with which the step ran and its check saw no overflow, None where
     none from 2^-60 to 2^120 fits, all do, or the scale is not known. `suggested_scale` is a quarter of it, which leaves
-    room for batches with gradients four times as large, and 1 where no 16-bit float is in the way.
+    room for batches with gradients four times as large, and 1 where the step computes no float16.
 
     Examples:
         >>> import graphls
@@ -104,11 +104,11 @@ class GradientRanges(Sequence[GradientRange]):
         """A range by its position, or by the name of its parameter; raises GraphKeyError for another name."""
         if not isinstance(index, str):
             return self.ranges[index]
-        found = [r for r in self.ranges if r.name == index]
-        if not found:
+        matches = [r for r in self.ranges if r.name == index]
+        if not matches:
             near = nearest(index, (r.name for r in self.ranges))
             raise GraphKeyError(f"There is no gradient of {index!r}{near}.")
-        return found[0]
+        return matches[0]
 
     def __len__(self) -> int:
         return len(self.ranges)
@@ -147,7 +147,7 @@ def _sentences(of: GradientRanges) -> Iterator[str]:
 
 
 def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequence[Array]) -> GradientRange:
-    """The range of a gradient that is the sum of parts as they are and without 16-bit floats."""
+    """The range of a gradient from the parts that it sums, in their dtype and in float32 (`wide`)."""
     narrow = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in parts])
     true = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in wide])
     limits = finfo(dtype)

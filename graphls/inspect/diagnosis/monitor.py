@@ -1,4 +1,4 @@
-"""One line for each change of what the loss scale does, and none for the steps between."""
+"""The loss scale monitor: runs a step and reports each change of the regime of its loss scale in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphls.runtime.states import HasStorage
 
 
 class CallableStep(Protocol):
-    """What is run: a compiled step, which stands above."""
+    """The interface of a compiled step, whose class belongs to a package above this one."""
 
     @property
     def graph(self) -> Graph:
@@ -30,19 +30,19 @@ class CallableStep(Protocol):
         """The cells that it was compiled from, with their configurations."""
 
     def explain_overflow(self, *inputs: object) -> OverflowExplanation:
-        """What overflows for these inputs."""
+        """Explain what overflows for these inputs."""
 
     def __call__(self, *inputs: object) -> Any:
         """Run it."""
 
 
 class LossScaleMonitor:
-    """Runs a step and says in one line when the regime of its loss scale changes.
+    """Runs a step and reports in one line when the regime of its loss scale changes.
 
-    `step` is a compiled step that returns (loss, overflow, scale, ...). `monitor(x, y)` runs it and returns what it
-    returns, `monitor.step(x, y)` gives a StepReport. The outcomes are read every `look_every` steps, all that there are
-    since the last look, so that the other steps do not wait for the device; a line can be late by that many
-    steps and names the right one. `tell` is given each RegimeChange; they also stand in `changes`.
+    `step` is a compiled step that returns (loss, overflow, scale, ...). `monitor(x, y)` runs it and returns its
+    outputs, `monitor.step(x, y)` a StepReport. Every `look_every` steps the outcomes of all steps since the last look
+    are read, so that the other steps do not wait for the device; a line can be late by that many steps, but names the
+    right one. `tell` is called with each RegimeChange; `changes` lists them.
 
     The regimes:
 
@@ -82,8 +82,8 @@ class LossScaleMonitor:
         types = getattr(step, "output_types", None)
         if types is None or not is_loss_scale_tuple(types):
             raise GraphTypeError(
-                "A LossScaleMonitor takes a compiled step that returns (loss, overflow, scale, ...): give it what "
-                "graphls.compile makes of a TrainOneStepWithLossScaleCell.",
+                "A LossScaleMonitor takes a compiled step that returns (loss, overflow, scale, ...): give it the step "
+                "that graphls.compile returns for a TrainOneStepWithLossScaleCell.",
             )
         self.compiled = step
         self.look_every, self.tell = look_every, tell
@@ -99,7 +99,7 @@ class LossScaleMonitor:
         return self._regimes.regime
 
     def __call__(self, *inputs: object) -> Any:
-        """Run one step and return what it returns, unread."""
+        """Run one step and return its outputs, unread."""
         return self.step(*inputs).outputs
 
     def step(self, *inputs: object) -> StepReport:
@@ -112,13 +112,13 @@ class LossScaleMonitor:
         return report
 
     def look(self) -> list[RegimeChange]:
-        """Read the steps since the last look and tell what has changed; returns that."""
+        """Read the steps since the last look and report the changes of the regime; returns them."""
         unseen, self._unseen = self._unseen, []
-        found = [self._explained(change) for change in map(self._regimes.after, unseen) if change is not None]
-        self.changes += found
-        for change in found:
+        changes = [self._explained(change) for change in map(self._regimes.after, unseen) if change is not None]
+        self.changes += changes
+        for change in changes:
             self.tell(change)
-        return found
+        return changes
 
     def _explained(self, change: RegimeChange) -> RegimeChange:
         if change.regime != "falling":

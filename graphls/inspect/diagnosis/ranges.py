@@ -15,9 +15,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Range:
-    """How many elements of a float are infinite and nan, and the least and the greatest finite one.
+    """The numbers of infinite and nan elements of a float tensor, and its least and greatest finite element.
 
-    `least` and `greatest` are None where no element is finite, or none was made.
+    `least` and `greatest` are None where no element is finite, or the tensor was not computed (`was_made` is False).
 
     Examples:
         >>> import numpy as np
@@ -38,7 +38,7 @@ class Range:
 
     @classmethod
     def of(cls, type: Type, array: Array, was_made: bool = True) -> Range:
-        """The range of an array; none where it was not made."""
+        """The range of an array; an empty one where it was not computed."""
         if not was_made:
             return cls(type, 0, 0, None, None, False)
         if type.dtype.is_half:
@@ -80,7 +80,7 @@ class Range:
 
 
 def number(value: float | None) -> str:
-    """A number in four digits."""
+    """A number with four digits."""
     return "-" if value is None else f"{value:.4g}"
 
 

@@ -1,30 +1,109 @@
-"""What `step.record` answers: statistics of every float value of one run, as an object, as text and as HTML."""
+"""The result of `step.record`: statistics of every float value of one run, as an object, as text and as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from graphls.base.errors import GraphKeyError
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
 from graphls.base.text.tables import Table
-from graphls.inspect.diagnosis.statistics import Statistics
+from graphls.inspect.diagnosis.ranges import number
 from graphls.ir.graph import Graph, Value, definers, walk
 from graphls.ir.registry import nearest
 from graphls.ir.text import reference
+from graphls.ir.types import Type
+
+Array = np.ndarray[Any, Any]
 
 HEADER = ("value", "phase", "cell", "elements", "type", "minimum", "maximum", "mean", "zeros", "not finite")
 MOST_ROWS = 40
 """The most values that are listed."""
 
+BINS = 16
+PIECE = 1 << 20
+"""Elements that are processed at a time, so that temporaries of a large value take little memory."""
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The elements of a value in one run.
+
+    `minimum`, `maximum` and `mean` are those of the finite elements, None where there are none. `zeros` and
+    `not_finite` are shares of all elements, and `histogram` counts the finite ones in equal intervals from the
+    minimum to the maximum.
+    """
+
+    type: Type
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    zeros: float
+    not_finite: float
+    histogram: tuple[int, ...]
+
+    @classmethod
+    def of(cls, type: Type, array: Array) -> Statistics:
+        """The statistics of an array, which is read twice and not copied as a whole."""
+        size, finite, zeros, total = array.size, 0, 0, 0.0
+        low, high = np.inf, -np.inf
+        for piece in _pieces(array):
+            elements = piece[np.isfinite(piece)]
+            finite, zeros = finite + elements.size, zeros + int(np.count_nonzero(elements == 0))
+            total += float(elements.sum())
+            low, high = min(low, float(elements.min(initial=np.inf))), max(high, float(elements.max(initial=-np.inf)))
+        if not finite:
+            return cls(type, None, None, None, 0.0, float(size > 0), (0,) * BINS)
+        counts = _counts(array, low, high)
+        return cls(type, low, high, total / finite, zeros / size, (size - finite) / size, counts)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite magnitude; 0 where no element is finite."""
+        return max(abs(self.minimum or 0.0), abs(self.maximum or 0.0))
+
+    @property
+    def bars(self) -> str:
+        """The histogram as a line of text."""
+        most = max(self.histogram, default=0) or 1
+        return "".join(BARS[-(-8 * count // most)] for count in self.histogram)
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The last columns of the table."""
+        numbers = map(number, (self.minimum, self.maximum, self.mean))
+        return str(self.type), *numbers, f"{self.zeros:.1%}", f"{self.not_finite:.1%}"
+
+
+def _counts(array: Array, low: float, high: float) -> tuple[int, ...]:
+    """The number of finite elements in each interval; all in the first where all are equal."""
+    counts = np.zeros(BINS, np.int64)
+    scale = BINS / (high - low) if high > low else 0.0
+    for piece in _pieces(array):
+        elements = piece[np.isfinite(piece)]
+        bins = np.minimum((elements - low) * scale, BINS - 1).astype(np.int64)
+        counts += np.bincount(bins, minlength=BINS)
+    return tuple(map(int, counts))
+
+
+def _pieces(array: Array) -> Iterator[Array]:
+    """The elements in float64, PIECE at a time."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, PIECE):
+        yield flat[start : start + PIECE].astype(np.float64)
+
 
 @dataclass(frozen=True, repr=False)
 class Recording(Mapping[Value, Statistics]):
-    """The statistics of the float values of one run: inputs, states as they were before, and what the step made.
+    """The statistics of the float values of one run: inputs, states before the step, and values that it computed.
 
-    What a branch would have made that did not run is not there, and neither is what is made inside of loops. `graph`
-    is the graph that ran: the plan, where the step has several segments. A value is found by its name, too.
+    Values of branches that did not run and of loop bodies are missing. `graph` is the graph that ran: the plan, where
+    the step has several segments. A key is a value or its name.
     """
 
     graph: Graph
@@ -49,14 +128,14 @@ class Recording(Mapping[Value, Statistics]):
 
     @property
     def not_finite(self) -> tuple[Value, ...]:
-        """The values with infinities or nans, in the order in which they were made."""
-        return tuple(v for v, s in self._made() if s.not_finite)
+        """The values with infinities or nans, in the order in which they were computed."""
+        return tuple(v for v, s in self._ordered() if s.not_finite)
 
     @property
     def summary(self) -> str:
         """The recording in two sentences."""
-        bad, made = self.not_finite, dict(self._made())
-        text = f"@{shown(self.graph.name)}: {len(made)} float values in one run."
+        bad, values = self.not_finite, dict(self._ordered())
+        text = f"@{shown(self.graph.name)}: {len(values)} float values in one run."
         if not bad:
             return f"{text} All of them are finite."
         return f"{text} {len(bad)} of them are not finite everywhere, at first {shown(reference(bad[0]))}."
@@ -71,22 +150,22 @@ class Recording(Mapping[Value, Statistics]):
         self._table().add_to(page)
         return page.text()
 
-    def _made(self) -> list[tuple[Value, Statistics]]:
-        """The values in the order of the graph, each once: inputs, states, and what nodes make."""
+    def _ordered(self) -> list[tuple[Value, Statistics]]:
+        """The values in the order of the graph, each once: inputs, states, and results of nodes."""
         values = [*self.graph.inputs, *self.graph.states]
         values += [v for n in walk(self.graph) if not n.primitive.is_segment for v in n.outputs]
         return [(v, self.found[v]) for v in dict.fromkeys(values) if v in self.found]
 
     def _table(self) -> Table:
-        """Those that are not finite first, then the largest."""
-        made = self._made()
-        order = sorted(made, key=lambda pair: (not pair[1].not_finite, -pair[1].largest))
+        """The table of values: those that are not finite first, then the largest."""
+        values = self._ordered()
+        order = sorted(values, key=lambda pair: (not pair[1].not_finite, -pair[1].largest))
         definer = definers(walk(self.graph))
         rows = []
         for value, of in order[:MOST_ROWS]:
             node = definer.get(value)
             place = (node.phase, shown(node.scope)) if node else ("", "")
             rows.append((shown(reference(value)), *place, of.bars, *of.row))
-        if len(made) > MOST_ROWS:
-            rows.append((f"({len(made) - MOST_ROWS} more)", *[""] * (len(HEADER) - 1)))
+        if len(values) > MOST_ROWS:
+            rows.append((f"({len(values) - MOST_ROWS} more)", *[""] * (len(HEADER) - 1)))
         return Table(HEADER, rows, texts=5)

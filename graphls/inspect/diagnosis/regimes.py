@@ -1,4 +1,4 @@
-"""What a loss scale does over many steps: it calibrates, settles, falls or grows."""
+"""The regimes of a loss scale over many steps: calibrating, settled, falling or grown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from graphls.inspect.diagnosis.ranges import power
 from graphls.inspect.diagnosis.report import StepReport
 
 GROWTH = 4.0
-"""How many times larger than the one last reported a scale must be to be worth a report."""
+"""The factor over the scale last reported from which on a scale is reported as grown."""
 
 
 @dataclass(frozen=True)
 class RegimeChange:
-    """The loss scale has begun to do something else: at which step, what, and in words.
+    """A change of the regime of a loss scale: the step, the new regime, the scale, and a sentence.
 
     `regime` is "calibrating", "settled", "falling" or "grown"; `explanation` belongs to "falling".
 
@@ -37,7 +37,7 @@ class RegimeChange:
 
 
 class Regimes:
-    """What the loss scale does, from the outcomes of steps in order; `scale` is the one before the first step."""
+    """The regime of a loss scale, by the outcomes of steps in order; `scale` is the one before the first step."""
 
     def __init__(self, scale: float | None, settled_after: int, patience: int) -> None:
         self.settled_after, self.patience = settled_after, patience
@@ -47,7 +47,7 @@ class Regimes:
         self.good = self.high = self.bad = self.skipped = 0
 
     def after(self, report: StepReport) -> RegimeChange | None:
-        """Take in the outcome of a step; the change that it completes, if it does."""
+        """Process the outcome of a step; returns the change that it completes, if any."""
         before, self.scale = self.scale, report.scale
         if self.reported is None or before is None:
             self.start = self.reported = before = report.scale
@@ -55,7 +55,7 @@ class Regimes:
         return RegimeChange(report.step, self.regime, report.scale, text) if text else None
 
     def skip(self, before: float, scale: float) -> str:
-        """A step was skipped."""
+        """Process a skipped step; returns the sentence to report, if any."""
         self.top = self.top if self.bad else before
         self.good = self.high = 0
         self.bad += 1
@@ -77,7 +77,7 @@ class Regimes:
         return in_a_row or scale * 2.0**self.patience <= (self.reported or 0)
 
     def hold(self, scale: float) -> str:
-        """A step was not skipped."""
+        """Process a step that was not skipped; returns the sentence to report, if any."""
         reported = self.reported or scale
         self.good, self.bad = self.good + 1, 0
         self.high = self.high + 1 if scale >= GROWTH * reported else 0

@@ -1,4 +1,4 @@
-"""What one training step gave, read only when somebody asks."""
+"""The report of one training step, which waits for the device only when it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphls.ir.types import bool_
 
 
 class History:
-    """Counts steps, and those since the last overflow; the steps whose outcome nobody has read wait in order."""
+    """Counts steps, and those since the last overflow; reports that are not read yet wait in order."""
 
     def __init__(self) -> None:
         self.waiting: deque[StepReport] = deque()
@@ -21,13 +21,13 @@ class History:
         self.since_overflow = 0
 
     def add(self, report: StepReport) -> int:
-        """Take in the report of the next step; returns its number, from 1 on."""
+        """Add the report of the next step; returns its number, from 1 on."""
         self.steps += 1
         self.waiting.append(report)
         return self.steps
 
     def read(self, until: int) -> None:
-        """Read the outcome of all steps up to this number that have not been read; waits for the device."""
+        """Read the outcomes of all steps up to this number that are not read yet; waits for the device."""
         while self.waiting and self.waiting[0].step <= until:
             report = self.waiting.popleft()
             self.since_overflow = 0 if report.skipped else self.since_overflow + 1
@@ -35,9 +35,9 @@ class History:
 
 
 class StepReport:
-    """The outcome of one step: making a report does not wait for the device, reading `loss` and the like does.
+    """The outcome of one step: creating a report does not wait for the device, reading `loss` and the like does.
 
-    `outputs` is what the step returned: a tuple whose first three are the loss, whether the step was skipped, and the
+    `outputs` is the result of the step: a tuple whose first three are the loss, whether the step was skipped, and the
     loss scale after it. Raises GraphTypeError for anything else.
 
     Examples:
@@ -56,7 +56,7 @@ class StepReport:
     def __init__(self, outputs: object, history: History | None = None) -> None:
         if not is_loss_scale_tuple(outputs):
             raise GraphTypeError(
-                "A StepReport takes what a step with loss scaling returns, a tuple: the loss, a bool for the overflow "
+                "A StepReport takes the result of a step with loss scaling, a tuple: the loss, a bool for the overflow "
                 "and the scale, then anything.",
             )
         self.outputs = outputs
@@ -82,7 +82,7 @@ class StepReport:
 
     @property
     def steps_since_overflow(self) -> int:
-        """How many steps in a row, this one included, were not skipped: 0 where it was, counted by its monitor."""
+        """The number of steps in a row, up to this one, that were not skipped, as its monitor counts them."""
         if self._since is None:
             self._history.read(self.step)
         assert self._since is not None
@@ -101,7 +101,7 @@ class StepReport:
 
 
 def _short(loss: object) -> str:
-    """A loss with as many digits as are of use."""
+    """A loss with six digits."""
     return f"{loss:.6g}" if isinstance(loss, float) else str(loss)
 
 

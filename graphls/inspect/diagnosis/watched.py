@@ -1,13 +1,15 @@
-"""A step that is watched: the range of every float value of one run."""
+"""Probes of a step: variants that run on its inputs and states without changing them, such as one with all ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from graphls.inspect.diagnosis.probe import Array, Probe
+from graphls.base.errors import GraphValueError
+from graphls.base.sharing.storage import array_in
 from graphls.inspect.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
 from graphls.ir.reachability import dependents
@@ -16,18 +18,51 @@ from graphls.passes.overflow.rescale import Rescale
 from graphls.passes.overflow.watch import Watch, is_watched, watched_values
 from graphls.passes.simplify.dce import Dce
 from graphls.passes.windows import gets
+from graphls.runtime.host_random import growth
+from graphls.runtime.states import copies
+from graphls.runtime.step import Step
 
+Array = np.ndarray[Any, Any]
 Ranges = Mapping[Value, Range]
 
 MOST_BYTES = 1 << 30
-"""How much memory the values of one run may take; more of them take more runs."""
+"""The most memory for the values of one run; more values take more runs."""
+
+
+class Probe:
+    """A graph without writes, whose last input is a factor of the loss scale, on the state of a step.
+
+    The random numbers are those of the step that ran last: the counter of random numbers, which a skipped step
+    increments, too, is decremented on a copy. All other states are read as they are.
+    """
+
+    def __init__(self, graph: Graph, step: Step) -> None:
+        if graph.writes:
+            raise GraphValueError(f"A probe writes no states, and @{graph.name} does.")
+        self.step, self.parameters = step.graph, step.parameters
+        random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
+        self.copied = copies({name: step.parameters[name] for name in random})
+        self.session = step.open_session(graph, {**step.parameters, **self.copied})
+
+    def run(self, arrays: Sequence[Array], factor: float = 1.0) -> list[Array]:
+        """The outputs of the graph for these inputs of the step, with its scale times `factor`."""
+        for name, state in self.copied.items():
+            state.storage.replace(self.before_last_step(name))
+        return [array_in(output) for output in self.session.run([*arrays, np.array(factor, np.float32)])]
+
+    def before_last_step(self, name: str) -> Array:
+        """A state of random numbers, as the last step read it."""
+        now = np.array(self.parameters[name].storage.read())
+        grown = growth(self.step, self.step.state(name))
+        before = now - np.array(grown or 0, now.dtype)
+        return before if before[1] >= 0 else now
 
 
 class WatchedStep:
-    """The graph of a step with the factor of its scale as an input, and a run of it that gives the ranges.
+    """The graph of a step with a factor of its scale as an input, run with the range of every float value.
 
-    `graph` is what runs, before the watch; `nodes` are its nodes and those of its branches, in the order in
-    which they run. Where the step has a check, the update behind it is not watched, which waits for it.
+    `graph` is the graph without the watch; `nodes` are its nodes and those of its branches, in execution order. Where
+    the step has an overflow check, the update, which waits for that, is not watched.
     """
 
     def __init__(self, traced: Graph, pipeline: Pipeline, open_probe: Callable[[Graph], Probe]) -> None:
@@ -45,52 +80,52 @@ class WatchedStep:
         self.probes = [(self.values[a:b], open_probe(self.watching(a, b))) for a, b in parts(self.values)]
 
     def watching(self, start: int, stop: int) -> Graph:
-        """The graph that gives the watched values from start to stop."""
+        """The graph that returns the watched values from start to stop."""
         watch = Watch(self.phases, start, stop)
         renamed = self.graph.replace(name=f"{self.graph.name}_{start}")
         return Pipeline((watch, Dce())).run(renamed, keep=False).graph
 
     def run(self, arrays: Sequence[Array], factor: float = 1.0) -> Ranges:
         """The range of every float value, with the scale times `factor`."""
-        found: dict[Value, Range] = {}
+        ranges: dict[Value, Range] = {}
         skipped: set[Value] = set()
         for values, probe in self.probes:
             for value, array in zip(values, probe.run(arrays, factor), strict=True):
                 if is_watched(value):
-                    found[value] = Range.of(value.type, array, value not in skipped)
+                    ranges[value] = Range.of(value.type, array, value not in skipped)
                 else:
                     skipped |= self.not_run(value, bool(array))
-        return found
+        return ranges
 
     def is_finite(self, targets: Iterable[Value], arrays: Sequence[Array], factor: float) -> bool:
         """Whether these values are finite with the scale times `factor`."""
-        wanted = set(targets)
+        target_set = set(targets)
         for values, probe in self.probes:
-            if not wanted.isdisjoint(values):
-                found = zip(values, probe.run(arrays, factor), strict=True)
-                if not all(np.isfinite(array).all() for value, array in found if value in wanted):
+            if not target_set.isdisjoint(values):
+                pairs = zip(values, probe.run(arrays, factor), strict=True)
+                if not all(np.isfinite(array).all() for value, array in pairs if value in target_set):
                     return False
         return True
 
     def not_run(self, condition: Value, answer: bool) -> set[Value]:
-        """What is made in branches that do not run for this answer to a condition."""
+        """The values of the branches that do not run for this answer of a condition."""
         conds = (n for n in self.nodes if n.primitive.is_branch and n.inputs[0] is condition)
         return {v for cond in conds for node in walk(cond.regions[answer]) for v in node.outputs}
 
     def scale(self, ranges: Ranges) -> float | None:
         """The loss scale of a run; None where the step has none, or more than one."""
         scales = [v for v in self.scales if v in ranges]
-        found = {bound for v in scales for bound in (ranges[v].least, ranges[v].greatest)}
-        return found.pop() if len(found) == 1 else None
+        bounds = {bound for v in scales for bound in (ranges[v].least, ranges[v].greatest)}
+        return bounds.pop() if len(bounds) == 1 else None
 
     @property
     def scale_is_state(self) -> bool:
-        """Whether the step keeps its scale in a state, which it or a manager outside may have changed since."""
-        made = (self.definer[v] for v in self.scales if v in self.definer)
-        return any(self.origin(node.inputs[0]).is_state for node in made)
+        """Whether the scale is a state of the step, which the step or a manager outside may have changed since."""
+        nodes = (self.definer[v] for v in self.scales if v in self.definer)
+        return any(self.origin(node.inputs[0]).is_state for node in nodes)
 
     def origin(self, value: Value) -> Value:
-        """What casts and moves lead back to."""
+        """The value that a chain of casts and moves starts from."""
         while value in self.definer and self.definer[value].primitive.is_transparent:
             value = self.definer[value].inputs[0]
         return value
@@ -99,23 +134,23 @@ class WatchedStep:
     def checked(self) -> list[Value]:
         """The float values that the overflow status of the step depends on; none where it has none.
 
-        Where it is not made by `get_overflow_status`, it is what `isfinite` is asked of the scaled gradients.
+        Without `get_overflow_status`, these are the scaled gradients that `isfinite` checks.
         """
-        asked = (node for node in self.nodes if node.primitive.name == "is_finite")
-        found = [v for node in gets(self.nodes) for v in node.inputs if is_watched(v)]
-        found = found or [v for node in asked for v in node.inputs if v in self.scaled and is_watched(v)]
-        return list(dict.fromkeys(found))
+        finite_checks = (node for node in self.nodes if node.primitive.name == "is_finite")
+        values = [v for node in gets(self.nodes) for v in node.inputs if is_watched(v)]
+        values = values or [v for node in finite_checks for v in node.inputs if v in self.scaled and is_watched(v)]
+        return list(dict.fromkeys(values))
 
     @cached_property
     def results(self) -> list[Value]:
-        """The watched values that leave the step: what it returns and what it writes."""
+        """The watched values among the outputs and the writes of the step."""
         leaving = (*self.returned, *(w.value for w in self.graph.writes))
         watched = set(self.values)
         return [v for v in dict.fromkeys(leaving) if v in watched]
 
 
 def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
-    """The indices at which values begin and end that fit into MOST_BYTES together."""
+    """The ranges of indices of values that fit into MOST_BYTES together."""
     ends, total = [], 0
     for i, value in enumerate(values):
         size = value.type.size * max(4, value.type.dtype.itemsize)
@@ -128,5 +163,5 @@ def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
 
 
 def sources(node: Node) -> tuple[Value, ...]:
-    """What a node is made from: its operands and, for one with branches, what these yield and capture."""
+    """The operands of a node and, for one with branches, the values that these yield and capture."""
     return (*uses(node), *(v for region in node.regions for v in region.outputs))
