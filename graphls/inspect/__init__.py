@@ -1,1 +1,1 @@
-"""What people see of a graph and a step: pages, tables, profiles, diagnoses, tests of passes."""
+"""Inspection of graphs and steps: pages, summaries, profiles, diagnoses, differences, and tests of passes."""

@@ -1,4 +1,4 @@
-"""The tree of the cells of a graph: a row for each cell by its path, which summaries and profiles share."""
+"""The tree of the cells of a graph, which summaries and profiles share: a row for each cell by its path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 Row = TypeVar("Row")
 
 DEEPEST = 32
-"""Cells further inside are counted as one, with the rest of the path as their name."""
+"""The most names of a path; cells further inside are counted as one, named by the rest of the path."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class CellEntry(Generic[Row]):
 
 
 class CellTree(Generic[Row]):
-    """Rows of cells by their paths; a cell is inside of the innermost other one whose path its own begins with."""
+    """Rows of cells by their paths; a cell is inside of the cell with the longest path that its own begins with."""
 
     def __init__(self, root: Row) -> None:
         self.rows = {"": root}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graphls.inspect.viz.order import ordered
+from graphls.inspect.viz.rows import ordered
 from graphls.ir.reachability import stable_order
 
 BLOCK = re.compile(r"^```mermaid\nflowchart TD\n(.*?)^```$", re.MULTILINE | re.DOTALL)

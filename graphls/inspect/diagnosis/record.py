@@ -65,7 +65,7 @@ class _Recorder:
             self.answers[value] = bool(array.reshape(())[()])
 
     def result(self) -> dict[Value, Statistics]:
-        """The statistics of the values that the step used; results of segments and branches have those of inner ones."""
+        """The statistics of the used values; results of segments and branches have those of the values inside."""
         chosen: dict[Value, Value] = {}
         for node in (node for node in self.nodes if node.primitive.is_branch):
             answer = self.answers.get(self.inner.get(node.inputs[0], node.inputs[0]))

@@ -1,1 +1,1 @@
-"""Differences of two graphs in structure, and their text."""
+"""Structural differences of two graphs, and their text."""

@@ -1,4 +1,4 @@
-"""A graph with an index of its nodes and values, for comparing it with another one."""
+"""A graph with an index of its nodes and values, for the comparison with another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value, definers
 
 
 class Block:
-    """A graph with its regions, indexed; `holder` says which region of which node a node stands in."""
+    """A graph with its regions, indexed; `holder` maps each node to the node and the region number that contain it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -25,12 +25,12 @@ class Block:
         for position, value in (*enumerate(graph.outputs), *((w.state.name, w.value) for w in graph.writes)):
             self.leaving[value] = (*self.leaving.get(value, ()), position)
 
-    def fate(self, value: Value) -> Hashable:
-        """What tells a result or a parameter from the others of its node: its end, and who reads it."""
+    def usage(self, value: Value) -> Hashable:
+        """A key that tells a result or a parameter from the others of its node: its end, and its readers."""
         return self.end(value), tuple(sorted((node.primitive.name, slot) for node, slot in self.users.get(value, ())))
 
     def end(self, value: Value) -> Hashable:
-        """The type of a value, and as which output and into which states it leaves the graph."""
+        """The type of a value, and the outputs and states of the graph that it becomes."""
         return value.type, self.leaving.get(value, ())
 
 
@@ -42,7 +42,7 @@ def _holders(graph: Graph, holder: tuple[Node, int] | None) -> Iterator[tuple[No
 
 
 def is_first(before: Block, after: Block) -> bool:
-    """An order of graphs that does not look at names, so that two graphs are always compared in one direction."""
+    """Whether `before` comes first in an order without names, by which graphs are always compared in one direction."""
     for a, b in zip(_description(before), _description(after), strict=False):
         if a != b:
             return repr(a) < repr(b)
@@ -65,18 +65,18 @@ Values = tuple[Value, ...]
 def corresponding(first: Values, before: Block, second: Values, after: Block) -> list[tuple[int, int]]:
     """The numbers of the results, or parameters, of two nodes that correspond.
 
-    Those are the ones that are one object; else all in order, where the types are the same; else those with the same
-    fate, and then those with the same end.
+    Identical objects correspond; else all in order, where the types are the same; else those with the same usage, and
+    then those with the same end.
     """
     numbers = {value: j for j, value in enumerate(second)}
-    kept = [(i, numbers[value]) for i, value in enumerate(first) if value in numbers]
-    if kept:
-        return kept
+    shared = [(i, numbers[value]) for i, value in enumerate(first) if value in numbers]
+    if shared:
+        return shared
     if [v.type for v in first] == [v.type for v in second]:
         return [(i, i) for i in range(len(first))]
     pairs: dict[int, int] = {}
     for keys in (
-        ([before.fate(v) for v in first], [after.fate(v) for v in second]),
+        ([before.usage(v) for v in first], [after.usage(v) for v in second]),
         ([before.end(v) for v in first], [after.end(v) for v in second]),
     ):
         free: dict[Hashable, list[int]] = {}
@@ -89,14 +89,14 @@ def corresponding(first: Values, before: Block, second: Values, after: Block) ->
 
 
 def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
-    """The values that come into two graphs and correspond, and those that leave them at the same positions.
+    """The pairs of inputs and states of two graphs that correspond, and the pairs of outputs and writes.
 
     Inputs and outputs correspond by position (inputs that are the same object come first), states by name.
     """
-    kept = set(before.inputs) & set(after.inputs)
-    rest = [[v for v in graph.inputs if v not in kept] for graph in (before, after)]
+    shared = set(before.inputs) & set(after.inputs)
+    rest = [[v for v in graph.inputs if v not in shared] for graph in (before, after)]
     states = {v.name: v for v in after.states}
-    coming = [(v, v) for v in before.inputs if v in kept] + list(zip(*rest, strict=False))
+    coming = [(v, v) for v in before.inputs if v in shared] + list(zip(*rest, strict=False))
     coming += [(v, states[v.name]) for v in before.states if v.name in states]
     written = {write.state.name: write.value for write in after.writes}
     leaving = list(zip(before.outputs, after.outputs, strict=False))

@@ -1,9 +1,9 @@
-"""The difference of two graphs in structure: names, users' lines and the order of nodes do not count."""
+"""The structural difference of two graphs, and its text; names, users' lines and the order of nodes do not count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -12,19 +12,23 @@ from graphls.ir.build import substitute
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Difference, Graph, Node, Value, Write, filtered, inside, walk
 from graphls.ir.plan import flattened, is_plan
-from graphls.ir.text import attribute_text, declarations, quoted, references
+from graphls.ir.text import attribute_text, declarations, dump, lines, quoted, reference, references
 from graphls.ir.types import TOKEN
 
 Item = TypeVar("Item")
 
+CONTEXT = 1
+LONGEST = 320
+"""Longer lines, such as those of large constants, are cut in their middle."""
+
 
 def diff(before: Graph, after: Graph) -> Difference:
-    """What changed from one graph to another, in nearly linear time.
+    """The changes from one graph to another, in nearly linear time.
 
     Nodes correspond where they are one object, define the same values, or are alike in primitive, attributes, operands
-    and uses; names do not count, but those of states, which outlive the graph. Neither do the name of the
-    graph, users' lines and the order of nodes, beyond what data and control edges say. A plan is compared with a graph
-    as if the nodes of its segments stood where these do.
+    and uses. Names do not count, except those of states, which outlive the graph; neither do the name of the graph,
+    users' lines, and the order of nodes beyond data and control edges. A plan is compared with a graph as if the nodes
+    of its segments stood in the place of these.
     """
     return _to_plan(before, after) if is_plan(after) and not is_plan(before) else _diff(before, after)
 
@@ -32,22 +36,25 @@ def diff(before: Graph, after: Graph) -> Difference:
 def _to_plan(before: Graph, after: Graph) -> Difference:
     """The difference from a graph to a plan, of which the segments themselves are added."""
     own = {n.outputs or n: n for n in walk(after)}
-    found = _diff(before, _shared_constants(before, flattened(after)))
-    shown = {b: own.get(b.outputs or b, b) for b in (*found.paired, *found.added)}
-    left = _edges_out(found, after)
-    was = {b: tuple(t for t in texts if not (b in left and t.startswith("after("))) for b, texts in found.was.items()}
+    difference = _diff(before, _shared_constants(before, flattened(after)))
+    shown = {b: own.get(b.outputs or b, b) for b in (*difference.paired, *difference.added)}
+    left = _edges_out(difference, after)
+    was = {
+        b: tuple(text for text in texts if not (b in left and text.startswith("after(")))
+        for b, texts in difference.was.items()
+    }
     return replace(
-        found,
+        difference,
         after=after,
-        added=(*(n for n in walk(after) if n.primitive.is_segment), *(shown[b] for b in found.added)),
-        changed=tuple((a, shown[b]) for a, b in found.changed if was[b]),
-        paired={shown[b]: a for b, a in found.paired.items()},
+        added=(*(n for n in walk(after) if n.primitive.is_segment), *(shown[b] for b in difference.added)),
+        changed=tuple((a, shown[b]) for a, b in difference.changed if was[b]),
+        paired={shown[b]: a for b, a in difference.paired.items()},
         was={shown[b]: texts for b, texts in was.items() if texts},
     )
 
 
 def _shared_constants(before: Graph, flat: Graph) -> Graph:
-    """The flat graph of a plan with the constants of the graph itself in place of those that each segment has."""
+    """The flat graph of a plan with the constants of the graph itself in place of the copies in its segments."""
     known = {id(n.attrs): n for n in before.nodes if n.primitive.is_constant}
     copies = {n: known[id(n.attrs)] for n in walk(flat) if n.primitive.is_constant and id(n.attrs) in known}
     values = {v: w for n, k in copies.items() for v, w in zip(n.outputs, k.outputs, strict=True)}
@@ -58,17 +65,17 @@ def _shared_constants(before: Graph, flat: Graph) -> Graph:
     return flat.replace(nodes=nodes, outputs=outputs, writes=writes)
 
 
-def _edges_out(found: Difference, plan: Graph) -> set[Node]:
-    """The nodes that lack control edges to other segments or tokens alone, for which the order of segments stands."""
-    pairs = [(a, b) for b, a in found.paired.items() if a.after]
-    partner = {v: w for b, a in found.paired.items() for v, w in zip(a.outputs, b.outputs, strict=False)}
+def _edges_out(difference: Difference, plan: Graph) -> set[Node]:
+    """The nodes that lack only control edges to tokens or to other segments, which the order of segments replaces."""
+    pairs = [(a, b) for b, a in difference.paired.items() if a.after]
+    partner = {v: w for b, a in difference.paired.items() for v, w in zip(a.outputs, b.outputs, strict=False)}
     place = {v: n for n in walk(plan) if n.primitive.is_segment for m in inside(n) for v in m.outputs}
 
-    def is_left(b: Node, wanted: set[Value]) -> bool:
+    def is_left(b: Node, edges: set[Value]) -> bool:
         here = place.get(b.outputs[0]) if b.outputs else None
-        lost = wanted - set(b.after)
+        lost = edges - set(b.after)
         opens = any(v.type == TOKEN for v in b.outputs)
-        return wanted >= set(b.after) and (opens or all(v.type == TOKEN or place.get(v) is not here for v in lost))
+        return edges >= set(b.after) and (opens or all(v.type == TOKEN or place.get(v) is not here for v in lost))
 
     return {b for a, b in pairs if is_left(b, {partner.get(v, v) for v in a.after})}
 
@@ -95,7 +102,7 @@ def _diff(before: Graph, after: Graph) -> Difference:
 
 
 class _Changes:
-    """What differs between nodes and ends that correspond."""
+    """The differences between corresponding nodes, and between corresponding inputs and outputs."""
 
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
@@ -108,7 +115,7 @@ class _Changes:
         return len(several) == len(others) and all(map(self.equal, several, others))
 
     def of(self, a: Node, b: Node) -> Iterator[str]:
-        """What `a` says where `b` says something else."""
+        """The parts of `a` in which `b` differs, as texts."""
         if a.primitive.name != b.primitive.name or not self.all_equal(a.inputs, b.inputs):
             yield f"{a.primitive.name}({references(a.inputs)})"
         if a.attrs is not b.attrs and attributes_key(a.attrs) != attributes_key(b.attrs):
@@ -169,3 +176,146 @@ def _attributes(before: Mapping[str, object], after: Mapping[str, object]) -> It
             yield f"without {name}"
         elif name not in after or attributes_key({name: before[name]}) != attributes_key({name: after[name]}):
             yield f"{name}={attribute_text(before[name])}"
+
+
+def difference_text(difference: Difference) -> str:
+    """Counts in the first line; then lines of IR text with `+` (added), `-` (removed) and `~` (changed) before them.
+
+    A line `~   was:` below a changed one lists its parts in the graph before. One unchanged line above and below shows
+    where it is, with the head of every region around it; `...` stands for the lines between.
+    """
+    if not difference:
+        end = "." if dump(difference.before) == dump(difference.after) else ", but in names, lines of users or order."
+        count = len(difference.paired)
+        return f"No difference in {count} node{'' if count == 1 else 's'}{end}"
+    return "\n".join([_counts(difference), *_hunks(_merged(difference))])
+
+
+def _counts(difference: Difference) -> str:
+    changed = len(difference.changed)
+    parts = [f"{len(difference.added)} added", f"{len(difference.removed)} removed", f"{changed} changed"]
+    text = f"Nodes: {', '.join(parts)}, {len(difference.paired) - changed} the same."
+    ends = ("inputs", "states", "writes", "outputs")
+    counts = [(name, len(getattr(difference, name))) for name in ends]
+    listed = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in counts if count)
+    return f"{text} Also different: {listed}." if listed else text
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a text, with a key that both graphs share and the key of the line that opens its region."""
+
+    key: Hashable
+    text: str
+    holder: tuple[Hashable, ...]
+    mark: str = " "
+    was: str = ""
+
+
+def _merged(difference: Difference) -> list[_Line]:
+    """The lines of the graph after, with removed ones at their former positions."""
+    paired, was = difference.paired, _was(difference)
+    after = list(_lines(difference.after, lambda node: paired.get(node, (node,))))
+    keys = {line.key for line in after}
+    removed: dict[Hashable, list[_Line]] = {}
+    place: dict[Hashable, Hashable] = {}
+    at: Hashable = None
+    before = list(_lines(difference.before, lambda node: node))
+    known = {line.key for line in before}
+    for line in before:
+        if line.key in keys:
+            at = line.key
+        else:
+            place[line.key] = place.get(line.holder, at)
+            removed.setdefault(place[line.key], []).append(_Line(line.key, line.text, line.holder, "-"))
+    merged = []
+    for line in after:
+        mark = "+" if line.key not in known else "~" if line.key in was else " "
+        merged += [_Line(line.key, line.text, line.holder, mark, was.get(line.key, "")), *removed.get(line.key, ())]
+    return merged
+
+
+def _was(difference: Difference) -> dict[Hashable, str]:
+    """The former texts of changed lines, by their keys."""
+    texts: dict[Hashable, str] = {(difference.paired[b], 0): "; ".join(parts) for b, parts in difference.was.items()}
+    if difference.inputs:
+        texts["graph"] = f"({declarations(difference.before.inputs)})"
+    for v, w in difference.states:
+        if v and w:
+            texts["state", v.name] = str(v.type)
+    for a, b in difference.writes:
+        if a and b:
+            texts["write", a.state.name] = f"{reference(a.value)}{' in place' if a.in_place else ''}"
+    if difference.outputs:
+        texts["return"] = references(difference.before.outputs)
+    return texts
+
+
+def _lines(graph: Graph, name: Callable[[Node], Hashable]) -> Iterator[_Line]:
+    """The lines of a graph's text, with keys; those of a node with regions are numbered."""
+    around: list[tuple[Node, int]] = []
+    for text, shown in lines(graph):
+        if isinstance(shown, Node):
+            number = around.pop()[1] + 1 if around and around[-1][0] is shown else 0
+            holder = (name(shown), 0) if number else _last(around, name)
+            if number < len(shown.regions):
+                around.append((shown, number))
+            yield _Line((name(shown), number), text, holder)
+        elif around:
+            yield _Line((*_last(around, name), "yield"), text, _last(around, name))
+        else:
+            yield _Line(_end_key(shown), text, ())
+
+
+def _last(around: list[tuple[Node, int]], name: Callable[[Node], Hashable]) -> tuple[Hashable, ...]:
+    """The key of the line that opens the innermost region."""
+    return (name(around[-1][0]), around[-1][1]) if around else ()
+
+
+def _end_key(shown: object) -> Hashable:
+    if isinstance(shown, Graph):
+        return "graph"
+    if isinstance(shown, Value):
+        return "state", shown.name
+    if isinstance(shown, Write):
+        return "write", shown.state.name
+    return "end" if shown is None else "return"
+
+
+def _hunks(merged: list[_Line]) -> Iterator[str]:
+    place = {line.key: i for i, line in enumerate(merged)}
+    visible: set[int] = set()
+    for i, line in enumerate(merged):
+        if line.mark != " ":
+            visible.update(range(max(0, i - CONTEXT), min(len(merged), i + CONTEXT + 1)))
+    for i in sorted(visible):
+        visible.update(_heads(merged, place, i))
+    last, moved = -1, 0
+    for i in sorted(visible):
+        if i == last + 1 and merged[i].was.startswith("in region") and merged[i].was == merged[last].was:
+            last, moved = i, moved + 1
+            continue
+        if moved:
+            yield f"~ {_indent(merged[last])}  and {moved} more"
+        if i > last + 1:
+            yield "  ..."
+        line, last, moved = merged[i], i, 0
+        yield f"{line.mark} {_short(line.text)}".rstrip()
+        if line.was:
+            yield f"~ {_indent(line)}  was: {_short(line.was)}"
+    if last < len(merged) - 1:
+        yield "  ..."
+
+
+def _indent(line: _Line) -> str:
+    return " " * (len(line.text) - len(line.text.lstrip()))
+
+
+def _heads(merged: list[_Line], place: Mapping[object, int], i: int) -> Iterator[int]:
+    while merged[i].holder:
+        i = place[merged[i].holder]
+        yield i
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"

@@ -1,9 +1,9 @@
-"""Which nodes of two graphs correspond, whatever their values are called and in which order they stand.
+"""Matches the nodes of two graphs, whatever their values are called and in which order they stand.
 
 Nodes that are one object, or that define the same values, correspond: stages of one pipeline share most of theirs.
-Others are paired where their Weisfeiler-Lehman hashes, those of what is around them, say that they are alike and
-nothing else of their graph is; pairs grow along operands and uses; what is left is paired in order. Every step takes
-nearly linear time.
+Others are paired where their Weisfeiler-Lehman hashes, those of their neighbourhoods, are equal and unique in their
+graphs; pairs grow along operands and uses; the remaining nodes are paired in order. Every step takes nearly linear
+time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def match(before: Graph, after: Graph) -> Matching:
 class Matching:
     """The pairs of two graphs: `nodes` leads from `before` to `after`, `values` as well.
 
-    `level` says how alike nodes must be to be paired because their neighbours are: 0 in all that they say of
-    themselves and their position, 1 without the position, 2 in their primitive, 3 in their types and an operand.
+    `level` is the likeness that nodes need to be paired because their neighbours are: 0 in attributes, types and
+    position, 1 without the position, 2 in their primitive, 3 in their types and an operand.
     """
 
     def __init__(self, before: Block, after: Block) -> None:
@@ -47,7 +47,7 @@ class Matching:
         self._waiting: deque[tuple[Node, Node]] = deque()
 
     def run(self) -> Matching:
-        """Find the pairs, from the safest ones to those that only stand at like positions."""
+        """Find the pairs, from the safest ones to those that only have like positions."""
         self._identical()
         if not self._is_complete():
             self.like = Likeness.of((self.before, self.after), self.nodes.items())
@@ -85,11 +85,11 @@ class Matching:
                 self._pair(earlier, node)
 
     def _alike(self) -> None:
-        """Pair nodes with the same hash: first those that are alone with it, then the others in order."""
+        """Pair nodes with the same hash: first those whose hash is unique, then the others in order."""
         like = self.like
-        # What nodes are made of or made into says more than their position, but equal branches, as the layers of a deep
-        # network or the updates of its weights, are alike in it: so those that are alone come first, with phase and
-        # cell as a hint, their neighbours then, and only what nothing tells apart is paired in order.
+        # Ancestors and descendants say more than a position, but equal branches, as the layers of a deep network or the
+        # updates of its weights, share them: so unique nodes come first, with phase and cell as a hint, then their
+        # neighbours, and only nodes that nothing tells apart are paired in order.
         keys: list[Key] = [
             lambda n: like.exact[n],
             lambda n: (like.down[n], n.phase, n.scope),
@@ -107,11 +107,11 @@ class Matching:
         """Pair nodes that differ, for their neighbours, and then for their primitive and position."""
         for level in (1, 2, 3):
             self._grow_from_all(level)
-        # Of exp -> neg and exp -> abs -> neg, exp is paired for its operand, neg for its use, and abs is what is new.
-        # A pair may be what another node is known by, so it goes on as long as there are new ones.
-        found = -1
-        while found < len(self.nodes):
-            found = len(self.nodes)
+        # Of exp -> neg and exp -> abs -> neg, exp is paired for its operand, neg for its use, and abs is new.
+        # A pair may identify another node, so this repeats as long as there are new pairs.
+        count = -1
+        while count < len(self.nodes):
+            count = len(self.nodes)
             position = self._positions()
             self._alone(partial(self._local_in, position))
             self._in_order(partial(self._constant_in, position))
@@ -119,14 +119,14 @@ class Matching:
                 self._in_order(partial(self._use_in, position, slot))
 
     def _positions(self) -> dict[Node, Hashable]:
-        """The region, the cell and the phase that each free node stands in, the region in terms of `after`."""
+        """The region, the cell and the phase of each free node, the region in terms of `after`."""
         before, after = self._free()
-        found: dict[Node, Hashable] = {}
+        positions: dict[Node, Hashable] = {}
         for node in (*before, *after):
             holder = (self.after if node in self.after.holder else self.before).holder[node]
             region = (self.nodes.get(holder[0], holder[0]), holder[1]) if holder else None
-            found[node] = region, node.scope, node.phase
-        return found
+            positions[node] = region, node.scope, node.phase
+        return positions
 
     def _local_in(self, position: dict[Node, Hashable], node: Node) -> Hashable:
         return position[node], self.like.local[node]
@@ -156,7 +156,7 @@ class Matching:
         return [group for group in groups.values() if all(group)]
 
     def _alone(self, key: Key) -> None:
-        """Pair nodes that are the only ones of their graph with a key, then grow."""
+        """Pair nodes whose key is unique in their graph, then grow."""
         for before, after in self._groups(key):
             if len(before) == len(after) == 1:
                 self._pair(before[0], after[0])
@@ -206,7 +206,7 @@ class Matching:
                 yield r.inputs[i], s.inputs[j]
 
     def _yields(self, a: Node, r: Graph, b: Node, s: Graph) -> list[tuple[Value, Value]]:
-        """What regions yield for outputs that correspond; regions of loops yield other values as well."""
+        """The pairs of yielded values for outputs that correspond; regions of loops yield other values as well."""
         if (len(r.outputs), len(s.outputs)) != (len(a.outputs), len(b.outputs)):
             return list(zip(r.outputs, s.outputs, strict=False))
         return [(r.outputs[i], s.outputs[j]) for i, j in self._outputs(a, b)]
@@ -222,7 +222,7 @@ class Matching:
             self._try(holder[0], other[0])
 
     def _pair_users(self, v: Value, w: Value) -> None:
-        """Pair users of two values where one only of each graph reads it as that operand and is of that kind."""
+        """Pair users of two values where only one node of each graph reads the value as that operand with that key."""
         local = self.like.local
         keys: list[Key] = [lambda n: (local[n], n.phase, n.scope), lambda n: local[n], lambda n: n.primitive.name]
         for key in keys[: self.level + 1]:
@@ -272,8 +272,8 @@ Hashes = dict[Node, int]
 class Likeness:
     """Weisfeiler-Lehman hashes of the nodes of two graphs: numbers that are equal where their neighbourhoods are.
 
-    `local` is what a node says of itself, `down` what it is made of, back to inputs and states, `up` what is made of
-    it, as far as outputs and written states, and `exact` all of this with phases and cells, looked at twice.
+    `local` covers the node alone, `down` its ancestors back to inputs and states, `up` its descendants as far as
+    outputs and written states, and `exact` all of this with phases and cells, in two rounds.
     """
 
     local: Hashes
@@ -308,12 +308,12 @@ class _Numbers:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def local(self, node: Node) -> int:
-        """The number of what a node says of itself: primitive, attributes, types."""
+        """The number of a node by itself: primitive, attributes, types."""
         regions = tuple(tuple(v.type for v in region.inputs) for region in node.regions)
         return self.of(node.primitive.name, attributes_key(node.attrs), tuple(v.type for v in node.outputs), regions)
 
     def down(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
-        """The hashes of what nodes are made of: their labels, operands, control edges, and what regions yield."""
+        """The hashes of nodes by their labels, operands, control edges and yields of regions."""
         hashed: Hashes = {}
         values = {v: self.of("input", i) for i, v in enumerate(block.graph.inputs)}
         values.update((v, self.of("state", v.name)) for v in block.graph.states)
@@ -326,13 +326,13 @@ class _Numbers:
 
         for node in walk(block.graph):
             after, yielded = tuple(sorted(hashes(node.after))), tuple(hashes(r.outputs) for r in node.regions)
-            made = self.of("made of", label[node], hashes(node.inputs), after, yielded)
-            hashed[node] = fixed.get(node, made)
+            number = self.of("from", label[node], hashes(node.inputs), after, yielded)
+            hashed[node] = fixed.get(node, number)
             values.update((v, self.of("output", hashed[node], i)) for i, v in enumerate(node.outputs))
         return hashed
 
     def up(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Hashes:
-        """The hashes of what is made of nodes: their labels, and each use of their values with its position."""
+        """The hashes of nodes by their labels, and by each use of their values with its position."""
         hashed: Hashes = {}
         uses: dict[Value, list[int]] = {}
 

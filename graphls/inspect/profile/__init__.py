@@ -1,6 +1,6 @@
-"""Where the time and the memory of a step go; see docs/profiling.md.
+"""Profiles of the time and the memory of a step, by node, primitive, cell, phase and segment; see docs/profiling.md.
 
-A plain `import graphls` leaves this package alone, and a step that is not profiled pays nothing for it.
+A plain `import graphls` does not load this package, and a step that is not profiled has no cost from it.
 """
 
 from graphls.inspect.profile.memory import Held, Memory

@@ -1,4 +1,4 @@
-"""Measuring a compiled step: sessions of their own, on a copy of its state."""
+"""Measures a compiled step, in sessions of their own on copies of its states."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from graphls.runtime.states import Copied, copies
 from graphls.runtime.step import Step
 
 WARM_UP = 2
-"""Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
+"""Steps that run before the measured ones: they fill caches and, where states have two buffers, use both."""
 
 
 @dataclass
 class Measured:
-    """What was seen of steps: the seconds of each, and of those with loss scaling whether it was skipped."""
+    """Measurements of steps: the seconds of each, and with loss scaling whether it was skipped."""
 
     seconds: list[float] = field(default_factory=list)
     skipped: list[Any] = field(default_factory=list)
@@ -50,21 +50,21 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     session = step.open_session(graph, copies(step.parameters))
     plan: Plan = getattr(session, "plan", None) or plan_of(graph)
     plain = _timed(step, session, arrays, count)
-    found = _measured(step, graph, plan, arrays, count)
-    if not found.runs:
+    measured = _measured(step, graph, plan, arrays, count)
+    if not measured.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
             "profile a smaller one, or one that is compiled with backend='numpy'."
         )
-    recorded = len(found.runs)
+    recorded = len(measured.runs)
     return Profile(
         graph=graph,
         backend=_backend(step.session, plan),
-        step_seconds=float(np.mean(found.seconds[:recorded])),
+        step_seconds=float(np.mean(measured.seconds[:recorded])),
         unprofiled_seconds=float(np.mean(plain.seconds)),
         requested=count,
-        skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
-        runs=from_zero(found.runs),
+        skipped=sum(bool(array_in(flag)) for flag in measured.skipped[:recorded]),
+        runs=from_zero(measured.runs),
         memory=memory_of(graph, "numpy" if _is_interpreted(step) else step.session.device, plan),
         plan=StepPlan(plan),
     )
@@ -75,7 +75,7 @@ def _is_interpreted(step: Step) -> bool:
 
 
 def _measured(step: Step, graph: Graph, plan: Plan, arrays: Inputs, count: int) -> Measured:
-    """Steps on the clock, by what runs them."""
+    """Measured steps, in the profiler of what runs them."""
     if _is_interpreted(step):
         return _interpreted(step, graph, arrays, count)
     if is_plan(plan.graph):
@@ -94,7 +94,7 @@ def _count(steps: SupportsIndex) -> int:
 
 
 def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured:
-    """Run some steps, and those that count, each timed from the call to the outputs."""
+    """Run WARM_UP steps and those to measure, each timed from the call to the outputs."""
     flag = _skip_flag(step)
     measured = Measured()
     for iteration in range(WARM_UP + count):
@@ -108,7 +108,7 @@ def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured
 
 
 def _skip_flag(step: Step) -> int | None:
-    """Which output says that a step was skipped; None for steps without loss scaling."""
+    """The index of the output that says whether a step was skipped; None for steps without loss scaling."""
     if not is_loss_scale_tuple(fill_outputs(step.outputs, [value.type for value in step.graph.outputs])):
         return None
     position = fill_outputs(step.outputs, list(range(len(step.graph.outputs))))[1]
@@ -126,7 +126,7 @@ def _recorded(
     step: Step, graph: Graph, open_session: Callable[[Graph, Mapping[str, Copied], str, Path], Any],
     origins: Callable[[PlainCopy], Mapping[Node, Node]], arrays: Inputs, count: int,
 ) -> Measured:  # fmt: skip
-    """Steps in a session that writes profiles, which is given plain names; `origins` has the nodes that are meant."""
+    """Steps in a session that writes profiles, of a copy with plain names; `origins` maps its nodes to originals."""
     copy = PlainCopy(graph)
     parameters = _renamed_states(step, graph, copy)
     with TemporaryDirectory(prefix="graphls-") as folder:
@@ -145,7 +145,7 @@ def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
 
 
 def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
-    """Steps in the reference interpreter, node by node."""
+    """Steps in the reference interpreter, timed node by node."""
     session = TimedReference(graph, copies(step.parameters))
     measured = _timed(step, session, arrays, count)
     measured.runs = session.times.runs[WARM_UP:]
@@ -166,25 +166,25 @@ def _renamed_states(step: Step, graph: Graph, copy: PlainCopy) -> dict[str, Copi
 
 
 def _origins(graph: Graph, copy: PlainCopy) -> dict[Node, Node]:
-    """The nodes of a graph by those of a copy of its plan; a constant has copies of its own in the segments."""
-    made = {value: node for node in walk(graph) for value in node.outputs}
+    """The nodes of a graph by those of a copy of its plan; constants have their own copies in segments."""
+    makers = {value: node for node in walk(graph) for value in node.outputs}
     constants = {id(node.attrs): node for node in walk(graph) if node.primitive.is_constant}
-    pairs = ((n, made.get(o.outputs[0]) if o.outputs else None, id(o.attrs)) for n, o in copy.nodes.items())
-    found = ((n, node or constants.get(attrs)) for n, node, attrs in pairs)
-    return {n: node for n, node in found if node is not None}
+    pairs = ((n, makers.get(o.outputs[0]) if o.outputs else None, id(o.attrs)) for n, o in copy.nodes.items())
+    matches = ((n, node or constants.get(attrs)) for n, node, attrs in pairs)
+    return {n: node for n, node in matches if node is not None}
 
 
 def _backend(session: Any, plan: Plan) -> str:
-    """What ran, in words."""
+    """The engines that ran, with their versions, in words."""
     names = ["numpy"] if isinstance(session, ReferenceSession) else dict.fromkeys(s.engine for s in plan.segments)
     engines = map(find_engine, names)
     return " and ".join(e.title(session.device) if isinstance(e, Profiles) else e.name for e in engines)
 
 
 class PlainCopy:
-    """A copy of a graph without cell paths, in which every value is called by a number.
+    """A copy of a graph without cell paths, whose values are named by numbers.
 
-    `values` has the copy of each value, `nodes` the node of the original for each node of the copy.
+    `values` maps each value to its copy, `nodes` each node of the copy to the original one.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -195,8 +195,8 @@ class PlainCopy:
     def _graph(self, graph: Graph) -> Graph:
         return Graph(
             "graph",
-            self._made(graph.inputs),
-            self._made(graph.states),
+            self._defined(graph.inputs),
+            self._defined(graph.states),
             tuple(map(self._node, graph.nodes)),
             tuple(replace(w, state=self.values[w.state], value=self.values[w.value]) for w in graph.writes),
             self._used(graph.outputs),
@@ -205,10 +205,10 @@ class PlainCopy:
     def _node(self, node: Node) -> Node:
         regions = tuple(map(self._graph, node.regions))
         inputs, after = self._used(node.inputs), self._used(node.after)
-        outputs = self._made(node.outputs)
+        outputs = self._defined(node.outputs)
         return replace(node, inputs=inputs, outputs=outputs, after=after, regions=regions, scope="")
 
-    def _made(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    def _defined(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         for value in values:
             self.values[value] = Value(f"v{len(self.values)}", value.type, value.is_state)
         return self._used(values)

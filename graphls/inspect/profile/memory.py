@@ -1,4 +1,4 @@
-"""How much memory a step takes, by liveness: each value from where it is made to where it is used last."""
+"""The memory of a step by liveness: each value counts from its definition to its last use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphls.ir.types import Type, bfloat16
 
 @dataclass(frozen=True)
 class Held:
-    """A value that is alive, the node that makes it, and how many bytes it takes.
+    """A value that is alive, the node that computes it, and its bytes.
 
     Examples:
         >>> import numpy as np
@@ -34,11 +34,12 @@ class Held:
 class Memory:
     """The memory of a step whose nodes run in the order of the graph, in bytes.
 
-    `peak` is all of it where it is largest: `states`, `inputs`, `constants` and what is `crossing` between segments,
-    which are always there, and `live`, the values that are alive while the node `at` runs, the largest first; `at` is
-    None for a graph without nodes.
-    `while_running` is what is there while each node runs, those in regions included, and `spans` has the values that
-    are not always there: for each the numbers of the nodes of these from and to which it is alive, and its bytes.
+    `peak` is all of it where it is largest: `states`, `inputs`, `constants` and values `crossing` between segments,
+    which are always in memory, and `live`, the values that are alive while the node `at` runs, the largest first; `at`
+    is None for a graph without nodes.
+    `while_running` is the memory while each node runs, those in regions included, and `spans` has the values that are
+    not always in memory: for each the numbers of the first and the last of these nodes at which it is alive, and its
+    bytes.
 
     Examples:
         >>> import numpy as np
@@ -64,11 +65,11 @@ class Memory:
 def memory_of(graph: Graph, backend: str, plan: Plan | None = None) -> Memory:
     """The memory of a step on "cpu" or "cuda" of ONNX Runtime, or on "numpy", in one piece or by a plan.
 
-    A state that is not written in place counts twice; its new value is in one of its buffers. What the host draws
-    counts twice, because that of the next step is drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
+    A state that is not written in place counts twice; its new value is in one of its buffers. Host random inputs
+    count twice, because those of the next step are drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
     Runtime, 6 where it is computed: itself and its float32 copy. ONNX Runtime holds states and inputs in bfloat16 as
-    float32. On its CPU, products that only an overflow check would read are not made; see runtime/lowering/finite.py.
-    What crosses between the segments of a plan is always there.
+    float32. On its CPU, products that only an exact overflow check reads are not computed; see
+    runtime/lowering/finite.py. Values that cross between the segments of a plan are always in memory.
     """
     life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
     copies = 4 if backend == "cpu" else 0
@@ -99,7 +100,7 @@ def _with_copy(type: Type, copy: int) -> int:
 
 
 def _sums(spans: Iterable[tuple[int, int, int]], ticks: int) -> list[int]:
-    """What spans (first, last, bytes) sum up to at each tick."""
+    """The sum of the bytes of spans (first, last, bytes) at each tick."""
     changes = [0] * (ticks + 1)
     for first, last, size in spans:
         changes[first] += size
@@ -113,8 +114,8 @@ def _states(graph: Graph, backend: str) -> int:
 
 
 def _inputs(graph: Graph, backend: str) -> int:
-    drawn = [v for n in walk(graph) if n.primitive.on_host for v in n.outputs]
-    return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(v.type.nbytes for v in drawn)
+    random = [v for n in walk(graph) if n.primitive.on_host for v in n.outputs]
+    return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(v.type.nbytes for v in random)
 
 
 def _constants(graph: Graph) -> int:
@@ -123,24 +124,24 @@ def _constants(graph: Graph) -> int:
 
 
 def _outside(value: Value, backend: str) -> int:
-    """The bytes of a value at the border of a session."""
+    """The bytes of a value as an input or a state of a session."""
     return _with_copy(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
 
 
 def _crossing(plan: Plan) -> dict[Value, int]:
-    """The bytes of what crosses between segments, by the values inside of those that make it.
+    """The bytes of the values that cross between segments, by the values inside of the segments that compute them.
 
-    What takes the place of another value has none.
+    A value in the buffer of another one has none.
     """
     from graphls.runtime.boundary_buffers import overwritten
     from graphls.runtime.lowering.types import exchanged  # which loads onnx
 
     crossing, replaced = set(plan.boundary_values), overwritten(plan)
-    given = (pair for s in plan.segments for pair in zip(s.graph.outputs, s.gives, strict=True))
-    return {inner: 0 if v in replaced else exchanged(v.type).nbytes for inner, v in given if v in crossing}
+    pairs = (pair for s in plan.segments for pair in zip(s.graph.outputs, s.gives, strict=True))
+    return {inner: 0 if v in replaced else exchanged(v.type).nbytes for inner, v in pairs if v in crossing}
 
 
-def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:
+def _none_delayed(nodes: Sequence[Node], results: Iterable[Value]) -> Mapping[Value, Node]:
     return {}
 
 
@@ -151,12 +152,13 @@ def _delayed_on_cpu() -> Delayed:
 
 
 Delayed = Callable[[Sequence[Node], Iterable[Value]], Mapping[Value, Node]]
-"""Which nodes of a block that yields some values are not computed where they stand; see runtime/lowering/finite.py."""
+"""A function of the nodes and the results of a block that returns the nodes, by their values, that are not computed at
+their positions; see runtime/lowering/finite.py."""
 
 
 @dataclass(slots=True)
 class Span:
-    """The node that makes a value, and the first and the last tick at which the value is alive."""
+    """The node that computes a value, and the first and the last tick at which the value is alive."""
 
     node: Node
     first: int
@@ -167,10 +169,10 @@ class Lifetimes:
     """The spans of the values that take memory of their own.
 
     Each node has a tick, in the order of execution: one with regions before those in its regions. Its operands, results
-    and captured values are alive until its last region has ended, what a region makes until it is used there last. What
-    a branch yields is in the memory of the node's result, what is written to a state in that of the state. Inputs,
-    states, constants and what the host draws are always there and have no span; nor has a delayed value, whose
-    operands are kept in its stead.
+    and captured values are alive until its last region has ended, values of a region until their last use there. A
+    value that a branch yields is in the memory of the node's result, one that is written to a state in that of the
+    state. Inputs, states, constants and host random inputs are always in memory and have no span; nor has a delayed
+    value, whose operands stay alive instead.
     """
 
     def __init__(self, graph: Graph, delayed: Delayed) -> None:
@@ -184,8 +186,8 @@ class Lifetimes:
         for write in graph.writes:
             self.spans.pop(self._owner(write.value), None)
 
-    def _block(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
-        self._waiting.update(self.delayed(nodes, kept))
+    def _block(self, nodes: Sequence[Node], results: Iterable[Value]) -> None:
+        self._waiting.update(self.delayed(nodes, results))
         for node in nodes:
             if not (node.outputs and node.outputs[0] in self._waiting):
                 self._run(node)
@@ -196,7 +198,7 @@ class Lifetimes:
         if node.primitive.is_view and not node.regions:
             for value, operand in zip(node.outputs, node.inputs, strict=False):
                 self._owners.setdefault(value, operand)
-        elif not is_held(node):
+        elif not is_permanent(node):
             self._make(node, node.outputs, tick)
         for region in node.regions:
             self._region(node, region, tick)
@@ -205,9 +207,9 @@ class Lifetimes:
     def _region(self, node: Node, region: Graph, tick: int) -> None:
         self._make(node, region.inputs, tick)
         if node.primitive.is_branch:
-            made = {value for inner in region.nodes for value in inner.outputs}
+            own = {value for inner in region.nodes for value in inner.outputs}
             results = zip(region.outputs, node.outputs, strict=True)
-            self._owners.update((value, result) for value, result in results if value in made)
+            self._owners.update((value, result) for value, result in results if value in own)
         self._block(region.nodes, region.outputs)
         self._use(region.outputs)
 
@@ -215,7 +217,7 @@ class Lifetimes:
         self.spans.update((v, Span(node, tick, tick)) for v in values if v not in self._owners)
 
     def _use(self, values: Iterable[Value]) -> None:
-        """Keep values until the present tick."""
+        """Extend the spans of values to the present tick."""
         for value in values:
             owner = self._owner(value)
             if owner in self._waiting:
@@ -229,6 +231,6 @@ class Lifetimes:
         return value
 
 
-def is_held(node: Node) -> bool:
-    """Whether the results of a node are there before a step begins."""
+def is_permanent(node: Node) -> bool:
+    """Whether the results of a node are in memory before a step begins."""
     return node.primitive.is_constant or node.primitive.on_host

@@ -1,4 +1,4 @@
-"""What `step.profile` answers, as an object, as text, as HTML and as a trace: what is largest is first."""
+"""The result of `step.profile`, as an object, as text, as HTML and as a trace, with the largest rows first."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Profile:
     """The time of the nodes of a step, and its memory.
 
     Times are in seconds, means over the steps that were recorded. `step_seconds` is the time of a step from the call to
-    its outputs, under the profiler, and `unprofiled_seconds` without it. `backend` says what ran, `requested` how many
-    steps were asked for, `skipped` how many of those recorded overflowed. `runs` has the kernels of each, and
-    `memory` says what is held when, in bytes. `plan` is `step.plan`, whose segments ran.
+    its outputs, under the profiler, and `unprofiled_seconds` without it. `backend` names the engines that ran,
+    `requested` is the number of steps to record, `skipped` that of recorded steps that overflowed. `runs` has the
+    kernels of each, and `memory` the bytes in use while each node runs. `plan` is `step.plan`, whose segments ran.
 
     Examples:
         >>> import numpy as np
@@ -66,7 +66,7 @@ class Profile:
 
     @property
     def steps(self) -> int:
-        """How many steps were recorded: fewer than requested where the profile of ONNX Runtime was full."""
+        """The number of recorded steps: fewer than requested where the profile of ONNX Runtime was full."""
         return len(self.runs)
 
     @cached_property
@@ -80,17 +80,17 @@ class Profile:
 
     @property
     def other_seconds(self) -> float:
-        """What of a step is in no node: the call, and binding of inputs and outputs; the profiler is left out."""
+        """The time of a step outside of nodes: the call, and binding of inputs and outputs, without the profiler."""
         return self._in_no_node - self.profiler_seconds
 
     @property
     def profiler_seconds(self) -> float:
-        """How long the profiler itself takes in a step: what a step takes longer under it, of the time in no node."""
+        """The time of the profiler itself in a step: the time that it adds, as far as that is outside of nodes."""
         return min(max(self.step_seconds - self.unprofiled_seconds, 0.0), max(self._in_no_node, 0.0))
 
     @property
     def counted_seconds(self) -> float:
-        """The time of a step of which nodes have shares: that under the profiler less what this itself takes."""
+        """The time of a step that the shares of nodes refer to: that under the profiler less the profiler's own."""
         return self.step_seconds - self.profiler_seconds
 
     @property
@@ -99,7 +99,7 @@ class Profile:
 
     @property
     def hidden_seconds(self) -> float:
-        """How long a step communicates while it computes as well."""
+        """The time in which a step communicates and computes at once."""
         return fsum(row.hidden for row in self.by_segment)
 
     @property
@@ -119,7 +119,7 @@ class Profile:
 
     @property
     def by_cell(self) -> tuple[CellTime, ...]:
-        """The time of each cell with those inside it: the tree of cells, from the whole step down."""
+        """The time of each cell with those inside it: the tree of cells, from the step down."""
         return self._costs.by_cell()
 
     @property
@@ -134,10 +134,10 @@ class Profile:
 
     @property
     def by_collective(self) -> tuple[CollectiveTime, ...]:
-        """The time of what ranks do together, the bytes of each and how long the step waits for it, in their order."""
+        """The time of each collective, its bytes, and how long the step waits for it, in program order."""
         rows = {row.segment.number: row for row in self.by_segment}
-        found = {kernel.node: rows[kernel.segment] for kernel in self._kernels() if kernel.segment in rows}
-        return self._costs.by_collective({node: row for node, row in found.items() if node is not None})
+        segments = {kernel.node: rows[kernel.segment] for kernel in self._kernels() if kernel.segment in rows}
+        return self._costs.by_collective({node: row for node, row in segments.items() if node is not None})
 
     @property
     def by_segment(self) -> tuple[SegmentTime, ...]:
@@ -146,7 +146,7 @@ class Profile:
 
     @property
     def between_seconds(self) -> float:
-        """What of a step is in no segment of a plan of several; 0 for a step in one piece."""
+        """The time of a step outside of the segments of a plan of several; 0 for a step in one piece."""
         rows = self.by_segment
         return self.step_seconds - fsum(row.seconds - row.hidden for row in rows) if rows else 0.0
 
@@ -158,8 +158,8 @@ class Profile:
         """Write the steps as a file of Chrome's trace format, which chrome://tracing and Perfetto open.
 
         It has tracks for steps, phases, cells and kernels, for a plan of several segments also one for these, with
-        arrows for what crosses between them, and as many whole steps as have 100,000 kernels, one at least. Raises
-        GraphFileError where the file cannot be written.
+        arrows for values that cross between them, and as many complete steps as have 100,000 kernels, at least one.
+        Raises GraphFileError where the file cannot be written.
         """
         write_parts(Path(path), trace_parts(self.graph.name, self.runs, self._several))
 
@@ -201,7 +201,7 @@ COST = ("kernels", "ms per step", "share")
 
 
 def headline(of: Profile) -> str:
-    """The whole in a few sentences."""
+    """The profile in a few sentences."""
     return " ".join(_sentences(of))
 
 
@@ -278,7 +278,7 @@ def _primitives(of: Profile) -> Table:
 
 
 def _rest(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
-    """One row for those that are not shown, with as many empty texts behind their number."""
+    """One row for the rows that are not shown, with as many empty texts behind their number."""
     if not rows:
         return ()
     total = Cost(sum(r.kernels for r in rows), sum(r.seconds for r in rows), sum(r.share for r in rows))

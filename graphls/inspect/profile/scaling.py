@@ -1,4 +1,4 @@
-"""What a training step of one rank would take on many: time and memory, by a model of the network."""
+"""Predicts the time and the memory of a training step on many ranks, from that of one rank and a network model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from graphls.ir.reachability import dependencies, dependents
 from graphls.passes.distributed.buckets import in_buckets
 
 MOST_RANKS = 1 << 20
-"""How far it is looked for the number of ranks at which data parallel training stops paying."""
+"""The most ranks that are considered for the point at which data parallel training stops paying."""
 LEAST_EFFICIENCY = 0.5
-"""Below, more than half of what a rank could do is lost."""
+"""The efficiency below which data parallel training does not pay."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients that travel together: their bytes, and the seconds of work behind the bucket before, if any."""
+    """Gradients that ranks exchange together: their bytes, and the seconds of computation since the previous bucket."""
 
     bytes: int
     seconds: float
@@ -31,9 +31,9 @@ class Bucket:
 class Workload:
     """A training step of one rank.
 
-    `buckets` are the gradients in the order in which the backward makes them, `rest` the seconds of what neither they
-    nor the update need, `update` those of the update. `parameters` and `moments` are bytes, `memory` those of the step
-    at its peak.
+    `buckets` are the gradients in the order in which the backward computes them, `rest` the seconds of the other nodes
+    before the update, `update` those of the update. `parameters` and `moments` are bytes, `memory` those of the step at
+    its peak.
     """
 
     buckets: tuple[Bucket, ...]
@@ -55,13 +55,13 @@ class Workload:
 
     @property
     def gradients(self) -> int:
-        """The bytes that travel."""
+        """The bytes of gradients that ranks exchange."""
         return sum(bucket.bytes for bucket in self.buckets)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A step on so many ranks: its seconds, those in which it only waits for communication, and bytes of each rank."""
+    """A step on `ranks` ranks: its seconds, those of communication and of waiting for it, and bytes of each rank."""
 
     ranks: int
     seconds: float
@@ -77,27 +77,27 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Machines:
-    """Machines with so many `ranks` each, and cores that compute `places` steps of one rank at the same time.
+    """Machines with `ranks` ranks each, and cores that compute `places` steps of one rank at the same time.
 
-    Of more ranks each has a share of a core. While all cores compute, those who talk to each other on one machine take
-    them from what computes, so that nothing is hidden.
+    More ranks than that share the cores. While all cores compute, communication on one machine takes cores from
+    computation, so that none of it is hidden.
     """
 
     ranks: int = 1
     places: float = 1
 
     def share(self, ranks: int) -> float:
-        """How many times as long everything takes where there are so many ranks in all."""
+        """The factor by which computation slows down with this number of ranks in all."""
         return max(1.0, min(ranks, self.ranks) / self.places)
 
     def may_hide(self, ranks: int) -> bool:
-        """Whether communication takes place beside computing."""
+        """Whether communication overlaps with computation."""
         return ranks > self.ranks or ranks < self.places
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A workload on a network; with `overlaps` a bucket travels while the backward goes on."""
+    """A workload on a network; with `overlaps` a bucket is exchanged while the backward goes on."""
 
     work: Workload
     network: Network
@@ -105,7 +105,7 @@ class Simulation:
     machines: Machines = Machines()
 
     def on(self, ranks: int, is_sharded: bool = False, divided: int = 1) -> Prediction:
-        """A step on so many ranks, with an optimizer that each has whole or a part of, and a part of the batch."""
+        """Predicts a step on `ranks` ranks, with a sharded optimizer or not, and with 1 / `divided` of the batch."""
         now = done = communication = 0.0
         share = self.machines.share(ranks)
         for bucket in self.work.buckets:
@@ -123,45 +123,45 @@ class Simulation:
         return Prediction(ranks, before + update + gather, communication + gather, waiting, memory)
 
     def _reduced(self, ranks: int, size: int, is_sharded: bool) -> float:
-        """The seconds of a bucket; of shards, those of each rank are copied to lie behind each other first."""
+        """The seconds to reduce a bucket; with shards, those of each rank are copied behind each other first."""
         if is_sharded and ranks > 1:
             return self.network.reduce_scatter(ranks, size) + self.network.passing(size)
         return self.network.all_reduce(ranks, size)
 
     def _scaled(self, ranks: int, is_sharded: bool) -> float:
-        """The seconds in which sums become means; with shards, those of parameters are cut out and written, too."""
+        """The seconds to turn sums into means; with shards, those of parameters are cut out and written, too."""
         if ranks == 1:
             return 0.0
         return self.network.passing(self.work.gradients * (3 / ranks if is_sharded else 1))
 
     def _gathered(self, ranks: int) -> float:
-        """The seconds in which ranks give each other their parts of the parameters, and copy these to their places."""
+        """The seconds to gather the shards of the parameters, and to copy them into these."""
         if ranks == 1:
             return 0.0
         return self.network.all_gather(ranks, self.work.parameters) + self.network.passing(self.work.parameters)
 
     def _memory(self, ranks: int, is_sharded: bool) -> int:
-        """What arrives takes the place of gradients, which are there in a step of one rank, too; shards are packed."""
+        """The bytes of each rank: received arrays replace the gradients, which one rank has, too; shards are packed."""
         work = self.work
         if ranks == 1 or not is_sharded:
             return work.memory
         return work.memory + work.gradients - (work.moments - -(-work.moments // ranks))
 
     def efficiency(self, prediction: Prediction) -> float:
-        """The rows that each rank trains in a second, beside those of one rank alone."""
+        """The rows that each rank trains in a second, relative to those of one rank alone."""
         return self.work.seconds / prediction.seconds
 
     def pays_up_to(self) -> int | None:
-        """The largest power of two of ranks with an efficiency of a half; None where there is no end in sight."""
+        """The largest power of two of ranks with an efficiency of a half; None where that is beyond MOST_RANKS."""
         for ranks in _powers():
             if self.efficiency(self.on(ranks)) < LEAST_EFFICIENCY:
                 return ranks // 2
         return None
 
     def best_for_one_batch(self) -> Prediction:
-        """What is soonest done where the batch of one rank is divided among a power of two of ranks."""
-        found = [self.on(ranks, divided=ranks) for ranks in (1, *_powers())]
-        return min(found, key=lambda prediction: prediction.seconds)
+        """The fastest step where the batch of one rank is divided among a power of two of ranks."""
+        predictions = [self.on(ranks, divided=ranks) for ranks in (1, *_powers())]
+        return min(predictions, key=lambda prediction: prediction.seconds)
 
 
 def _powers() -> Iterator[int]:
@@ -172,38 +172,38 @@ def _powers() -> Iterator[int]:
 
 
 def one_rank(graph: Graph) -> Graph:
-    """The graph of a step of one rank, in one piece; raises GraphValueError for what is none."""
-    found = flattened(graph) if is_plan(graph) else graph
-    for node in walk(found):
+    """The graph of a step of one rank, in one piece; raises GraphValueError for collectives and calls of Python."""
+    flat = flattened(graph) if is_plan(graph) else graph
+    for node in walk(flat):
         if node.primitive.is_collective:
-            text = f"@{found.name} is a step of several ranks, with {node.primitive.name}"
+            text = f"@{flat.name} is a step of several ranks, with {node.primitive.name}"
             raise GraphValueError(f"{text}; give that of one, which a script makes that python starts alone.")
         if node.primitive.calls_python:
-            text = f"@{found.name} calls Python by {node.primitive.name}, which a file of IR text does not hold"
+            text = f"@{flat.name} calls Python by {node.primitive.name}, which a file of IR text does not hold"
             raise GraphValueError(f"{text}; leave it out of the step.")
-    return found
+    return flat
 
 
 def workload(graph: Graph, seconds: Mapping[Node, float], bucket: int) -> Workload:
-    """What a step of one rank takes; `seconds` are those of its nodes, with all inside of them.
+    """The workload of a step of one rank; `seconds` are those of its nodes, with those of their regions.
 
     Raises GraphValueError for a step that updates nothing by a gradient.
     """
     gradients = _gradients(graph)
     if not gradients:
         raise GraphValueError(f"@{graph.name} updates no state by a gradient; give the graph of a training step.")
-    made = dependents(graph.nodes, gradients, lambda node: tuple(needs(node)))
-    updating = {n for n in graph.nodes if n.phase == "update" or any(v in made for v in needs(n))}
-    parts, left = [], [node for node in graph.nodes if node not in updating]
-    for values in in_buckets(_by_time(left, gradients, seconds), _travelling, bucket):
-        needed = set(dependencies(left, values))
-        parts.append(Bucket(sum(map(_travelling, values)), sum(seconds[node] for node in needed)))
-        left = [node for node in left if node not in needed]
+    affected = dependents(graph.nodes, gradients, lambda node: tuple(needs(node)))
+    updating = {n for n in graph.nodes if n.phase == "update" or any(v in affected for v in needs(n))}
+    parts, remaining = [], [node for node in graph.nodes if node not in updating]
+    for values in in_buckets(_by_time(remaining, gradients, seconds), _exchanged_bytes, bucket):
+        preceding = set(dependencies(remaining, values))
+        parts.append(Bucket(sum(map(_exchanged_bytes, values)), sum(seconds[node] for node in preceding)))
+        remaining = [node for node in remaining if node not in preceding]
     read = {v for node in walk(graph) if node.phase in ("forward", "backward") for v in needs(node) if v.is_state}
     states = [write.state for write in graph.writes]
     return Workload(
         tuple(parts),
-        sum(seconds[node] for node in left),
+        sum(seconds[node] for node in remaining),
         sum(seconds[node] for node in updating),
         sum(state.type.nbytes for state in gradients.values()),
         sum(state.type.nbytes for state in states if state not in read and state.type.size > 1),
@@ -211,8 +211,8 @@ def workload(graph: Graph, seconds: Mapping[Node, float], bucket: int) -> Worklo
     )
 
 
-def _travelling(gradient: Value) -> int:
-    """The bytes of a gradient between ranks: 16-bit floats are added in float32."""
+def _exchanged_bytes(gradient: Value) -> int:
+    """The bytes of a gradient as ranks exchange it: 16-bit floats are added in float32."""
     return gradient.type.size * max(4, gradient.type.dtype.itemsize)
 
 
@@ -226,39 +226,39 @@ def _by_time(nodes: Sequence[Node], gradients: Iterable[Value], seconds: Mapping
 
 
 def _gradients(graph: Graph) -> dict[Value, Value]:
-    """The gradient of each state that is updated by one, with the state."""
-    made = {v: node for node in walk(graph) for v in node.outputs}
-    given = {v: places for node in walk(graph) if node.regions for v, *places in _given(node)}
-    found: dict[Value, Value] = {}
+    """The states that are updated by a gradient, by their gradients."""
+    makers = {v: node for node in walk(graph) for v in node.outputs}
+    yields = {v: values for node in walk(graph) if node.regions for v, *values in _branch_yields(node)}
+    gradients: dict[Value, Value] = {}
     for write in graph.writes:
-        gradient = _nearest(write.value, write.state, made, given)
+        gradient = _nearest(write.value, write.state, makers, yields)
         if gradient is not None:
-            found.setdefault(gradient, write.state)
-    return found
+            gradients.setdefault(gradient, write.state)
+    return gradients
 
 
-def _given(node: Node) -> Iterator[tuple[Value, ...]]:
-    """Each result of a branch with what its regions give for it."""
+def _branch_yields(node: Node) -> Iterator[tuple[Value, ...]]:
+    """Each result of a branch with the values that its regions yield for it."""
     if node.primitive.is_branch:
         yield from zip(node.outputs, *(region.outputs for region in node.regions), strict=True)
 
 
 def _nearest(
-    value: Value, state: Value, made: Mapping[Value, Node], given: Mapping[Value, Sequence[Value]]
+    value: Value, state: Value, makers: Mapping[Value, Node], yields: Mapping[Value, Sequence[Value]]
 ) -> Value | None:
-    """The value of the shape of a state that the backward makes and the update of the state reads next."""
+    """The nearest value behind the update of a state that the backward computes in the shape of the state."""
     level, seen = [value], {value}
     while level:
         following = []
         for v in level:
-            node = made.get(v)
+            node = makers.get(v)
             if node is None or node.primitive.is_constant:
                 continue
             if node.phase in ("forward", "backward"):
                 if node.phase == "backward" and v.type.shape == state.type.shape and v.type.dtype.is_float:
                     return v
                 continue
-            following += [w for w in given.get(v, node.inputs) if w not in seen]
+            following += [w for w in yields.get(v, node.inputs) if w not in seen]
             seen.update(following)
         level = following
     return None

@@ -16,7 +16,7 @@ from graphls.runtime.kernels import Run, SegmentRun
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step spends on some nodes: kernels and seconds per step, and the share of the time of the step."""
+    """The cost of some nodes: kernels and seconds per step, and the share of the time of the step."""
 
     kernels: float
     seconds: float
@@ -76,9 +76,9 @@ class NodeTime(Cost):
 
 @dataclass(frozen=True)
 class CollectiveTime(NodeTime):
-    """What ranks do together: the bytes that it takes, and the seconds for which the step waits, per step.
+    """A collective: its bytes, and the seconds for which the step waits for it, per step.
 
-    The rest of its seconds it runs beside other segments.
+    For the rest of its seconds it runs beside other segments.
     """
 
     bytes: int
@@ -87,9 +87,9 @@ class CollectiveTime(NodeTime):
 
 @dataclass(frozen=True)
 class CellTime(Cost):
-    """A cell and those inside it: its name, how deep it is in the tree, and its seconds by phase.
+    """A cell and those inside it: its name, its depth in the tree, and its seconds by phase.
 
-    The first one stands for the whole step; its name is empty.
+    The first one stands for the step; its name is empty.
 
     Examples:
         >>> import numpy as np
@@ -108,10 +108,10 @@ class CellTime(Cost):
 
 @dataclass(frozen=True)
 class SegmentTime(Cost):
-    """One segment of the plan: what it is, and in how many of the steps it ran.
+    """One segment of the plan: its row of the plan, and the number of steps in which it ran.
 
-    Its seconds are those from its call to its end, in which its nodes take `in_nodes`. For `hidden` of them others ran
-    as well.
+    Its seconds are those from its call to its end, of which its nodes take `in_nodes`. For `hidden` of them other
+    segments ran as well.
     """
 
     segment: SegmentRow
@@ -128,7 +128,7 @@ class _CellSums:
 
 @dataclass(frozen=True)
 class Costs:
-    """Kernels and seconds per step of each node, and the seconds of a step, which are the whole of all shares."""
+    """Kernels and seconds per step of each node, and the seconds of a step, which all shares refer to."""
 
     kernels: Mapping[Node, float]
     seconds: Mapping[Node, float]
@@ -162,7 +162,7 @@ class Costs:
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 
     def by_collective(self, segments: Mapping[Node, SegmentTime]) -> tuple[CollectiveTime, ...]:
-        """What ranks do together, in the order of the program; each has its part of the time of its segment."""
+        """The collectives, in program order; each waits for its part of the visible time of its segment."""
         rows = []
         for node in (node for node in self.seconds if node.primitive.is_collective):
             cost, row = self.of([node]), segments.get(node)

@@ -11,7 +11,7 @@ LONGEST = 48
 
 
 def name_text(name: str, most: int = LONGEST) -> str:
-    """A name on one line; a long one without its middle, since paths differ at their ends."""
+    """A name on one line; a long one is shortened in its middle, since paths differ at their ends."""
     return shown(shortened(name, most))
 
 
@@ -21,7 +21,7 @@ def line_of(node: Node) -> str:
 
 
 def name_of(node: Node) -> str:
-    """The name of the first result of a node, as the text form has it; that of the primitive where there is none."""
+    """The name of the first result of a node in the text form; the name of the primitive where there is none."""
     return name_text(reference(node.outputs[0])) if node.outputs else node.primitive.name
 
 

@@ -1,4 +1,4 @@
-"""Steps as a file in Chrome's trace format: a JSON array of complete events, times in microseconds.
+"""Writes steps in Chrome's trace format: a JSON array of complete events, with times in microseconds.
 
 The format is the "Trace Event Format" of the Chromium project: `X` is a slice with a start and a duration, and `M`
 names a track.
@@ -95,24 +95,24 @@ def _segments(run: Run, plan: StepPlan) -> Iterator[Event]:
 
 
 def _track(called: SegmentRun) -> str:
-    """Where a segment is drawn: beside the others where it ran beside them."""
+    """The track of a segment: another one where it ran beside the others."""
     return "segments" if called.waited is None else "communication"
 
 
 def _crossing(run: Run, plan: StepPlan, numbers: Iterator[int]) -> Iterator[Event]:
-    """An arrow for each value that crosses, from the end of the segment that made it to that which reads it."""
+    """An arrow for each value that crosses, from the end of the segment that computed it to one that reads it."""
     ran = {called.number: called for called in run.segments}
     for row in plan.crossing:
-        for made, read in product(row.made, row.read):
-            if made in ran and read in ran:
+        for source, target in product(row.made, row.read):
+            if source in ran and target in ran:
                 args = {"type": row.type, "bytes": row.bytes}
                 common = {"name": name_text(f"%{row.value}"), "cat": "crossing", "id": next(numbers), "args": args}
-                yield {**common, "ph": "s", **_place(ran[made], ran[made].seconds)}
-                yield {**common, "ph": "f", "bp": "e", **_place(ran[read], 0.0)}
+                yield {**common, "ph": "s", **_place(ran[source], ran[source].seconds)}
+                yield {**common, "ph": "f", "bp": "e", **_place(ran[target], 0.0)}
 
 
 def _place(called: SegmentRun, after: float) -> Event:
-    """Where and when: on the track of the segment, some seconds into one."""
+    """The track of a segment, and the time some seconds after its start."""
     return {"pid": PROCESS, "tid": TRACKS.index(_track(called)) + 1, "ts": round(1e6 * (called.start + after), 3)}
 
 

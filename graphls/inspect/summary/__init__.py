@@ -1,4 +1,4 @@
-"""What a compiled step does, cell by cell: shapes, parameters, operations and memory."""
+"""Summaries of compiled steps, cell by cell: shapes, parameters, operations and memory."""
 
 from graphls.inspect.summary.cells import page_of, summarise
 from graphls.inspect.summary.summary import CellSummary, PhaseSummary, Summary

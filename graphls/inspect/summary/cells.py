@@ -1,10 +1,11 @@
-"""From a traced cell and its final graph to a summary."""
+"""Builds the summary of a step from its trace and its final graph: operations, bytes and states by cell."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from graphls.base.text.html import Page
 from graphls.base.text.plain import shown
@@ -12,14 +13,14 @@ from graphls.frontend.tensors.parameter import Parameter
 from graphls.frontend.trace.calls import CellCall
 from graphls.frontend.trace.trace import Traced
 from graphls.inspect.cell_tree import CellEntry, CellTree
-from graphls.inspect.summary.measure import measure
 from graphls.inspect.summary.summary import CellSummary, PhaseSummary, Summary
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.flops import own_flops, region_runs, runs
+from graphls.ir.graph import PHASES, Graph, Node, Value, blocks, walk
 from graphls.ir.types import Type
 
 
 def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summary:
-    """What a step does cell by cell: its final graph, the trace that it comes from, and notes on its device.
+    """The summary of a step cell by cell, from its final graph, its trace, and notes on its device.
 
     Examples:
         >>> import numpy as np
@@ -30,14 +31,14 @@ def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summ
         >>> [(cell.path, cell.parameters, cell.flops) for cell in summarise(traced.graph, traced).cells]
         [('', 16, 64), ('0', 16, 56), ('1', 0, 8)]
     """
-    found = measure(graph)
+    measures = measure(graph)
     tree = _tree(graph, traced)
-    for scope in found.flops:
+    for scope in measures.flops:
         for cell in tree.around(scope):
-            cell.flops += found.flops[scope]
-            cell.made += found.made[scope]
-            cell.kept += found.kept[scope]
-    for (phase, scope), states in found.states.items():
+            cell.flops += measures.flops[scope]
+            cell.made += measures.made[scope]
+            cell.kept += measures.kept[scope]
+    for (phase, scope), states in measures.states.items():
         owned = dict.fromkeys(state for state in states if _belongs(state, phase, traced.parameters))
         for cell in tree.around(scope):
             cell.states.update(owned)
@@ -47,9 +48,9 @@ def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summ
         name=graph.name,
         cells=tuple(_row(entry, traced.parameters, graph.name) for entry in tree.walk()),
         phases=tuple(
-            PhaseSummary(phase, found.phase_nodes[phase], found.phase_flops[phase], found.phase_made[phase])
-            for phase in found.phase_nodes
-            if found.phase_nodes[phase]
+            PhaseSummary(phase, measures.phase_nodes[phase], measures.phase_flops[phase], measures.phase_made[phase])
+            for phase in measures.phase_nodes
+            if measures.phase_nodes[phase]
         ),
         parameter_bytes=sum(state.type.nbytes for state in root.states),
         other_states=sum(state.type.size for state in others),
@@ -89,7 +90,7 @@ def page_of(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> str:
 
 @dataclass
 class _Cell:
-    """A cell that ran, with all that is inside of it."""
+    """The sums of a cell that ran, with all cells inside of it."""
 
     kind: str
     outputs: tuple[Type, ...] = ()
@@ -115,15 +116,15 @@ def _tree(graph: Graph, traced: Traced) -> CellTree[_Cell]:
 
 
 def _in_graph(traced: Traced) -> list[CellCall]:
-    """The calls of cells with a path, without those of traces that were thrown away."""
-    made = {*traced.graph.inputs, *traced.graph.states}
+    """The calls of cells with a path, without those of discarded traces."""
+    values = {*traced.graph.inputs, *traced.graph.states}
     for node in walk(traced.graph):
-        made.update(node.outputs, *(region.inputs for region in node.regions))
-    return [call for call in traced.calls if call.path and (not call.values or not made.isdisjoint(call.values))]
+        values.update(node.outputs, *(region.inputs for region in node.regions))
+    return [call for call in traced.calls if call.path and (not call.values or not values.isdisjoint(call.values))]
 
 
 def _counts(graph: Graph, calls: Iterable[CellCall]) -> Counter[str]:
-    """How often the cell at each path runs."""
+    """The number of runs of the cell at each path."""
     ends: dict[Value, list[str]] = {}
     counts: Counter[str] = Counter()
     for call in calls:
@@ -134,9 +135,9 @@ def _counts(graph: Graph, calls: Iterable[CellCall]) -> Counter[str]:
     return counts + _counts_of(graph.nodes, (*graph.inputs, *graph.states), ends)
 
 
-def _counts_of(nodes: Iterable[Node], given: Iterable[Value], ends: Mapping[Value, Sequence[str]]) -> Counter[str]:
-    """How often cells end with a value that is given or made by these nodes; of two answers, that with more calls."""
-    counts = Counter(path for value in given for path in ends.get(value, ()))
+def _counts_of(nodes: Iterable[Node], inputs: Iterable[Value], ends: Mapping[Value, Sequence[str]]) -> Counter[str]:
+    """The calls of cells that end with one of these inputs or a result of these nodes; of two branches, the most."""
+    counts = Counter(path for value in inputs for path in ends.get(value, ()))
     for node in nodes:
         counts.update(path for value in node.outputs for path in ends.get(value, ()))
         inner = [_counts_of(region.nodes, region.inputs, ends) for region in node.regions]
@@ -174,3 +175,103 @@ def _row(entry: CellEntry[_Cell], parameters: Mapping[str, Parameter], graph_nam
         made=cell.made,
         kept=cell.kept,
     )
+
+
+@dataclass
+class Measures:
+    """The operations, bytes and states of the nodes of each cell, without those of inner cells, and of each phase.
+
+    By the path of the cell, for the forward: `flops` counts operations, `made` the bytes of the values that its nodes
+    compute and `kept` of those that the backward reads. `states` are those that the nodes of a phase read, by the phase
+    and the path, but for the seeds of random numbers. A result that shares the memory of an operand has no bytes, and
+    neither have constants and results of branches. A loop counts each iteration, a condition its dearer branch.
+    """
+
+    flops: Counter[str] = field(default_factory=Counter)
+    made: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    states: dict[tuple[str, str], dict[Value, None]] = field(default_factory=dict)
+    phase_flops: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
+    phase_made: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
+    phase_nodes: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
+
+
+def measure(graph: Graph) -> Measures:
+    """The measures of a graph, by one walk over its nodes, those of regions included."""
+    measures = Measures()
+    unmade = not_computed(graph)
+    memory, copies = Memory(measures), {state: state for state in graph.states}
+    _note_copies(copies, graph)
+    for node, count in runs(graph.nodes):
+        count = 0 if node in unmade else count
+        flops = count * own_flops(node)
+        measures.phase_nodes[node.phase] += 1
+        measures.phase_flops[node.phase] += flops
+        if node.phase == "forward":
+            measures.flops[node.scope] += flops
+        read = [copies[value] for value in node.inputs if value in copies]
+        if read and not (node.primitive.is_transparent or node.primitive.on_host):
+            measures.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
+        memory.note(node, count)
+    return measures
+
+
+def not_computed(graph: Graph) -> set[Node]:
+    """The products that only an exact overflow check reads, which are computed where the bound is inconclusive."""
+    from graphls.runtime.lowering.finite import only_checked  # which loads onnx
+
+    products = (only_checked(b.nodes, (*b.outputs, *(w.value for w in b.writes))).values() for b in blocks(graph))
+    return set(chain.from_iterable(products))
+
+
+def _note_copies(copies: dict[Value, Value], graph: Graph) -> None:
+    """Note the values that are a state in another form, or that begin as one in a loop."""
+    for node in graph.nodes:
+        if node.primitive.is_transparent and node.inputs[0] in copies:
+            copies[node.outputs[0]] = copies[node.inputs[0]]
+        for region in node.regions:
+            pairs = zip(region.inputs, node.inputs, strict=False)
+            copies.update((inner, copies[outer]) for inner, outer in pairs if outer in copies)
+            _note_copies(copies, region)
+
+
+class Memory:
+    """Counts the bytes of the values of nodes, each of which is noted once, in order."""
+
+    def __init__(self, measures: Measures) -> None:
+        self.measures = measures
+        self.source: dict[Value, Value] = {}
+        self.maker: dict[Value, str] = {}
+
+    def note(self, node: Node, count: int) -> None:
+        """Count the results of a node, and the values that it retains if it belongs to the backward."""
+        if node.phase == "backward":
+            for value in (*node.inputs, *(v for region in node.regions for v in region.outputs)):
+                self._keep(self.source.get(value, value))
+        if self._shares(node):
+            return
+        for value in node.outputs:
+            self.measures.phase_made[node.phase] += count * value.type.nbytes
+            if node.phase == "forward":
+                self.measures.made[node.scope] += count * value.type.nbytes
+                self.maker[value] = node.scope
+
+    def _shares(self, node: Node) -> bool:
+        """Whether the results of a node take no memory of their own; notes the values whose memory they share."""
+        primitive = node.primitive
+        if primitive.is_branch:
+            chosen = next(region for region, count in region_runs(node) if count)
+            self._join(node.outputs, chosen.outputs)
+        elif primitive.is_view:
+            self._join(node.outputs, node.inputs[: len(node.outputs)])
+        return primitive.is_constant or primitive.is_branch or primitive.is_view
+
+    def _join(self, results: tuple[Value, ...], sources: tuple[Value, ...]) -> None:
+        for result, source in zip(results, sources, strict=True):
+            self.source[result] = self.source.get(source, source)
+
+    def _keep(self, value: Value) -> None:
+        """Count a value of the forward as retained, the first time."""
+        scope = self.maker.pop(value, None)
+        if scope is not None:
+            self.measures.kept[scope] += value.type.nbytes

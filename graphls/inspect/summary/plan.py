@@ -1,4 +1,4 @@
-"""A plan as tables and as data: its segments, what runs them, and what crosses between them."""
+"""A plan as tables and as data: its segments with their engines, and the values that cross between them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LONGEST = 48
 class SegmentRow:
     """One segment as numbers.
 
-    `nodes` counts those inside of it, constants left out. `reads` and `gives` are bytes of what crosses to it from
-    other segments, and from it to others. `in_place` and `swapped` are the bytes of states that it writes where they
-    lie, and to a second buffer that becomes the state when the step is complete. `runs` says when it runs, empty for
+    `nodes` counts those inside of it, constants left out. `reads` and `gives` are the bytes of values that cross to it
+    from other segments, and from it to others. `in_place` and `swapped` are the bytes of states that it writes in
+    place, and to a second buffer that becomes the state when the step is complete. `runs` says when it runs, empty for
     always.
     """
 
@@ -55,7 +55,7 @@ class SegmentRow:
 class CrossingRow:
     """One value that crosses between segments: its name and type, its bytes, and the numbers of the segments.
 
-    `made` are those that give it, of which one runs in a step, `read` those that read it. `by_host` says whether the
+    `made` are those that compute it, of which one runs in a step, `read` those that read it. `by_host` says whether the
     host reads it, too, to choose a branch.
     """
 
@@ -75,10 +75,10 @@ class CrossingRow:
 
 
 class StepPlan:
-    """What a step runs: `segments` in the order in which they run, and the values `crossing` between them, as rows.
+    """The plan of a step: `segments` in the order in which they run, and the values `crossing` between them, as rows.
 
-    It is a table when printed and in a notebook, and `dataclasses.asdict` makes data of a row. `overlaps` are
-    sentences on what runs at the same time. `graph` is the graph of segments, the step's own where there is one
+    It is a table when printed and in a notebook, and `dataclasses.asdict` turns a row into data. `overlaps` are
+    sentences on segments that run at the same time. `graph` is the graph of segments, the step's own where there is one
     segment only.
 
         >>> step.plan.segments[0].engine
@@ -159,15 +159,16 @@ def _row(number: int, segment: Segment, crossing: set[Value], runs: str) -> Segm
 
 
 def _crossing(plan: Plan) -> Iterator[CrossingRow]:
-    made: dict[Value, list[int]] = {}
-    read: dict[Value, list[int]] = {}
+    makers: dict[Value, list[int]] = {}
+    readers: dict[Value, list[int]] = {}
     for number, segment in enumerate(plan.segments):
         for value in segment.gives:
-            made.setdefault(value, []).append(number)
+            makers.setdefault(value, []).append(number)
         for value in segment.graph.inputs:
-            read.setdefault(value, []).append(number)
+            readers.setdefault(value, []).append(number)
     for v in plan.boundary_values:
-        yield CrossingRow(v.name, str(v.type), v.type.nbytes, tuple(made[v]), tuple(read.get(v, ())), v is plan.flag)
+        segments = tuple(makers[v]), tuple(readers.get(v, ()))
+        yield CrossingRow(v.name, str(v.type), v.type.nbytes, *segments, v is plan.flag)
 
 
 def _overlaps(plan: Plan) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `step.summary()` answers, as an object, as text and as HTML."""
+"""The result of `step.summary()`, as an object, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class CellSummary:
-    """A cell that ran, with all that is inside of it.
+    """A cell that ran, with all cells inside of it.
 
     `path` are the names that lead to it, `name` the last of them and `kind` its class; `depth` counts cells around
-    it. `outputs` are the types that its first call gives, `varies` says whether a later one gives others, and `calls`
-    is how often it runs in a step: in a scan once for each time. `parameters` is how many elements the parameters
-    have that it uses, each parameter once: those that its forward reads, and of those that only its backward reads
-    the trainable ones. `trainable` are those that require a gradient. `flops` are the floating point operations of
-    its forward, `made` the bytes of the values that this makes and `kept` those of them that the backward reads.
+    it. `outputs` are the types of the results of its first call, `varies` says whether a later call has others, and
+    `calls` is the number of its runs in a step, in a scan one for each iteration. `parameters` is the number of
+    elements of the parameters that it uses, each parameter once: those that its forward reads, and of those that only
+    its backward reads the trainable ones. `trainable` are those that require a gradient. `flops` are the floating point
+    operations of its forward, `made` the bytes of the values that this computes and `kept` those of them that the
+    backward reads.
 
     Examples:
         >>> import numpy as np
@@ -58,12 +59,12 @@ class CellSummary:
 
     @property
     def label(self) -> str:
-        """The name and the class in one text, without characters that move what stands beside it."""
+        """The name and the class in one text, without characters that would move its neighbours."""
         return " ".join(filter(None, (shown(self.name), shown(self.kind))))
 
     @property
     def row(self) -> tuple[str, ...]:
-        """What a table shows of it behind its label."""
+        """The columns of the table behind the label."""
         outputs = ", ".join(map(str, self.outputs)) + (" …" if self.varies else "") or "-"
         calls = f"x{self.calls}" if self.calls > 1 else ""
         parameters = f"{self.parameters:,}" if self.parameters else "-"
@@ -73,7 +74,7 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """What the nodes of one phase take: how many they are, their operations, and the bytes of the values they make.
+    """The nodes of one phase: their number, their operations, and the bytes of the values that they compute.
 
     Examples:
         >>> import numpy as np
@@ -94,12 +95,11 @@ class PhaseSummary:
 class Summary(Sequence[CellSummary]):
     """The cells of a compiled step, each before those inside of it, and the phases of the step.
 
-    All numbers but `calls` and `outputs` are those of the final graph: what no pass has taken away. Operations count as
-    primitives say (`Primitive.flops`). What a scan does counts as often as it runs, what a `while_loop` does once,
-    and of a branch the dearer answer. Memory counts every value in its dtype, not those that are alive at once; a
-    reshaped value shares the memory of the value itself, and constants take none. `other_states` are the elements
-    of states that are none of these parameters, like moments and counters. `notes` are sentences on what of the step
-    does not run on its device.
+    All numbers but `calls` and `outputs` are those of the final graph, after all passes. Operations are those that
+    primitives declare (`Primitive.flops`). A scan counts each iteration, a `while_loop` one, and a condition its dearer
+    branch. Memory counts every value in its dtype, not those that are alive at once; a reshaped value shares the memory
+    of the value itself, and constants take none. `other_states` are the elements of states that are none of these
+    parameters, such as moments and counters. `notes` are sentences on operators that do not run on the device.
 
     Examples:
         >>> import numpy as np
@@ -123,18 +123,18 @@ class Summary(Sequence[CellSummary]):
         """A cell by its position, or by its path; raises GraphKeyError for a path that no cell has."""
         if not isinstance(index, str):
             return self.cells[index]
-        found = next((cell for cell in self.cells if cell.path == index), None)
-        if found is None:
+        cell = next((cell for cell in self.cells if cell.path == index), None)
+        if cell is None:
             near = nearest(index, (cell.path for cell in self.cells))
             raise GraphKeyError(f"No cell {index!r} has run{near}.")
-        return found
+        return cell
 
     def __len__(self) -> int:
         return len(self.cells)
 
     @property
     def flops(self) -> int:
-        """The floating point operations of the whole step."""
+        """The floating point operations of the step."""
         return sum(phase.flops for phase in self.phases)
 
     @property
@@ -187,9 +187,9 @@ def _without_calls(of: Summary, rows: Sequence[Sequence[str]]) -> list[Sequence[
 
 
 def phase_rows(of: Summary) -> list[tuple[str, ...]]:
-    """What a table shows of the phases, and of the whole step."""
-    whole = PhaseSummary("step", *(sum(getattr(p, name) for p in of.phases) for name in ("nodes", "flops", "made")))
+    """The rows of the phases, and of the step."""
+    total = PhaseSummary("step", *(sum(getattr(p, name) for p in of.phases) for name in ("nodes", "flops", "made")))
     return [
-        (p.phase, f"{p.nodes:,}", short(p.flops), f"{p.flops / max(whole.flops, 1):.1%}", size(p.made))
-        for p in (*of.phases, whole)
+        (p.phase, f"{p.nodes:,}", short(p.flops), f"{p.flops / max(total.flops, 1):.1%}", size(p.made))
+        for p in (*of.phases, total)
     ]

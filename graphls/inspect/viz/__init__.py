@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphls.ir.graph import Difference, Graph
 
 NOTEBOOK_BOXES = 60
-"""How many boxes the picture of a graph in a notebook shows."""
+"""The number of boxes in the picture of a graph in a notebook."""
 
 
 def _picture(graph: Graph) -> str:
@@ -16,14 +16,14 @@ def _picture(graph: Graph) -> str:
 
 
 def _difference(before: Graph, after: Graph) -> Difference:
-    """What changes from one graph to another, names apart."""
+    """The difference of two graphs in structure."""
     from graphls.inspect.diff.diff import diff
 
     return diff(before, after)
 
 
 def _text(difference: Difference) -> str:
-    from graphls.inspect.diff.text import difference_text
+    from graphls.inspect.diff.diff import difference_text
 
     return difference_text(difference)
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from graphls.base.text.plain import columns
-from graphls.inspect.viz.align import aligned
 from graphls.inspect.viz.boxes import States, Words, heading, words
 from graphls.inspect.viz.layers import Edge, Layers, Slot, Waypoint, layered, segments_of
 from graphls.inspect.viz.links import Links
+from graphls.inspect.viz.rows import aligned
 from graphls.inspect.viz.tree import Child, Group, Port
 from graphls.ir.graph import Graph, Value
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from graphls.inspect.viz.links import Links
-from graphls.inspect.viz.order import ordered
+from graphls.inspect.viz.rows import ordered
 from graphls.inspect.viz.tree import Child, Group
 from graphls.ir.graph import Value
 from graphls.ir.reachability import stable_order

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.inspect.viz.align import aligned
-from graphls.inspect.viz.order import ordered
+from graphls.inspect.viz.rows import aligned, ordered
 
 
 @given(st.data())
